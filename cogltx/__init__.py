@@ -1,0 +1,87 @@
+"""CogLTX: read documents of any length with a BERT, and show the evidence.
+
+Only the public names; each is imported from its module when it is first used, so that importing the package
+stays fast and does not import torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cogltx.blocks import Block, Blocks, split
+    from cogltx.document import Document, Example, Query, Segment, Span
+    from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
+    from cogltx.judges import Judge, ScoringJudge
+    from cogltx.memrecall import MemRecall, Recall
+    from cogltx.pipeline import CogLTX
+    from cogltx.prediction import Answer, Evidence, Prediction
+    from cogltx.reasoners import SpanReasoner
+    from cogltx.window import Window
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "Block",
+    "Blocks",
+    "CogLTX",
+    "CogltxError",
+    "ConfigError",
+    "DataError",
+    "Document",
+    "Evidence",
+    "Example",
+    "Judge",
+    "MemRecall",
+    "ModelError",
+    "Prediction",
+    "Query",
+    "Recall",
+    "ScoringJudge",
+    "Segment",
+    "Span",
+    "SpanReasoner",
+    "TrainingError",
+    "Window",
+    "split",
+]
+
+_MODULES = {
+    "Answer": "prediction",
+    "Block": "blocks",
+    "Blocks": "blocks",
+    "CogLTX": "pipeline",
+    "CogltxError": "errors",
+    "ConfigError": "errors",
+    "DataError": "errors",
+    "Document": "document",
+    "Evidence": "prediction",
+    "Example": "document",
+    "Judge": "judges",
+    "MemRecall": "memrecall",
+    "ModelError": "errors",
+    "Prediction": "prediction",
+    "Query": "document",
+    "Recall": "memrecall",
+    "ScoringJudge": "judges",
+    "Segment": "document",
+    "Span": "document",
+    "SpanReasoner": "reasoners",
+    "TrainingError": "errors",
+    "Window": "window",
+    "split": "blocks",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name from its module; later uses find it without coming here."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'cogltx' has no attribute {name!r}")
+    value: object = getattr(import_module(f"cogltx.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return [*__all__, "__version__"]

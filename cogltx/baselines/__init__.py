@@ -1,0 +1,20 @@
+"""What a user would do instead of CogLTX, with the same encoder, reasoner and interface."""
+
+from cogltx.baselines.sliding_window import SlidingWindow, Truncation
+from cogltx.errors import ConfigError
+from cogltx.pipeline import CogLTX, Reader
+
+__all__ = ["READERS", "SlidingWindow", "Truncation", "reader_class"]
+
+READERS: dict[str, type[Reader]] = {"cogltx": CogLTX, "sliding_window": SlidingWindow, "truncation": Truncation}
+
+
+def reader_class(name: str) -> type[Reader]:
+    """The reader of that name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in READERS:
+        raise ConfigError(f"reader: expected one of {', '.join(READERS)}, got {name!r}")
+    return READERS[name]

@@ -1,0 +1,78 @@
+"""Reading a long document without choosing: overlapping windows over all of it, or only the first window.
+
+The windows hold the same blocks and headings as CogLTX's, and the same reasoner reads them.
+"""
+
+from collections.abc import Sequence
+
+from cogltx.blocks import Blocks
+from cogltx.document import Example, Query
+from cogltx.pipeline import ReadDocument, Reader
+from cogltx.prediction import Answer
+from cogltx.reasoners.span import Reading
+from cogltx.window import Window
+
+
+class SlidingWindow(Reader):
+    """Windows of consecutive blocks, each sharing about ``overlap`` tokens with the one before.
+
+    The score of an answer is its probability in its window, p(kind) · p(start) · p(end): a window without the answer is
+    trained to say so, which makes windows comparable. The document has no answer as far as its most promising window
+    has none.
+    """
+
+    def windows(self, query: Query | None, blocks: Blocks) -> list[Window]:
+        """All windows of a document, in order."""
+        prefix = self.form.prefix(query, int(blocks.sizes.max()))
+        runs = overlapping_runs([int(size) for size in blocks.sizes], self.form.room(prefix), self.config.overlap)
+        return [self.form.window(prefix, blocks, run) for run in runs]
+
+    def read(self, examples: Sequence[Example]) -> list[ReadDocument]:
+        """Reads all windows of each document and merges their answers."""
+        documents = [self.split(example.document) for example in examples]
+        windows = [self.windows(example.query, blocks) for example, blocks in zip(examples, documents, strict=True)]
+        flat = [(window, blocks) for own, blocks in zip(windows, documents, strict=True) for window in own]
+        readings = iter(self.reason((window for window, _ in flat), [blocks for _, blocks in flat]))
+        return [
+            ReadDocument(blocks, self._merged([next(readings) for _ in own]))
+            for own, blocks in zip(windows, documents, strict=True)
+        ]  # fmt: skip
+
+    def _merged(self, readings: Sequence[Reading]) -> Reading:
+        answers: dict[str, Answer] = {}
+        for answer in sorted((a for reading in readings for a in reading.answers), key=lambda answer: -answer.score):
+            answers.setdefault(answer.text.lower(), answer)
+        best = tuple(answers.values())[: self.config.reasoner.top_k]
+        return Reading(best, min(reading.no_answer for reading in readings))
+
+
+class Truncation(SlidingWindow):
+    """Only the first window of a document."""
+
+    def windows(self, query: Query | None, blocks: Blocks) -> list[Window]:
+        """The first window alone."""
+        return super().windows(query, blocks)[:1]
+
+
+def overlapping_runs(sizes: Sequence[int], room: int, overlap: int) -> list[range]:
+    """Runs of consecutive items that fill ``room`` and share at most ``overlap``; every run moves on.
+
+    >>> overlapping_runs([2, 2, 2, 2, 2], room=6, overlap=2)
+    [range(0, 3), range(2, 5)]
+    """
+    runs: list[range] = []
+    start = end = used = 0
+    while end < len(sizes):
+        while end < len(sizes) and used + sizes[end] <= room:
+            used += sizes[end]
+            end += 1
+        runs.append(range(start, end))
+        if end == len(sizes):
+            break
+        before, shared = start, 0
+        start = end
+        while start - 1 > before and shared + sizes[start - 1] <= min(overlap, room - sizes[end]):
+            start -= 1
+            shared += sizes[start]
+        used = shared
+    return runs

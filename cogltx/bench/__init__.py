@@ -1,0 +1,1 @@
+"""What reading long documents costs and gains: each module is a command."""

@@ -1,0 +1,215 @@
+"""What the commands do: train a run, measure a model, answer a file of examples, find key blocks.
+
+Knows nothing about the command line.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+from cogltx.blocks import split as cut
+from cogltx.config import RunConfig, expand, load_reader, new_reader, run_examples
+from cogltx.document import Document, Example, Query
+from cogltx.encoder import EncoderConfig, Precision, tokenizer_of
+from cogltx.errors import ConfigError, DataError
+from cogltx.inference import KeyBlocks, answer, limited, read_predictions, with_progress
+from cogltx.judges import JudgeConfig, as_judge, judge_model
+from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
+from cogltx.metrics import Interval, paired_bootstrap
+from cogltx.pipeline import CogLTX, Reader
+from cogltx.prediction import Prediction
+from cogltx.storage import write_text
+from cogltx.tasks import Split, Task, make_task
+from cogltx.training.trainer import Summary, Trainer
+from cogltx.window import WindowFormat
+
+_NAMED = 20
+
+
+def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print) -> Summary:
+    """Trains a run; its best epoch is the run's model.
+
+    Args:
+        run: what is trained, on what, and how.
+        output: the run's folder.
+        resume: go on from its last checkpoint.
+        report: takes one line of progress at a time.
+
+    Raises:
+        ConfigError: the folder holds a run already and ``resume`` is not set, or had another
+            configuration.
+        DataError: a data file is wrong.
+        TrainingError: a loss is not finite or the disk is full; the last checkpoint is kept.
+    """
+    _claim(run, output, resume)
+    task = make_task(run.task.name, run.task.options)
+    examples, validation, unmapped = run_examples(run)
+    report(f"{len(examples)} training and {len(validation)} validation examples")
+    for sample in unmapped.unmapped[:_NAMED]:
+        report(f"  without a place in the text: {sample.id}: {sample.reason}")
+    if len(unmapped.unmapped) > _NAMED:
+        report(f"  … and {len(unmapped.unmapped) - _NAMED} more; cogltx prepare names them all")
+    summary = Trainer(new_reader(run), task, examples, validation, run.training, output, report).run(resume=resume)
+    if summary.skipped:
+        report(
+            f"{summary.skipped} training examples have no known place of the answer; only the judge learned from them"
+        )
+    best = summary.history[summary.best_epoch][task.main_metric]
+    report(f"best epoch {summary.best_epoch + 1}: {task.main_metric} {best:.1f}; model in {output}")
+    return summary
+
+
+def _claim(run: RunConfig, output: Path, resume: bool) -> None:
+    """Writes the run's configuration into its folder, or checks that it is the one that is there."""
+    stored = output / "config.yaml"
+    values = run.model_dump(mode="json")
+    if not stored.exists():
+        write_text(stored, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        return
+    if not resume:
+        raise ConfigError(f"{output}: expected a new folder or --resume, got one that holds a run")
+    before = yaml.safe_load(stored.read_text(encoding="utf-8"))
+    other = next((key for key in values if values[key] != before.get(key)), None)
+    if other is not None:
+        raise ConfigError(f"--resume: expected the configuration that {output} began with, got another {other}")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A measure beside another system's: the mean difference in points with its 95 % interval."""
+
+    metric: str
+    difference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a measurement found.
+
+    Attributes:
+        task: whose metrics.
+        examples: how many were measured.
+        metrics: in percent.
+        against: each measure beside the other system's, if there was one.
+    """
+
+    task: str
+    examples: int
+    metrics: dict[str, float]
+    against: tuple[Comparison, ...] = ()
+
+    def to_dict(self) -> dict[str, object]:
+        """The result as plain data for JSON."""
+        return asdict(self)
+
+    def table(self) -> str:
+        """The result as text."""
+        lines = [f"{self.task}, {self.examples} examples"]
+        lines += [f"  {name:<20} {value:6.2f}" for name, value in self.metrics.items()]
+        if self.against:
+            lines.append("difference to the other system (paired bootstrap, 95 %)")
+            lines += [f"  {c.metric:<20} {c.difference:+6.2f}  [{c.low:+.2f}, {c.high:+.2f}]" for c in self.against]
+        return "\n".join(lines)
+
+
+def evaluate(
+    run: str | Path,
+    data: str,
+    *,
+    split: Split = "test",
+    limit: int | None = None,
+    predictions: Path | None = None,
+    against: Path | None = None,
+    judge: str | None = None,
+    key_blocks: KeyBlocks = "recall",
+    changes: Sequence[str] = (),
+) -> Result:
+    """Measures a model on a file of its task; nothing is dropped from the evaluation.
+
+    Args:
+        run: a run, a model folder or a name on the hub.
+        data: the file.
+        split: where one file holds several.
+        limit: only the first examples.
+        predictions: where predictions are written, a line an example; those it holds are not made again.
+        against: predictions of another system for the same examples.
+        judge: ``bm25`` or ``package.module:Class`` in place of the run's.
+        key_blocks: ``gold`` lets the reasoner see the relevant blocks alone.
+        changes: ``KEY=VALUE`` of the model's configuration.
+    """
+    wanted = [*changes, *([f"judge.name={judge}"] if judge else [])]
+    reader = load_reader(run, changes=wanted)
+    task = make_task(reader.config.task.name, reader.config.task.options)
+    examples = limited(task.read(expand(data), split=split), limit)
+    pairs = answer(reader, task, examples, key_blocks=key_blocks, written=predictions)
+    found = list(with_progress(pairs, "evaluate"))
+    if not found:
+        raise DataError(f"{data}: expected examples of task {task.name}, found none")
+    compared = _compare(task, found, against) if against else ()
+    return Result(task.name, len(found), task.metrics(found), compared)
+
+
+def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: Path) -> tuple[Comparison, ...]:
+    others = {prediction.id: prediction for prediction in read_predictions(against)}
+    missing = next((example.id for example, _ in found if example.id not in others), None)
+    if missing is not None:
+        raise DataError(f"{against}: expected a prediction for every example, found none for {missing!r}")
+    ours = [task.per_example(example, prediction) for example, prediction in found]
+    theirs = [task.per_example(example, others[example.id]) for example, _ in found]
+    comparisons = []
+    for metric in ours[0]:
+        shared = [(a[metric], b[metric]) for a, b in zip(ours, theirs, strict=True) if metric in a and metric in b]
+        interval: Interval = paired_bootstrap([a for a, _ in shared], [b for _, b in shared])
+        comparisons.append(
+            Comparison(metric, *(100 * value for value in (interval.mean_difference, interval.low, interval.high)))
+        )
+    return tuple(comparisons)
+
+
+def predict_file(reader: Reader, source: Path, output: Path) -> int:
+    """Answers a JSON Lines file of examples; a second call goes on where the output ends.
+
+    Returns:
+        predictions in the output.
+    """
+    task = make_task("jsonl", {})
+    return sum(
+        1 for _ in with_progress(answer(reader, task, task.read(source, split="test"), written=output), "predict")
+    )
+
+
+def recall(
+    document: Document,
+    query: Query | None,
+    *,
+    run: str | None = None,
+    judge: str | None = None,
+    capacity: int | None = None,
+    strides: tuple[int, ...] | None = None,
+) -> Recall:
+    """The key blocks of a document, by a run's judge or one that needs no run.
+
+    Raises:
+        ConfigError: neither or both of ``run`` and ``judge`` are given, or the run has no judge.
+    """
+    if (run is None) == (judge is None):
+        raise ConfigError("recall: expected a run or --judge NAME, got " + ("neither" if run is None else "both"))
+    if run is not None:
+        changes = [f"memrecall.capacity={capacity}"] if capacity else []
+        changes += [f"memrecall.strides={list(strides)}"] if strides else []
+        reader = load_reader(run, changes=changes)
+        if not isinstance(reader, CogLTX):
+            raise ConfigError(f"{run}: expected a model with a judge, got the baseline {reader.config.reader}")
+        return reader.memrecall([(query, reader.split(document))])[0]
+    encoder = EncoderConfig()
+    tokenizer = tokenizer_of(encoder.name)
+    given = {"capacity": capacity, "strides": strides}
+    config = MemRecallConfig.model_validate({key: value for key, value in given.items() if value is not None})
+    form = WindowFormat(tokenizer, config.capacity)
+    made = judge_model(JudgeConfig(name=str(judge)), None)
+    chosen = as_judge(made, form, Precision.of(encoder), encoder.batch_tokens)
+    return MemRecall(chosen, form, config)([(query, cut(document, tokenizer))])[0]

@@ -1,0 +1,244 @@
+"""A run: the configs of its stages, read from YAML, checked as a whole; and what it takes to build and load it.
+
+Every stage's own config class lives beside the stage.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cogltx.baselines import reader_class
+from cogltx.document import Example
+from cogltx.errors import ConfigError, DataError
+from cogltx.judges import Judge, ScoringJudge, make_judge
+from cogltx.parts import ModelConfig, load_config, load_parts, model_folder, new_parts
+from cogltx.pipeline import Reader
+from cogltx.tasks import ReadReport, Split, make_task
+from cogltx.training.trainer import TrainingConfig
+
+T = TypeVar("T", bound=BaseModel)
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+class DataConfig(BaseModel):
+    """Where a run's examples come from. ``$NAME`` in a path stands for an environment variable.
+
+    Attributes:
+        train: a file of the task.
+        validation: another; without one, ``held_out`` examples of the first are set aside, whole documents at a time.
+        train_limit: use only so many examples, drawn at random.
+        validation_limit: likewise.
+        held_out: examples set aside for validation.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    train: str
+    validation: str | None = None
+    train_limit: int | None = Field(None, ge=1)
+    validation_limit: int | None = Field(None, ge=1)
+    held_out: int = Field(100, ge=1)
+
+
+class RunConfig(ModelConfig):
+    """One run: a model, its data and its training."""
+
+    data: DataConfig
+    training: TrainingConfig = TrainingConfig()
+
+    def model_part(self) -> ModelConfig:
+        """What is saved with the model."""
+        return ModelConfig.model_validate(self.model_dump(include=set(ModelConfig.model_fields)))
+
+
+def load_run(path: Path, changes: Sequence[str] = ()) -> RunConfig:
+    """Reads a run from YAML.
+
+    Args:
+        path: the file.
+        changes: ``KEY=VALUE`` with a dotted key and a YAML value, each in place of the file's.
+
+    Raises:
+        ConfigError: no such file, no YAML, or a key or value that is wrong; names file, line and key.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = yaml.safe_load(text)
+        lines = dict(_lines(yaml.compose(text, Loader=yaml.SafeLoader)))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(f"{path}:{line}: expected YAML, got: {error.problem}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: expected a YAML file, got: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}:1: expected keys and values, got {type(values).__name__}")
+    places = {key: f"{path}:{line}" for key, line in lines.items()}
+    for change in changes:
+        *parents, last = change.partition("=")[0].split(".")
+        for depth in range(len(parents)):
+            places.setdefault(tuple(parents[: depth + 1]), "--set")
+        places[*parents, last] = "--set"
+    return _validated(RunConfig, changed(values, changes), str(path), places)
+
+
+def changed(values: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
+    """Nested values with some replaced.
+
+    >>> changed({"memrecall": {"capacity": 512}}, ["memrecall.strides=[8]"])
+    {'memrecall': {'capacity': 512, 'strides': [8]}}
+    """
+    result = dict(values)
+    for change in changes:
+        key, sign, value = change.partition("=")
+        if not sign or not key:
+            raise ConfigError(f"--set: expected KEY=VALUE, got {change!r}")
+        *parents, last = key.split(".")
+        inner = result
+        for parent in parents:
+            below = inner.get(parent)
+            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
+            inner = inner[parent]
+        try:
+            inner[last] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {key}: expected a YAML value, got {value!r}") from error
+    return result
+
+
+def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, str(key.value))
+            yield inner, key.start_mark.line + 1
+            yield from _lines(value, inner)
+
+
+def _validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mapping[tuple[str, ...], str]) -> T:
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as errors:
+        error = errors.errors()[0]
+    path = tuple(map(str, error["loc"]))
+    where = next((places[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in places), name)
+    key = ".".join(path)
+    if error["type"] == "extra_forbidden":
+        raise ConfigError(f"{where}: {key}: expected one of {', '.join(_known(kind, path[:-1]))}, got an unknown key")
+    if error["type"] == "missing":
+        raise ConfigError(f"{where}: {key}: expected a value, got none")
+    expected = error["msg"].removeprefix("Input should be ")
+    raise ConfigError(f"{where}: {key}: expected {expected}, got {error['input']!r}")
+
+
+def _known(kind: Any, path: Sequence[str]) -> list[str]:
+    for key in path:
+        kind = kind.model_fields[key].annotation
+    return list(kind.model_fields)
+
+
+def expand(path: str) -> Path:
+    """A path with environment variables filled in.
+
+    Raises:
+        ConfigError: a variable is not set.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None:
+            raise ConfigError(f"path {path!r}: expected the environment variable {match[1]}, which is not set")
+        return found
+
+    return Path(_VARIABLE.sub(value, path)).expanduser()
+
+
+def read_examples(
+    config: ModelConfig, path: str, split: Split, *, limit: int | None = None, seed: int = 0
+) -> tuple[list[Example], ReadReport]:
+    """The examples of a file by a model's task, and what could not be mapped.
+
+    Args:
+        config: names the task.
+        path: the file.
+        split: where one file holds several.
+        limit: most examples; drawn at random, kept in the order of the file.
+        seed: of the draw.
+
+    Raises:
+        DataError: the file holds no example, or is not in the task's format.
+    """
+    report = ReadReport()
+    task = make_task(config.task.name, config.task.options)
+    examples = list(task.read(expand(path), split=split, report=report))
+    if not examples:
+        raise DataError(f"{path}: expected examples of task {task.name}, found none")
+    if limit is not None and limit < len(examples):
+        drawn = np.random.default_rng([seed, 3]).choice(len(examples), size=limit, replace=False)
+        examples = [examples[index] for index in sorted(drawn.tolist())]
+    return examples, report
+
+
+def run_examples(run: RunConfig) -> tuple[list[Example], list[Example], ReadReport]:
+    """Training and validation examples of a run, and what could not be mapped in the training file."""
+    data, seed = run.data, run.training.seed
+    train, report = read_examples(run, data.train, "train", limit=data.train_limit, seed=seed)
+    if data.validation is not None:
+        validation, _ = read_examples(run, data.validation, "validation", limit=data.validation_limit, seed=seed)
+        return train, validation, report
+    held_out = _held_out(train, data.held_out, seed)
+    validation = [example for index, example in enumerate(train) if index in held_out]
+    return [example for index, example in enumerate(train) if index not in held_out], validation, report
+
+
+def _held_out(examples: Sequence[Example], count: int, seed: int) -> set[int]:
+    """Indices of all examples of randomly drawn documents, at least ``count`` of them in all."""
+    by_document: dict[int, list[int]] = {}
+    for index, example in enumerate(examples):
+        by_document.setdefault(id(example.document), []).append(index)
+    documents = list(by_document.values())
+    chosen: set[int] = set()
+    for number in np.random.default_rng([seed, 7]).permutation(len(documents)):
+        if len(chosen) >= count:
+            break
+        chosen.update(documents[number])
+    return chosen
+
+
+def new_reader(run: RunConfig) -> Reader:
+    """An untrained reader for a run; the same seed gives the same weights."""
+    torch.manual_seed(run.training.seed)
+    kind = reader_class(run.reader)
+    return kind(new_parts(run.model_part(), uses_judge=kind.uses_judge))
+
+
+def load_reader(
+    name: str | Path,
+    *,
+    changes: Sequence[str] = (),
+    device: str | None = None,
+    judge: Judge | ScoringJudge | None = None,
+) -> Reader:
+    """A trained reader of any kind: CogLTX or a baseline.
+
+    Args:
+        name: a run, a model folder, or a name on the Hugging Face hub.
+        changes: ``KEY=VALUE`` in place of the model's own configuration, such as ``memrecall.strides=[8]``.
+        device: where it runs.
+        judge: takes the place of the model's own judge.
+
+    Raises:
+        ModelError: the folder is missing, half-written or holds something else.
+        ConfigError: a change is wrong.
+    """
+    folder = model_folder(name)
+    config = load_config(folder)
+    if changes:
+        config = _validated(ModelConfig, changed(config.model_dump(mode="json"), changes), "--set", {})
+    parts = load_parts(folder, config, device, make_judge(judge) if judge is not None else None)
+    return reader_class(config.reader)(parts)

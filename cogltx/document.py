@@ -1,0 +1,132 @@
+"""Documents, queries and examples: raw text, the spans that the data itself marks, and gold.
+
+Knows nothing about tokens, models or files. Every position is a character offset into ``Document.text``:
+``start`` inclusive, ``end`` exclusive.
+"""
+
+from dataclasses import dataclass, field
+
+from cogltx.errors import DataError
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """A slice of a document's text.
+
+    Attributes:
+        start: first character, from 0.
+        end: one past the last character; greater than ``start``.
+    """
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise DataError(f"span: expected 0 <= start < end, got start {self.start} and end {self.end}")
+
+    def overlaps(self, other: "Span") -> bool:
+        """Whether the two spans share a character.
+
+        >>> Span(0, 3).overlaps(Span(2, 5)), Span(0, 3).overlaps(Span(3, 5))
+        (True, False)
+        """
+        return self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A span that the data marks and no block may cross: a sentence, a paragraph.
+
+    Attributes:
+        start: first character.
+        end: one past the last character.
+        heading: what windows show before each of the segment's blocks (HotpotQA: the paragraph's title); may be empty.
+    """
+
+    start: int
+    end: int
+    heading: str = ""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text of any length.
+
+    Attributes:
+        text: the raw text; every answer and evidence span is an exact slice of it.
+        id: a name for messages and predictions.
+        segments: in text order, without overlap; text between two segments forms segments of its own.
+
+    Raises:
+        DataError: the text holds nothing but white space, or segments leave the text, overlap or are out of order.
+    """
+
+    text: str
+    id: str = ""
+    segments: tuple[Segment, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            got = "only white space" if self.text else "an empty text"
+            raise DataError(f"document {self.id!r}: expected text, got {got}")
+        end = 0
+        for number, segment in enumerate(self.segments):
+            if not end <= segment.start < segment.end <= len(self.text):
+                raise DataError(
+                    f"document {self.id!r}: segment {number}: expected {end} <= start < end <= {len(self.text)}, "
+                    f"got start {segment.start} and end {segment.end}"
+                )
+            end = segment.end
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of a document: a question or a label name.
+
+    Raises:
+        DataError: the text holds nothing but white space (leave the query out instead: ``None``), or a lone surrogate.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not self.text.strip():
+            raise DataError("question: expected text, got an empty one")
+        if any("\ud800" <= character <= "\udfff" for character in self.text):
+            raise DataError("question: expected Unicode text, got a lone surrogate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """A document, a query about it, and what is known of the answer.
+
+    Attributes:
+        id: unique within a data set.
+        document: the text to read.
+        query: the question, or None for tasks without one.
+        answers: accepted answer texts, the metric takes the best match; ``()`` says that the document holds no
+            answer, None that the answer is unknown. ``("yes",)`` and ``("no",)`` without spans are yes/no answers.
+        answer_spans: places of the answer in the document, each a target for training; empty for yes, no and no answer.
+        relevant: the evidence spans; a block that overlaps one is relevant. None where the data has no such labels.
+        extra: facts of the data set that only its task and metric read.
+
+    Raises:
+        DataError: a span leaves the text.
+    """
+
+    id: str
+    document: Document
+    query: Query | None = None
+    answers: tuple[str, ...] | None = None
+    answer_spans: tuple[Span, ...] = ()
+    relevant: tuple[Span, ...] | None = None
+    extra: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for span in (*self.answer_spans, *(self.relevant or ())):
+            if span.end > len(self.document.text):
+                raise DataError(
+                    f"example {self.id!r}: expected spans within the {len(self.document.text)} characters of the "
+                    f"document, got {span.start}:{span.end}"
+                )

@@ -1,0 +1,144 @@
+"""Judges: what gives blocks their relevance. Named by ``encoder``, ``bm25`` or ``package.module:Class``."""
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from torch import nn
+
+from cogltx.encoder import Encoder, Precision
+from cogltx.errors import ConfigError, ModelError
+from cogltx.judges.base import Judge, Memory, ScoredBlocks, ScoringJudge
+from cogltx.judges.encoder import EncoderJudge, WindowJudge
+from cogltx.judges.lexical import LexicalJudge
+from cogltx.window import WindowFormat
+
+__all__ = [
+    "EncoderJudge",
+    "Judge",
+    "JudgeConfig",
+    "LexicalJudge",
+    "Memory",
+    "ScoredBlocks",
+    "ScoringJudge",
+    "WindowJudge",
+    "as_judge",
+    "import_class",
+    "judge_model",
+    "make_judge",
+]
+
+
+class JudgeConfig(BaseModel):
+    """Which judge scores blocks.
+
+    Attributes:
+        name: ``encoder`` (the paper's, trained jointly), ``bm25`` (no training), or ``package.module:Class``: a class
+            with a ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose ``forward(input_ids,
+            attention_mask, token_type_ids)`` gives a relevance logit for every token, shape [windows, tokens]; the
+            latter is trained, saved and loaded with the run.
+        args: arguments of the class.
+        init_from: a run or model folder whose judge this one starts from, or ``reasoner``: the encoder that this run's
+            reasoner starts from.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = "encoder"
+    args: dict[str, Any] = Field(default_factory=dict)
+    init_from: str | None = None
+
+
+def judge_model(config: JudgeConfig, encoder: Encoder | None) -> nn.Module | Judge:
+    """The judge that a config names: a model to train, or a ready judge.
+
+    Args:
+        config: names the judge.
+        encoder: what the built-in judge builds on; None where only ready judges are wanted.
+
+    Raises:
+        ConfigError: there is no such judge.
+        ModelError: the class cannot be imported or made, or is no judge.
+    """
+    if config.name == "bm25":
+        return LexicalJudge()
+    if config.name == "encoder":
+        if encoder is None:
+            raise ConfigError(
+                'judge.name: expected "bm25" or package.module:Class, got "encoder", which needs a trained run'
+            )
+        return EncoderJudge(encoder)
+    if ":" not in config.name:
+        raise ConfigError(f'judge.name: expected "encoder", "bm25" or package.module:Class, got {config.name!r}')
+    made = _make(config)
+    return made if isinstance(made, nn.Module) else ScoredBlocks(made)
+
+
+def _make(config: JudgeConfig) -> nn.Module | ScoringJudge:
+    kind = import_class(config.name)
+    try:
+        made = kind(**config.args)
+    except Exception as error:
+        raise ModelError(
+            f"judge {config.name}: expected to be made with {config.args}, got {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(made, nn.Module | ScoringJudge):
+        raise ModelError(
+            f"judge {config.name}: expected an nn.Module or a method score(query, kept, candidates), got neither"
+        )
+    if isinstance(made, nn.Module):
+        _check_forward(config.name, made)
+    return made
+
+
+def _check_forward(name: str, model: nn.Module) -> None:
+    try:
+        inspect.signature(model.forward).bind(input_ids=0, attention_mask=0, token_type_ids=0)
+    except TypeError as error:
+        raise ModelError(
+            f"judge {name}: expected forward(input_ids, attention_mask, token_type_ids), got: {error}"
+        ) from error
+
+
+def import_class(name: str) -> type[Any]:
+    """The class behind ``package.module:Class``; modules in the current folder are found too.
+
+    Raises:
+        ModelError: it cannot be imported.
+    """
+    module, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        raise ModelError(
+            f"judge {name}: expected a class that can be imported, got {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(found, type):
+        raise ModelError(f"judge {name}: expected a class, got {type(found).__name__}")
+    return found
+
+
+def as_judge(made: nn.Module | Judge, form: WindowFormat, precision: Precision, batch_tokens: int) -> Judge:
+    """A judge that MemRecall can call."""
+    return WindowJudge(made, form, precision, batch_tokens) if isinstance(made, nn.Module) else made
+
+
+def make_judge(judge: object) -> Judge:
+    """A judge passed as an object.
+
+    Raises:
+        ModelError: the object is no judge.
+    """
+    if isinstance(judge, Judge):
+        return judge
+    if isinstance(judge, ScoringJudge):
+        return ScoredBlocks(judge)
+    raise ModelError(
+        f"judge: expected an object with a method score(query, kept, candidates), got {type(judge).__name__}"
+    )

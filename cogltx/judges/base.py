@@ -1,0 +1,114 @@
+"""What gives blocks relevance: the interface that MemRecall calls, and the small protocol for judges of one's own.
+
+Knows documents, queries and blocks; no model.
+"""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from cogltx.blocks import Blocks
+from cogltx.document import Query
+from cogltx.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What MemRecall holds of one document at one moment.
+
+    Attributes:
+        query: what is asked; None for tasks without a query.
+        blocks: the document.
+        kept: indices of the blocks in z, in document order.
+    """
+
+    query: Query | None
+    blocks: Blocks
+    kept: tuple[int, ...]
+
+    @property
+    def candidates(self) -> list[int]:
+        """The blocks that are not in z, in document order."""
+        kept = set(self.kept)
+        return [index for index in range(len(self.blocks)) if index not in kept]
+
+
+class Judge(abc.ABC):
+    """Scores blocks for many documents at once."""
+
+    @abc.abstractmethod
+    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
+        """Coarse scores (retrieval competition, paper §3.2).
+
+        Returns:
+            for each memory a score for each of its blocks, higher is more relevant; NaN for the blocks in z.
+        """
+
+    @abc.abstractmethod
+    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
+        """Fine scores of the blocks in z, all seeing each other (rehearsal, paper §3.2), in the order of ``kept``."""
+
+
+@runtime_checkable
+class ScoringJudge(Protocol):
+    """A judge of a user's own: BM25, a cross-encoder, a remote model, anything."""
+
+    def score(self, query: str, kept: list[str], candidates: list[str]) -> list[float]:
+        """Relevance of each candidate text, finite, higher is more relevant.
+
+        Args:
+            query: the question; empty for tasks without one.
+            kept: texts of the blocks in z. In rehearsal, ``kept`` and ``candidates`` are the same texts.
+            candidates: texts to score.
+        """
+        ...
+
+
+class ScoredBlocks(Judge):
+    """Lets a ``ScoringJudge`` take part in MemRecall.
+
+    Args:
+        scorer: the user's judge.
+
+    Raises:
+        ModelError: the judge returns another number of scores than it got texts, or one that is not finite.
+    """
+
+    def __init__(self, scorer: ScoringJudge) -> None:
+        self.scorer = scorer
+
+    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
+        """See ``Judge.retrieve``."""
+        results = []
+        for memory in memories:
+            scores = np.full(len(memory.blocks), np.nan)
+            candidates = memory.candidates
+            if candidates:
+                scores[candidates] = self._scores(memory, candidates)
+            results.append(scores)
+        return results
+
+    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
+        """See ``Judge.rehearse``."""
+        return [self._scores(memory, list(memory.kept)) for memory in memories]
+
+    def _scores(self, memory: Memory, candidates: list[int]) -> Float[np.ndarray, " candidates"]:
+        blocks = memory.blocks
+        query = memory.query.text if memory.query else ""
+        got = self.scorer.score(query, [blocks.text(i) for i in memory.kept], [blocks.text(i) for i in candidates])
+        name = f"judge {type(self.scorer).__module__}:{type(self.scorer).__qualname__}"
+        try:
+            scores = np.asarray(got, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"{name}: expected a list of {len(candidates)} numbers, got {type(got).__name__} {str(got)[:60]!r}"
+            ) from error
+        if scores.shape != (len(candidates),):
+            raise ModelError(f"{name}: expected {len(candidates)} scores, got shape {scores.shape}")
+        if not np.isfinite(scores).all():
+            raise ModelError(f"{name}: expected finite scores, got {scores[~np.isfinite(scores)][0]}")
+        return scores

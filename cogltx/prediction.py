@@ -1,0 +1,82 @@
+"""What the flow returns for one example: the answer, an exact slice of the text, and the evidence that led to it.
+
+Plain data; knows nothing about tokens or models.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A key block.
+
+    Attributes:
+        start: first character of the block in the document, white space around it left out.
+        end: one past its last character.
+        text: ``document.text[start:end]``.
+        score: relevance that the judge gave the block beside all other key blocks (the fine score).
+        step: the step of MemRecall that retrieved the block, from 1; 0 where the document was read whole.
+        kept: whether the block outlived the last decay; the others only fill the reasoner's window.
+    """
+
+    start: int
+    end: int
+    text: str
+    score: float
+    step: int
+    kept: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """The answer to one example.
+
+    Attributes:
+        id: the example's.
+        answer: a slice of the document, "yes", "no", or "" where the document holds no answer.
+        start: first character of the answer in the document; None for yes, no and no answer.
+        end: one past its last character.
+        score: probability in [0, 1] that the reasoner gives the answer; comparable between documents.
+        evidence: the key blocks, highest score first.
+        alternatives: the next best answers, best first, without duplicates.
+        n_tokens: tokens in the document.
+        n_blocks: blocks in the document.
+    """
+
+    id: str
+    answer: str
+    start: int | None
+    end: int | None
+    score: float
+    evidence: tuple[Evidence, ...] = ()
+    alternatives: tuple["Answer", ...] = ()
+    n_tokens: int = 0
+    n_blocks: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The prediction as plain data for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Prediction":
+        """A prediction from such data; other keys are ignored.
+
+        Raises:
+            KeyError: a field is missing.
+        """
+        plain = {field.name: values[field.name] for field in fields(cls)}
+        plain["evidence"] = tuple(Evidence(**evidence) for evidence in values["evidence"])
+        plain["alternatives"] = tuple(Answer(**answer) for answer in values["alternatives"])
+        return cls(**plain)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One candidate answer: text, place and probability, as in ``Prediction``."""
+
+    text: str
+    start: int | None
+    end: int | None
+    score: float

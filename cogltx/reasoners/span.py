@@ -1,0 +1,210 @@
+"""The span reasoner: an answer anywhere in the key blocks, yes, no, or no answer (paper figure 2a).
+
+The probability of an answer is p(kind) · p(start) · p(end), where kind is one of span, yes, no and none, read off the
+first token, and start and end range over the tokens of the document that the window shows; query, separators and
+headings are never part of a span. It is a probability, so scores compare between documents.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+from cogltx.blocks import Blocks
+from cogltx.document import Example
+from cogltx.encoder import Batch, Encoder
+from cogltx.prediction import Answer
+from cogltx.window import Window
+
+SPAN, YES, NO, NO_ANSWER = range(4)
+_SAID = {YES: "yes", NO: "no"}
+
+
+class SpanReasonerConfig(BaseModel):
+    """How answers are read.
+
+    Attributes:
+        name: of the reasoner.
+        init_from: a run or model folder whose reasoner this one starts from, or ``judge``: the encoder of this run's
+            judge.
+        max_answer_tokens: most tokens of an answer.
+        top_k: answers that a prediction carries, the best included.
+        no_answer_threshold: no answer is given where log p(none) − log p(best answer) exceeds it; None: always answer.
+            Training chooses it on the validation data.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field("span", pattern="^span$")
+    init_from: str | None = None
+    max_answer_tokens: int = Field(30, ge=1)
+    top_k: int = Field(3, ge=1)
+    no_answer_threshold: float | None = None
+
+
+@dataclass(frozen=True)
+class SpanTarget:
+    """What the reasoner should say of a window.
+
+    Attributes:
+        kind: SPAN, YES, NO or NO_ANSWER.
+        spans: every (first, last) token of the window that answers; empty unless kind is SPAN.
+    """
+
+    kind: int
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the reasoner made of one window.
+
+    Attributes:
+        answers: best first, without duplicates; never empty where the window shows a token of the document.
+        no_answer: log p(none).
+    """
+
+    answers: tuple[Answer, ...]
+    no_answer: float
+
+    @property
+    def margin(self) -> float:
+        """log p(none) − log p(best answer): above the threshold means no answer."""
+        return self.no_answer - math.log(max(self.answers[0].score, 1e-30)) if self.answers else math.inf
+
+
+class SpanReasoner(nn.Module):
+    """Kind of answer, start and end on the vectors of an encoder.
+
+    Args:
+        encoder: the pre-trained encoder.
+    """
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.place = nn.Linear(encoder.width, 2)
+        self.kind = nn.Linear(encoder.width, 4)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "windows tokens 6"]:
+        """Logits of a start and an end at every token; then, the same at every token, of the four kinds."""
+        hidden = self.encoder(batch)
+        kinds = self.kind(hidden[:, :1]).expand(-1, hidden.shape[1], -1)
+        return torch.cat([self.place(hidden), kinds], dim=-1)
+
+    @staticmethod
+    def losses(
+        outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[SpanTarget]
+    ) -> Float[Tensor, " windows"]:
+        """Minus the log-probability of the target answer, a window; several right places count together."""
+        shown = readable(windows, outputs.shape[1]).to(outputs.device)
+        kinds = outputs[:, 0, 2:].float().log_softmax(dim=-1)
+        places = outputs[..., :2].float().masked_fill(~shown[..., None], -torch.inf).log_softmax(dim=1)
+        losses = []
+        for row, target in enumerate(targets):
+            loss = -kinds[row, target.kind]
+            if target.kind == SPAN:
+                first, last = torch.tensor(target.spans, device=outputs.device).T
+                loss = loss - torch.logsumexp(places[row, first, 0] + places[row, last, 1], dim=0)
+            losses.append(loss)
+        return torch.stack(losses)
+
+
+def readable(windows: Sequence[Window], length: int) -> Bool[Tensor, "windows tokens"]:
+    """True for tokens of the document, the only ones that a span may hold at its ends."""
+    mask = torch.zeros(len(windows), length, dtype=torch.bool)
+    for row, window in enumerate(windows):
+        mask[row, : len(window)] = torch.from_numpy(window.document_token >= 0)
+    return mask
+
+
+def answer_tokens(example: Example, blocks: Blocks) -> list[tuple[int, int]]:
+    """First and last token in the document of every gold span."""
+    found = []
+    for span in example.answer_spans:
+        first = int(np.searchsorted(blocks.token_ends, span.start, side="right"))
+        last = int(np.searchsorted(blocks.token_starts, span.end, side="left")) - 1
+        if first <= last:
+            found.append((first, last))
+    return found
+
+
+def target(example: Example, window: Window, gold: Sequence[tuple[int, int]]) -> SpanTarget | None:
+    """What the reasoner should say of a window; None where that is unknown (an answer that has no known place).
+
+    Args:
+        example: with its gold answers.
+        window: of its document.
+        gold: ``answer_tokens`` of the example.
+    """
+    if example.answers is None:
+        return None
+    if not gold:
+        said = example.answers[0].strip().lower() if example.answers else "none"
+        kind = {"yes": YES, "no": NO, "none": NO_ANSWER}.get(said) if example.answers else NO_ANSWER
+        return None if kind is None or (kind == NO_ANSWER and example.answers) else SpanTarget(kind)
+    position = {int(token): place for place, token in enumerate(window.document_token) if token >= 0}
+    spans = [
+        (position[first], position[last])
+        for first, last in gold
+        if all(token in position for token in range(first, last + 1))
+    ]  # fmt: skip
+    return SpanTarget(SPAN, tuple(dict.fromkeys(spans))) if spans else SpanTarget(NO_ANSWER)
+
+
+def read(
+    outputs: Float[np.ndarray, "tokens 6"], window: Window, blocks: Blocks, *, max_answer_tokens: int, top_k: int
+) -> Reading:
+    """Decodes a window: the best answers with their places in the document.
+
+    A span may run through adjacent blocks of the document, never through a gap between two key blocks.
+    """
+    kinds = _log_softmax(outputs[0, 2:])
+    places = np.flatnonzero(window.document_token >= 0)
+    candidates = [Answer(said, None, None, float(np.exp(kinds[kind]))) for kind, said in _SAID.items()]
+    if len(places):
+        tokens = window.document_token[places]
+        start, end = (_log_softmax(outputs[places, column]) for column in (0, 1))
+        scores = _span_scores(start, end, tokens, max_answer_tokens)
+        candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, top_k)
+    distinct: dict[str, Answer] = {}
+    for answer in sorted(candidates, key=lambda answer: -answer.score):
+        distinct.setdefault(answer.text.lower(), answer)
+    return Reading(tuple(distinct.values())[:top_k], float(kinds[NO_ANSWER]))
+
+
+def _log_softmax(values: np.ndarray) -> np.ndarray:
+    shifted = values.astype(np.float64) - values.max()
+    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
+
+
+def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " shown"], longest: int) -> np.ndarray:
+    """Log-probability of every span, shape [length − 1, first token]; −inf where the tokens are not consecutive."""
+    scores = np.full((min(longest, len(tokens)), len(tokens)), -np.inf)
+    for more in range(len(scores)):
+        last = len(tokens) - more
+        whole = tokens[more:] - tokens[:last] == more
+        scores[more, :last] = np.where(whole, start[:last] + end[more:], -np.inf)
+    return scores
+
+
+def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, top_k: int) -> list[Answer]:
+    """The best spans with different texts."""
+    found: dict[str, Answer] = {}
+    order = np.argsort(-scores, axis=None, kind="stable")[: 20 * top_k]
+    for flat in order:
+        more, first = np.unravel_index(flat, scores.shape)
+        if not np.isfinite(scores[more, first]) or len(found) == top_k:
+            break
+        begin, stop = int(blocks.token_starts[tokens[first]]), int(blocks.token_ends[tokens[first + more]])
+        text = blocks.document.text[begin:stop]
+        begin, text = begin + len(text) - len(text.lstrip()), text.strip()
+        stop = begin + len(text)
+        if text:
+            found.setdefault(text.lower(), Answer(text, begin, stop, float(np.exp(scores[more, first]))))
+    return list(found.values())

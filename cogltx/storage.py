@@ -1,0 +1,134 @@
+"""Files of models and runs: every write is atomic, tensors are safetensors, nothing is ever unpickled.
+
+Knows nothing about what the tensors mean.
+"""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from cogltx.errors import ModelError, TrainingError
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder that takes the target's place when the block ends well, and leaves no trace otherwise.
+
+    What a killed writer leaves is a hidden folder, which the next one removes.
+
+    Raises:
+        TrainingError: the disk is full or the folder cannot be written; the target is as it was.
+    """
+    temporary = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"))
+        temporary.chmod(0o755)
+        yield temporary
+        _swap(temporary, target)
+        _remove_left_over(target)
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"{target}: expected to save, got: {_reason(error)}; what was saved before is kept"
+        ) from error
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _swap(temporary: Path, target: Path) -> None:
+    if not target.exists():
+        temporary.rename(target)
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.", suffix=".old") as aside:
+        old = target.rename(Path(aside) / "old")
+        try:
+            temporary.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+
+
+def _remove_left_over(target: Path) -> None:
+    """Removes what earlier writers of the target left behind when they were killed."""
+    for path in target.parent.glob(f".{target.name}.*"):
+        if path.suffix in (".tmp", ".old"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Writes JSON atomically; see ``write_text``."""
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file atomically.
+
+    Raises:
+        TrainingError: the file cannot be written; an earlier one is as it was.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise TrainingError(f"{path}: expected to save, got: {_reason(error)}") from error
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file of a model or run.
+
+    Raises:
+        ModelError: it is missing, cut off or no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ModelError(f"{path}: expected a file, found none") from error
+    except json.JSONDecodeError as error:
+        raise ModelError(f"{path}:{error.lineno}: expected JSON, got: {error.msg}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: expected a JSON file, got: {_reason(error)}") from error
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Writes tensors as safetensors."""
+    save_file({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}, path)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Reads a safetensors file.
+
+    Raises:
+        ModelError: it is missing, cut off, or of another format.
+    """
+    if not path.is_file():
+        raise ModelError(f"{path}: expected a safetensors file, found none")
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (SafetensorError, OSError) as error:
+        if isinstance(error, SafetensorError) and _is_pickle(path):
+            raise ModelError(f"{path}: expected safetensors, got a pickle, which is never loaded") from error
+        raise ModelError(f"{path}: expected safetensors, got: {_reason(error)}") from error
+    return tensors
+
+
+def _is_pickle(path: Path) -> bool:
+    """Whether a file that is no safetensors begins as a pickle or torch's archive of one does."""
+    with path.open("rb") as file:
+        return file.read(2) in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
+
+
+def _reason(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,1 @@
+"""Training: relevance labels, window sampling, the joint trainer, checkpoints."""

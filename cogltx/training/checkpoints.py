@@ -1,0 +1,110 @@
+"""Checkpoints: everything that a killed run needs to end at the same weights as an undisturbed one.
+
+A checkpoint is a folder that appears whole or not at all; the one before goes only when the next is there.
+"""
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cogltx.parts import load_weights
+from cogltx.storage import load_tensors, new_folder, read_json, save_tensors, write_json
+from cogltx.training.learner import Learner
+
+
+@dataclass
+class Progress:
+    """How far a run has come.
+
+    Attributes:
+        epoch: the epoch under way, from 0.
+        phase: index of the phase under way within the epoch.
+        batch: batches done in the phase.
+        steps: optimiser steps done by each learner.
+        history: the validation metrics of every epoch that ended.
+        best_epoch: index of the best of them.
+    """
+
+    epoch: int = 0
+    phase: int = 0
+    batch: int = 0
+    steps: dict[str, int] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: int | None = None
+
+
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Args:
+        folder: holds one folder a checkpoint, named by number.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdigit())
+
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return bool(self._numbers())
+
+    def save(
+        self,
+        progress: Progress,
+        models: Mapping[str, nn.Module],
+        learners: Mapping[str, Learner],
+        scores: Mapping[int, np.ndarray],
+    ) -> None:
+        """Writes a checkpoint and removes the one before.
+
+        Raises:
+            TrainingError: the disk is full; the checkpoint before is kept.
+        """
+        before = self._numbers()
+        progress.steps = {name: learner.step for name, learner in learners.items()}
+        with new_folder(self.folder / f"{(before[-1] + 1 if before else 0):06d}") as target:
+            for name, model in models.items():
+                save_tensors(target / f"{name}.safetensors", model.state_dict())
+            for name, learner in learners.items():
+                save_tensors(target / f"{name}.optimizer.safetensors", learner.state())
+            found = {str(index): torch.from_numpy(own) for index, own in scores.items()}
+            save_tensors(target / "scores.safetensors", found)
+            save_tensors(target / "random.safetensors", _random_state())
+            write_json(target / "progress.json", asdict(progress))
+        for number in before:
+            shutil.rmtree(self.folder / f"{number:06d}", ignore_errors=True)
+
+    def load(
+        self, models: Mapping[str, nn.Module], learners: Mapping[str, Learner]
+    ) -> tuple[Progress, dict[int, np.ndarray]]:
+        """Restores the latest checkpoint.
+
+        Raises:
+            ModelError: it is damaged or of another model.
+        """
+        source = self.folder / f"{self._numbers()[-1]:06d}"
+        progress = Progress(**read_json(source / "progress.json"))
+        for name, model in models.items():
+            load_weights(model, source / f"{name}.safetensors")
+        for name, learner in learners.items():
+            learner.restore(load_tensors(source / f"{name}.optimizer.safetensors"), progress.steps[name])
+        random = load_tensors(source / "random.safetensors")
+        torch.set_rng_state(random["cpu"])
+        if torch.cuda.is_available() and "cuda" in random:
+            torch.cuda.set_rng_state(random["cuda"])
+        scores = {int(index): found.numpy() for index, found in load_tensors(source / "scores.safetensors").items()}
+        return progress, scores
+
+
+def _random_state() -> dict[str, Tensor]:
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["cuda"] = torch.cuda.get_rng_state()
+    return state

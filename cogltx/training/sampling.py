@@ -1,0 +1,239 @@
+"""Training windows (paper §3.3, algorithm 1): what judge and reasoner see of an example in one epoch.
+
+Every choice is drawn from a generator of its own for (seed, epoch, example), so that it depends on nothing else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from cogltx.baselines.sliding_window import SlidingWindow
+from cogltx.blocks import Blocks
+from cogltx.document import Example
+from cogltx.judges.base import Judge, Memory
+from cogltx.memrecall import fill
+from cogltx.reasoners.span import NO_ANSWER, SpanTarget, answer_tokens, target
+from cogltx.window import Window, WindowFormat
+
+_WITH_MEMORY = 0.5  # share of retrieval windows with relevant blocks in z, as in MemRecall's later steps
+_NEAR_RELEVANT = 0.5  # share of retrieval windows whose run holds a relevant block for certain
+
+
+@dataclass(frozen=True)
+class JudgeTarget:
+    """A judge's training window with the label of every block of the document."""
+
+    window: Window
+    relevant: Bool[np.ndarray, " blocks"]
+
+    def token_labels(self) -> tuple[Float[np.ndarray, " tokens"], Bool[np.ndarray, " tokens"]]:
+        """Label and weight a token: those of the query are relevant (eq. 4), separators between blocks do not count."""
+        labels = np.where(self.window.block >= 0, self.relevant[self.window.block], False).astype(np.float32)
+        counts = self.window.block >= 0
+        labels[: self.window.n_prefix] = 1
+        counts[: self.window.n_prefix] = True
+        return labels, counts
+
+
+@dataclass(frozen=True)
+class ReasonerTarget:
+    """A reasoner's training window with what it should say."""
+
+    window: Window
+    target: SpanTarget
+
+
+def has_relevance(example: Example) -> bool:
+    """Whether the judge can learn from an example."""
+    return example.relevant is not None or bool(example.answer_spans)
+
+
+def relevance_labels(example: Example, blocks: Blocks) -> Bool[np.ndarray, " blocks"] | None:
+    """True for the blocks that overlap a relevant span; None where the data has no relevance labels.
+
+    Where the data marks answers alone, the places of the answer are the relevant spans.
+    """
+    if not has_relevance(example):
+        return None
+    labels = np.zeros(len(blocks), dtype=bool)
+    for span in example.answer_spans if example.relevant is None else example.relevant:
+        labels[list(blocks.overlapping(span.start, span.end))] = True
+    return labels
+
+
+def gold_blocks(example: Example, blocks: Blocks, labels: Bool[np.ndarray, " blocks"], room: int) -> list[int]:
+    """The blocks a reasoner must see, as far as they fit: those of the answer first, then the other relevant ones."""
+    wanted = [block for span in example.answer_spans[:1] for block in blocks.overlapping(span.start, span.end)]
+    wanted += [int(block) for block in np.flatnonzero(labels) if int(block) not in wanted]
+    return _fitting(wanted, blocks, room)
+
+
+def _fitting(wanted: Sequence[int], blocks: Blocks, room: int) -> list[int]:
+    chosen = []
+    for block in wanted:
+        if blocks.sizes[block] <= room:
+            chosen.append(block)
+            room -= int(blocks.sizes[block])
+    return chosen
+
+
+def judge_windows(
+    example: Example,
+    blocks: Blocks,
+    form: WindowFormat,
+    rng: np.random.Generator,
+    scores: Float[np.ndarray, " blocks"] | None,
+) -> list[JudgeTarget]:
+    """The two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
+
+    Args:
+        example: with relevance labels; without them there is no window.
+        blocks: its document.
+        form: how windows are laid out.
+        rng: of this example and epoch.
+        scores: coarse scores of an earlier epoch; half of the irrelevant blocks in (relv) are then the best-scoring.
+    """
+    labels = relevance_labels(example, blocks)
+    if labels is None:
+        return []
+    prefix = form.prefix(example.query, int(blocks.sizes.max()))
+    room = form.room(prefix)
+    if int(blocks.sizes.sum()) <= room:
+        return [JudgeTarget(form.window(prefix, blocks, range(len(blocks))), labels)]
+    relevant = [int(block) for block in np.flatnonzero(labels)]
+    memory = _random_memory(relevant, blocks, room, rng)
+    run = _random_run(relevant, memory, blocks, room, rng)
+    rehearsed = _rehearsed(relevant, blocks, room, rng, scores)
+    return [
+        JudgeTarget(form.window(prefix, blocks, [*memory, *run]), labels),
+        JudgeTarget(form.window(prefix, blocks, rehearsed), labels),
+    ]
+
+
+def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator) -> list[int]:
+    """Half of the time some of the relevant blocks, as z holds them in a later step of MemRecall."""
+    if len(relevant) < 2 or rng.random() >= _WITH_MEMORY:
+        return []
+    some = rng.permutation(relevant)[: rng.integers(1, len(relevant))]
+    return sorted(_fitting([int(block) for block in some], blocks, min(room // 2, room - int(blocks.sizes.max()))))
+
+
+def _random_run(
+    relevant: list[int], memory: list[int], blocks: Blocks, room: int, rng: np.random.Generator
+) -> list[int]:
+    """Consecutive blocks outside z, around a relevant one half of the time."""
+    candidates = [block for block in range(len(blocks)) if block not in set(memory)]
+    left = [block for block in relevant if block not in set(memory)]
+    near = left and rng.random() < _NEAR_RELEVANT
+    anchor = int(rng.choice(left)) if near else int(rng.choice(candidates))
+    room -= int(blocks.sizes[memory].sum()) if memory else 0
+    before = room * rng.random()
+    first = last = candidates.index(anchor)
+    room -= int(blocks.sizes[anchor])
+    while first > 0 and blocks.sizes[candidates[first - 1]] <= min(room, before):
+        first -= 1
+        room -= int(blocks.sizes[candidates[first]])
+        before -= int(blocks.sizes[candidates[first]])
+    while last + 1 < len(candidates) and blocks.sizes[candidates[last + 1]] <= room:
+        last += 1
+        room -= int(blocks.sizes[candidates[last]])
+    return candidates[first : last + 1]
+
+
+def _rehearsed(
+    relevant: list[int],
+    blocks: Blocks,
+    room: int,
+    rng: np.random.Generator,
+    scores: Float[np.ndarray, " blocks"] | None,
+) -> list[int]:
+    """All relevant blocks that fit, and irrelevant ones up to the capacity."""
+    chosen = _fitting([int(block) for block in rng.permutation(relevant)], blocks, room)
+    room -= int(blocks.sizes[chosen].sum()) if chosen else 0
+    others = np.setdiff1d(np.arange(len(blocks)), relevant)
+    if scores is not None:
+        hard = np.full(len(blocks), np.nan)
+        hard[others] = scores[others]
+        best = fill(hard, blocks, room // 2)
+        chosen += best
+        room -= int(blocks.sizes[best].sum()) if best else 0
+        others = np.setdiff1d(others, best)
+    return sorted(chosen + _fitting([int(block) for block in rng.permutation(others)], blocks, room))
+
+
+def reasoner_windows(
+    examples: Sequence[Example],
+    documents: Sequence[Blocks],
+    form: WindowFormat,
+    judge: Judge | None,
+    rngs: Sequence[np.random.Generator],
+) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
+    """All relevant blocks and the judge's best-scoring others, filled to capacity as at inference.
+
+    The others are ranked by the retrieval competition behind the relevant blocks, which is MemRecall's last.
+
+    Args:
+        examples: whose windows are wanted.
+        documents: their blocks.
+        form: how windows are laid out.
+        judge: ranks the other blocks; None for random ones (the paper's ablation of train-test matching).
+        rngs: one an example.
+
+    Returns:
+        a window an example, None where its target is unknown; and the scores of all blocks.
+    """
+    memories, golds = [], []
+    for example, blocks in zip(examples, documents, strict=True):
+        room = form.room(form.prefix(example.query, int(blocks.sizes.max())))
+        labels = relevance_labels(example, blocks)
+        gold = gold_blocks(example, blocks, np.zeros(len(blocks), dtype=bool) if labels is None else labels, room)
+        golds.append(gold)
+        kept = _fitting(gold, blocks, min(room // 2, room - int(blocks.sizes.max())))
+        memories.append(Memory(example.query, blocks, tuple(sorted(kept))))
+    scores = _others(memories, judge, rngs)
+    windows = [
+        _filled(example, blocks, form, gold, found)
+        for example, blocks, gold, found in zip(examples, documents, golds, scores, strict=True)
+    ]  # fmt: skip
+    return windows, scores
+
+
+def _others(
+    memories: Sequence[Memory], judge: Judge | None, rngs: Sequence[np.random.Generator]
+) -> list[Float[np.ndarray, " blocks"]]:
+    if judge is not None:
+        return judge.retrieve(memories)
+    return [rng.random(len(memory.blocks)) for memory, rng in zip(memories, rngs, strict=True)]
+
+
+def _filled(
+    example: Example, blocks: Blocks, form: WindowFormat, gold: list[int], scores: Float[np.ndarray, " blocks"]
+) -> ReasonerTarget | None:
+    prefix = form.prefix(example.query, int(blocks.sizes.max()))
+    room = form.room(prefix) - (int(blocks.sizes[gold].sum()) if gold else 0)
+    others = scores.copy()
+    others[gold] = np.nan
+    window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room)]))
+    wanted = target(example, window, answer_tokens(example, blocks))
+    return ReasonerTarget(window, wanted) if wanted is not None else None
+
+
+def baseline_window(reader: SlidingWindow, example: Example, rng: np.random.Generator) -> ReasonerTarget | None:
+    """One window of a baseline: half of the time one with the answer, else any; its target says what it holds.
+
+    For yes and no, the windows that show relevant blocks count as those with the answer.
+    """
+    blocks = reader.split(example.document)
+    windows = reader.windows(example.query, blocks)
+    gold = answer_tokens(example, blocks)
+    labels = relevance_labels(example, blocks)
+    targets = [target(example, window, gold) for window in windows]
+    if not gold and labels is not None and labels.any():
+        shown = [labels[window.block[window.block >= 0]].any() for window in windows]
+        targets = [found if told else SpanTarget(NO_ANSWER) for told, found in zip(shown, targets, strict=True)]
+    known = [ReasonerTarget(window, found) for window, found in zip(windows, targets, strict=True) if found is not None]
+    answering = [item for item in known if item.target.kind != NO_ANSWER]
+    pool = answering if answering and rng.random() < 0.5 else known
+    return pool[int(rng.integers(len(pool)))] if pool else None

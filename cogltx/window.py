@@ -1,0 +1,139 @@
+"""Windows: what one encoder pass sees, ``[CLS] Q [SEP] z0 [SEP] … z(n-1) [SEP]``, and the map back to the document.
+
+Knows a tokenizer's special tokens; no model, and no torch.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from cogltx.blocks import Blocks
+from cogltx.document import Query
+from cogltx.errors import ConfigError, DataError, ModelError
+
+NONE = -1  # in ``Window.block`` and ``Window.document_token``: a token that stands for no block, no part of the text
+
+
+@dataclass(frozen=True)
+class Window:
+    """One encoder pass.
+
+    Attributes:
+        token_ids: vocabulary indices, shape [tokens].
+        block: index of the block that each token shows (heading included), ``NONE`` for the query and separators.
+        document_token: index of each token in the document, ``NONE`` for the query, headings and separators.
+        n_prefix: tokens of ``[CLS] Q [SEP]`` at the start.
+    """
+
+    token_ids: Int[np.ndarray, " tokens"]
+    block: Int[np.ndarray, " tokens"]
+    document_token: Int[np.ndarray, " tokens"]
+    n_prefix: int
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    def block_means(self, values: np.ndarray, n_blocks: int) -> np.ndarray:
+        """The mean of a value a token over each block's tokens, shape [n_blocks]; NaN for blocks not in the window."""
+        shown = self.block >= 0
+        counts = np.bincount(self.block[shown], minlength=n_blocks)
+        sums = np.bincount(self.block[shown], weights=values[shown], minlength=n_blocks)
+        return np.asarray(np.divide(sums, counts, out=np.full(n_blocks, np.nan), where=counts > 0))
+
+
+class WindowFormat:
+    """How a tokenizer's windows are laid out, and how much they hold.
+
+    Args:
+        tokenizer: a fast tokenizer with a start (CLS or BOS) and a separator (SEP or EOS) token.
+        capacity: L, the most tokens a window holds.
+
+    Raises:
+        ConfigError: the capacity is below 32.
+        ModelError: the tokenizer has no start or separator token.
+    """
+
+    def __init__(self, tokenizer: Any, capacity: int = 512) -> None:
+        if capacity < 32:
+            raise ConfigError(f"capacity: expected at least 32 tokens, got {capacity}")
+        self.tokenizer = tokenizer
+        self.capacity = capacity
+        self.start_id = _first_set(tokenizer, "cls_token_id", "bos_token_id")
+        self.separator_id = _first_set(tokenizer, "sep_token_id", "eos_token_id")
+        self.padding_id = tokenizer.pad_token_id or 0
+
+    def prefix(self, query: Query | None, largest_block: int) -> Int[np.ndarray, " prefix"]:
+        """``[CLS] Q [SEP]``, or ``[CLS]`` without a query.
+
+        Args:
+            query: the question; None for tasks without one.
+            largest_block: tokens the largest block takes, for which there must be room.
+
+        Raises:
+            ConfigError: a window cannot hold the largest block.
+        DataError: the question leaves no room for one block.
+        """
+        least = largest_block + (1 if query is None else 3)
+        if least > self.capacity:
+            raise ConfigError(
+                f"capacity: expected at least {least}, as blocks take up to {largest_block}, got {self.capacity}"
+            )
+        if query is None:
+            return np.array([self.start_id], dtype=np.int32)
+        ids = self.tokenizer(query.text, add_special_tokens=False, verbose=False)["input_ids"]
+        room = self.capacity - largest_block - 2
+        if len(ids) > room:
+            raise DataError(
+                f"question: expected at most {room} tokens (a window of {self.capacity} must hold a block too), "
+                f"got {len(ids)}"
+            )
+        return np.array([self.start_id, *ids, self.separator_id], dtype=np.int32)
+
+    def room(self, prefix: Int[np.ndarray, " prefix"]) -> int:
+        """Tokens left for blocks."""
+        return self.capacity - len(prefix)
+
+    def window(self, prefix: Int[np.ndarray, " prefix"], blocks: Blocks, order: Iterable[int]) -> Window:
+        """A window that shows blocks in the given order, each with its heading before and a separator behind it."""
+        ids: list[np.ndarray] = [prefix]
+        block: list[np.ndarray] = [np.full(len(prefix), NONE)]
+        token: list[np.ndarray] = [np.full(len(prefix), NONE)]
+        separator = np.array([self.separator_id])
+        for index in order:
+            shown = blocks[index]
+            heading = blocks.headings[shown.heading]
+            ids += [heading, blocks.token_ids[shown.first_token : shown.end_token], separator]
+            block += [np.full(len(heading) + shown.n_tokens, index), np.array([NONE])]
+            token += [np.full(len(heading), NONE), np.arange(shown.first_token, shown.end_token), np.array([NONE])]
+        token_ids, block_ids, tokens = (np.concatenate(parts).astype(np.int32) for parts in (ids, block, token))
+        window = Window(token_ids, block_ids, tokens, len(prefix))
+        assert len(window) <= self.capacity, f"a window of {len(window)} tokens exceeds the capacity of {self.capacity}"
+        return window
+
+
+def pack(sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Splits consecutive items into the fewest runs whose sizes sum to at most ``room``.
+
+    >>> pack([3, 3, 3, 5, 2], room=6)
+    [[0, 1], [2], [3], [4]]
+    """
+    runs: list[list[int]] = []
+    used = room
+    for index, size in enumerate(sizes):
+        if used + size > room:
+            runs.append([])
+            used = 0
+        runs[-1].append(index)
+        used += size
+    return runs
+
+
+def _first_set(tokenizer: Any, *names: str) -> int:
+    for name in names:
+        value = getattr(tokenizer, name, None)
+        if value is not None:
+            return int(value)
+    raise ModelError(f"tokenizer: expected one of {' or '.join(names)}, got neither")

@@ -1,0 +1,105 @@
+"""Sliding window and truncation read the same blocks with the same reasoner as CogLTX."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fakes import config, reader
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cogltx.baselines import READERS, SlidingWindow, Truncation, reader_class
+from cogltx.baselines.sliding_window import overlapping_runs
+from cogltx.document import Document, Example, Query
+from cogltx.errors import ConfigError
+from cogltx.parts import new_parts
+from cogltx.pipeline import CogLTX
+
+TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
+QUERY = Query("Who wrote the report?")
+
+
+def baseline(kind: type[SlidingWindow], folder: Path, **options: object) -> SlidingWindow:
+    torch.manual_seed(5)
+    return kind(new_parts(config(folder, **options), uses_judge=False, device=torch.device("cpu")))
+
+
+def test_readers_by_name() -> None:
+    assert {"cogltx": CogLTX, "sliding_window": SlidingWindow, "truncation": Truncation} == READERS
+    assert reader_class("truncation") is Truncation
+    with pytest.raises(ConfigError, match="reader: expected one of cogltx, sliding_window, truncation, got 'sliding'"):
+        reader_class("sliding")
+
+
+@settings(max_examples=200, deadline=None)
+@given(sizes=st.lists(st.integers(1, 10), max_size=30), room=st.integers(10, 40), overlap=st.integers(0, 40))
+def test_overlapping_runs(sizes: list[int], room: int, overlap: int) -> None:
+    runs = overlapping_runs(sizes, room, overlap)
+    assert sorted({index for run in runs for index in run}) == list(range(len(sizes)))
+    for run in runs:
+        assert sum(sizes[index] for index in run) <= room
+        assert run.stop == len(sizes) or sum(sizes[index] for index in run) + sizes[run.stop] > room
+    for before, after in itertools.pairwise(runs):
+        assert before.start < after.start <= before.stop < after.stop
+        assert sum(sizes[index] for index in range(after.start, before.stop)) <= overlap
+
+
+def test_windows_cover_the_document(tiny_encoder: Path) -> None:
+    sliding = baseline(SlidingWindow, tiny_encoder)
+    blocks = sliding.split(Document(TEXT))
+    windows = sliding.windows(QUERY, blocks)
+    shown = {int(token) for window in windows for token in window.document_token if token >= 0}
+    assert shown == set(range(blocks.n_tokens))
+    assert all(len(window) <= 64 for window in windows)
+    truncated = baseline(Truncation, tiny_encoder).windows(QUERY, blocks)
+    assert len(truncated) == 1
+    assert truncated[0].token_ids.tolist() == windows[0].token_ids.tolist()
+
+
+def test_the_best_answer_of_all_windows(tiny_encoder: Path) -> None:
+    sliding = baseline(SlidingWindow, tiny_encoder)
+    example = Example(id="1", document=Document(TEXT), query=QUERY)
+    blocks = sliding.split(example.document)
+    windows = sliding.windows(QUERY, blocks)
+    readings = sliding.reason(windows, [blocks] * len(windows))
+    (result,) = sliding.read([example])
+    assert result.recall is None
+    best = max((answer for reading in readings for answer in reading.answers), key=lambda answer: answer.score)
+    assert result.reading.answers[0] == best
+    assert result.reading.no_answer == min(reading.no_answer for reading in readings)
+    assert len({answer.text.lower() for answer in result.reading.answers}) == len(result.reading.answers) == 3
+
+
+def test_answers_do_not_depend_on_the_batch(tiny_encoder: Path) -> None:
+    for kind in (SlidingWindow, Truncation):
+        model = baseline(kind, tiny_encoder)
+        items = [
+            Example(id=str(n), document=Document(TEXT[n * 30 :]), query=QUERY if n % 2 else None) for n in range(4)
+        ]
+        together = list(model.predict_many(items))
+        for item, prediction in zip(items, together, strict=True):
+            alone = model.predict(item.document, item.query)
+            assert (alone.answer, alone.start) == (prediction.answer, prediction.start)
+            np.testing.assert_allclose(alone.score, prediction.score, rtol=1e-4)
+            if prediction.start is not None:
+                assert prediction.answer == item.document.text[prediction.start : prediction.end]
+
+
+@pytest.mark.parametrize("kind", [SlidingWindow, Truncation])
+def test_save_and_load(tiny_encoder: Path, tmp_path: Path, kind: type[SlidingWindow]) -> None:
+    name = next(name for name, other in READERS.items() if other is kind)
+    settings = config(tiny_encoder).model_copy(update={"reader": name})
+    model = kind(new_parts(settings, uses_judge=False, device=torch.device("cpu")))
+    model.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model" / "judge.safetensors").exists()
+    again = kind.from_pretrained(tmp_path / "model")
+    assert again.predict(TEXT, QUERY) == model.predict(TEXT, QUERY)
+
+
+def test_all_readers_agree_on_a_document_of_one_window(tiny_encoder: Path) -> None:
+    torch.manual_seed(5)
+    model = reader(tiny_encoder)
+    found = [kind(model.parts).predict("Anna wrote the report.", QUERY) for kind in (CogLTX, SlidingWindow, Truncation)]
+    assert len({(prediction.answer, prediction.score) for prediction in found}) == 1

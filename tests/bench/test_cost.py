@@ -1,0 +1,137 @@
+"""The cost of MemRecall: what is counted, never how fast it went."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cogltx.bench.cost import BATCH_SIZES, Cost, fewest_windows, measure, table
+from cogltx.bench.prose import QUESTION, generated
+from cogltx.blocks import split
+from cogltx.document import Query
+from cogltx.encoder import tokenizer_of
+from cogltx.judges import Judge, Memory
+from cogltx.memrecall import MemRecall, MemRecallConfig
+from cogltx.window import WindowFormat, pack
+
+COST = Cost(
+    documents=16, length=2048, document_tokens=32768, windows=222, fewest_windows=222, window_tokens=9000,
+    padded_tokens=10000, split_seconds=0.5, seconds=3.0, runs=2, encoder_tokens_per_second=3200.0, encoder_batch=8,
+)  # fmt: skip
+
+
+class FirstBlocks(Judge):
+    """Likes the first blocks best."""
+
+    def retrieve(self, memories: list[Memory]) -> list[np.ndarray]:
+        scores = [-np.arange(float(len(memory.blocks))) for memory in memories]
+        for memory, found in zip(memories, scores, strict=True):
+            found[list(memory.kept)] = np.nan
+        return scores
+
+    def rehearse(self, memories: list[Memory]) -> list[np.ndarray]:
+        return [-np.array(memory.kept, dtype=float) for memory in memories]
+
+
+@pytest.fixture(scope="module")
+def rows(tiny_encoder: Path) -> list[Cost]:
+    return measure(str(tiny_encoder), [300, 1200], [1, 3], precision="float32", seed=1, seconds=0.0)
+
+
+def test_a_row_for_each_length_and_number_of_documents(rows: list[Cost]) -> None:
+    assert [(row.length, row.documents) for row in rows] == [(300, 1), (300, 3), (1200, 1), (1200, 3)]
+    for row in rows:
+        assert row.document_tokens == pytest.approx(row.length * row.documents, rel=0.01)
+        assert row.runs == 1
+        assert row.encoder_batch in BATCH_SIZES
+
+
+def test_windows_are_the_fewest(rows: list[Cost]) -> None:
+    assert all(row.windows == row.fewest_windows for row in rows)
+    assert [row.windows for row in rows[:2]] == [1, 3], "a document that fits is read whole"
+    assert rows[2].windows >= 2 * (1200 // 512) + 2
+
+
+def test_the_tokens_of_windows_are_counted_without_padding(rows: list[Cost]) -> None:
+    for row in rows:
+        assert row.document_tokens <= row.window_tokens <= row.padded_tokens <= 512 * row.windows
+        assert row.padded_tokens % 64 == 0
+
+
+def test_the_same_seed_reads_the_same(tiny_encoder: Path, rows: list[Cost]) -> None:
+    again = measure(str(tiny_encoder), [1200], [3], precision="float32", seed=1, seconds=0.0)[0]
+    assert (again.windows, again.document_tokens) == (rows[3].windows, rows[3].document_tokens)
+
+
+def test_runs_are_repeated_until_the_time_is_up(tiny_encoder: Path, rows: list[Cost]) -> None:
+    (row,) = measure(str(tiny_encoder), [1200], [1], precision="float32", seed=1, seconds=0.5)
+    assert row.runs > 1
+    assert row.windows == rows[2].windows, "a mean, not a sum"
+
+
+def test_speeds_and_shares() -> None:
+    assert COST.tokens_per_second == 3000.0
+    assert COST.ratio == 0.9375
+    assert COST.filled == 0.9
+
+
+def test_json_holds_all_that_the_table_shows() -> None:
+    values = json.loads(json.dumps(COST.to_dict()))
+    assert values["ratio"] == COST.ratio
+    assert values["filled"] == COST.filled
+    assert values["tokens_per_second"] == COST.tokens_per_second
+    assert values["windows"] == 222
+
+
+def test_table() -> None:
+    head, line = table([COST]).splitlines()
+    assert head.split()[0] == "documents"
+    assert line.split() == ["16", "2048", "222", "(222)", "90.0%", "0.50", "3.00", "3000", "3200", "0.94"]
+    assert len(head) == len(line)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    n_tokens=st.integers(100, 900),
+    capacity=st.integers(100, 200),
+    strides=st.sampled_from([(1,), (3, 5), (2, 2, 2)]),
+    query=st.sampled_from([None, Query("Who wrote it?")]),
+    seed=st.integers(0, 5),
+)
+def test_fewest_windows_is_what_packing_gives(
+    tiny_encoder: Path, n_tokens: int, capacity: int, strides: tuple[int, ...], query: Query | None, seed: int
+) -> None:
+    tokenizer = tokenizer_of(tiny_encoder)
+    form = WindowFormat(tokenizer, capacity)
+    blocks = split(generated(n_tokens, tokenizer, seed=seed), tokenizer)
+    (recall,) = MemRecall(FirstBlocks(), form, MemRecallConfig(capacity=capacity, strides=strides))([(query, blocks)])
+    room = form.room(form.prefix(query, int(blocks.sizes.max())))
+    expected, kept = 0, ()
+    for step in recall.trace:
+        sizes = [int(blocks.sizes[index]) for index in range(len(blocks)) if index not in kept]
+        expected += len(pack(sizes, room - sum(int(blocks.sizes[index]) for index in kept))) + 1
+        kept = step.kept
+    assert fewest_windows(recall, form) == (expected or 1)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 50, 3000])
+def test_generated_documents_have_the_length(tiny_encoder: Path, n_tokens: int) -> None:
+    tokenizer = tokenizer_of(tiny_encoder)
+    document = generated(n_tokens, tokenizer, seed=3)
+    assert split(document, tokenizer).n_tokens == n_tokens
+    assert generated(n_tokens, tokenizer, seed=3) == document
+    assert n_tokens == 1 or generated(n_tokens, tokenizer, seed=4).text != document.text
+
+
+def test_generated_documents_look_like_prose(tiny_encoder: Path) -> None:
+    text = generated(3000, tokenizer_of(tiny_encoder), seed=0).text
+    lengths = [len(sentence.split()) for sentence in text.split(".")[:-1]]
+    assert 15 < np.mean(lengths) < 30
+    assert min(lengths) >= 6
+    assert max(lengths) <= 50
+    assert "," in text
+    assert "\n" in text
+    assert len(QUESTION.split()) > 10

@@ -1,0 +1,50 @@
+"""What all tests share: no network, a fixed seed, shapes checked, tiny encoders."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from jaxtyping import install_import_hook
+
+install_import_hook(["cogltx"], "typechecker.check")
+
+import random
+from pathlib import Path
+
+import numpy
+import pytest
+import tiny
+import torch
+import transformers
+
+transformers.logging.disable_progress_bar()
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Start every test from the same random state."""
+    random.seed(0)
+    numpy.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny BERT with 512 positions."""
+    return tiny.make_encoder(tmp_path_factory.mktemp("tiny-bert"))
+
+
+@pytest.fixture(scope="session", params=tiny.ARCHITECTURES)
+def architecture_encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny encoder, once for each architecture."""
+    return tiny.make_encoder(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """The folder of the real data sets; tests that want it are skipped where it is not."""
+    folder = os.environ.get("COGLTX_DATA", "")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip(f"COGLTX_DATA does not name a folder of data sets: {folder!r}")
+    return Path(folder)

@@ -1,0 +1,207 @@
+"""The package's own format: what it says comes back, and what is wrong is told with its line."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cogltx.document import Document, Example, Query, Segment, Span
+from cogltx.errors import DataError
+from cogltx.prediction import Prediction
+from cogltx.tasks import ReadReport
+from cogltx.tasks.jsonl import JsonLines, to_json, write_examples
+
+TEXT = "The cat sat. A cat concatenates."
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=5,
+)
+TEXTS = st.text(min_size=1).filter(lambda text: bool(text.strip()))
+
+
+@st.composite
+def ranges(draw: st.DrawFn, length: int) -> list[list[int]]:
+    pairs = st.lists(st.integers(0, length), min_size=2, max_size=2, unique=True).map(sorted)
+    return draw(st.lists(pairs, max_size=3))
+
+
+@st.composite
+def plain_examples(draw: st.DrawFn) -> dict[str, Any]:
+    """What an example is made of; the type checker's use of chance forbids making it in here."""
+    text = draw(TEXTS)
+    cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=5)))
+    headings = draw(st.lists(st.none() | st.text(max_size=3), min_size=5, max_size=5))
+    return {
+        "id": draw(st.text()),
+        "document": draw(st.text()),
+        "text": text,
+        "segments": [
+            (*cut, heading) for cut, heading in zip(pairwise(cuts), headings, strict=False) if heading is not None
+        ],
+        "question": draw(st.none() | TEXTS),
+        "answers": draw(st.none() | st.lists(st.text())),
+        "answer_spans": draw(ranges(len(text))),
+        "relevant": draw(st.none() | ranges(len(text))),
+        "extra": draw(st.dictionaries(st.text(), JSON, max_size=3)),
+    }
+
+
+def make(plain: dict[str, Any]) -> Example:
+    segments = tuple(Segment(*segment) for segment in plain["segments"])
+    return Example(
+        id=plain["id"],
+        document=Document(plain["text"], plain["document"], segments),
+        query=None if plain["question"] is None else Query(plain["question"]),
+        answers=None if plain["answers"] is None else tuple(plain["answers"]),
+        answer_spans=tuple(Span(*pair) for pair in plain["answer_spans"]),
+        relevant=None if plain["relevant"] is None else tuple(Span(*pair) for pair in plain["relevant"]),
+        extra=plain["extra"],
+    )
+
+
+def read(folder: Path, *lines: object) -> tuple[list[Example], ReadReport]:
+    path = folder / "data.jsonl"
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+    report = ReadReport()
+    return list(JsonLines().read(path, split="train", report=report)), report
+
+
+@given(plain=st.lists(plain_examples(), max_size=3, unique_by=lambda plain: plain["id"]), pack=st.booleans())
+def test_examples_come_back(tmp_path_factory: pytest.TempPathFactory, plain: list[dict[str, Any]], pack: bool) -> None:
+    given = [make(example) for example in plain]
+    path = tmp_path_factory.mktemp("examples") / ("data.jsonl.gz" if pack else "data.jsonl")
+    write_examples(path, given)
+    report = ReadReport()
+    assert list(JsonLines().read(path, split="test", report=report)) == given
+    assert (report.examples, report.unmapped) == (len(given), [])
+
+
+def test_everything_left_out(tmp_path: Path) -> None:
+    (first, second), _ = read(tmp_path, {"text": TEXT}, "", {"text": TEXT, "id": 7})
+    assert first == Example(id="1", document=Document(TEXT, "1"))
+    assert (second.id, second.answers, second.relevant) == ("7", None, None)
+
+
+def test_everything_given(tmp_path: Path) -> None:
+    line = {
+        "id": "a",
+        "document": "d",
+        "text": TEXT,
+        "question": "Who sat?",
+        "answers": [{"text": "cat", "start": 4}, "The cat"],
+        "relevant": [[0, 12]],
+        "segments": [{"start": 0, "end": 12, "heading": "Cats"}, {"start": 13, "end": 32}],
+        "extra": {"source": [1]},
+    }
+    (example,), _ = read(tmp_path, line)
+    assert example == Example(
+        id="a",
+        document=Document(TEXT, "d", (Segment(0, 12, "Cats"), Segment(13, 32))),
+        query=Query("Who sat?"),
+        answers=("cat", "The cat"),
+        answer_spans=(Span(4, 7), Span(0, 7)),
+        relevant=(Span(0, 12),),
+        extra={"source": [1]},
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "spans", "unmapped"),
+    [
+        ({"answers": ["cat"]}, [Span(4, 7), Span(15, 18)], []),
+        ({"answers": ["cat"], "answer_spans": [[0, 7]]}, [Span(0, 7)], []),
+        ({"answers": ["cat"], "answer_spans": []}, [], []),
+        ({"answers": ["concat"]}, [], ["the answer 'concat' does not occur in the text"]),
+        ({"answers": ["dog", "sat"]}, [Span(8, 11)], ["the answer 'dog' does not occur in the text"]),
+        ({"answers": ["yes"]}, [], []),
+        ({"answers": []}, [], []),
+    ],
+)
+def test_places(tmp_path: Path, line: dict[str, object], spans: list[Span], unmapped: list[str]) -> None:
+    (example,), report = read(tmp_path, {"text": TEXT, **line})
+    assert list(example.answer_spans) == spans
+    assert [(problem.id, problem.reason) for problem in report.unmapped] == [("1", why) for why in unmapped]
+
+
+def test_one_document_for_many_questions(tmp_path: Path) -> None:
+    same = {"text": TEXT, "document": "d"}
+    (a, b, c), _ = read(tmp_path, same, same, same | {"segments": [{"start": 0, "end": 3}]})
+    assert a.document is b.document
+    assert c.document is not b.document
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ({}, "expected the field 'text', got an empty object"),
+        ({"text": " "}, "document '2': expected text, got only white space"),
+        ({"text": 3}, "field 'text': expected a string, got 3"),
+        (
+            {"text": "x", "answer": "x"},
+            "expected only the fields id, document, text, question, answers, answer_spans, relevant, "
+            "segments, extra, got 'answer'",
+        ),
+        ({"text": "x", "id": True}, "field 'id': expected a string, got True"),
+        ({"text": "x", "id": "first"}, "expected a new id, got 'first', already at FILE:1"),
+        ({"text": "x", "question": ""}, "question: expected text, got an empty one"),
+        ({"text": "x", "answers": "x"}, "field 'answers': expected a list, got 'x'"),
+        ({"text": "x", "answers": [1]}, "answers[0]: expected a string, got 1"),
+        (
+            {"text": TEXT, "answers": ["cat", {"text": "cat", "start": 12}]},
+            "answers[1]: expected 'cat' at 12, got ' A '",
+        ),
+        (
+            {"text": TEXT, "answers": [{"text": "cat", "start": -3}]},
+            "answers[0]: expected 'cat' at -3, got 'The'",
+        ),
+        (
+            {"text": TEXT, "answers": [{"text": "cat", "start": 99}]},
+            "answers[0]: expected 'cat' at 99, got ''",
+        ),
+        (
+            {"text": TEXT, "answers": [{"text": "cat"}]},
+            "answers[0]: expected the field 'start', got only 'text'",
+        ),
+        ({"text": "x", "answer_spans": [[0]]}, "answer_spans[0]: expected [start, end], got [0]"),
+        ({"text": "x", "relevant": [[0, 1], "x"]}, "relevant[1]: expected [start, end], got 'x'"),
+        ({"text": "x", "relevant": [[1, 1]]}, "span: expected 0 <= start < end, got start 1 and end 1"),
+        (
+            {"text": "x", "relevant": [[0, 2]]},
+            "example '2': expected spans within the 1 characters of the document, got 0:2",
+        ),
+        (
+            {"text": "x", "segments": [{"start": 0, "end": 2}]},
+            "document '2': segment 0: expected 0 <= start < end <= 1, got start 0 and end 2",
+        ),
+        (
+            {"text": "x", "segments": [{"start": 0}]},
+            "segments[0]: expected the field 'end', got only 'start'",
+        ),
+        ({"text": "x", "extra": []}, "field 'extra': expected an object, got []"),
+    ],
+)
+def test_wrong_lines(tmp_path: Path, line: dict[str, object], expected: str) -> None:
+    path = tmp_path / "data.jsonl"
+    with pytest.raises(DataError) as error:
+        read(tmp_path, {"id": "first", "text": TEXT}, line)
+    assert str(error.value) == f"{path}:2: {expected.replace('FILE', str(path))}"
+
+
+@pytest.mark.parametrize("extra", [{"a": Span(0, 1)}, {"a": float("nan")}])
+def test_what_json_cannot_hold(tmp_path: Path, extra: dict[str, object]) -> None:
+    example = Example(id="1", document=Document(TEXT), extra=extra)
+    with pytest.raises(DataError, match=r"^example '1': expected an extra that JSON can hold, got: "):
+        write_examples(tmp_path / "out.jsonl", [example])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_scores() -> None:
+    example = Example(id="1", document=Document(TEXT), answers=("cat", "a big cat"), answer_spans=(Span(4, 7),))
+    prediction = Prediction(id="1", answer="big dog", start=None, end=None, score=0.5)
+    assert JsonLines().per_example(example, prediction) == {"exact_match": 0.0, "f1": 0.5}
+    assert json.loads(to_json(example))["answers"] == ["cat", "a big cat"]

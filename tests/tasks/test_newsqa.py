@@ -1,0 +1,146 @@
+"""NewsQA: splits, trimmed and clipped ranges, questions that are bad or have no answer."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cogltx.document import Example, Segment, Span
+from cogltx.errors import DataError
+from cogltx.prediction import Prediction
+from cogltx.tasks import ReadReport, Split
+from cogltx.tasks.newsqa import NewsQA
+
+TEXT = 'LONDON (CNN) -- It is 19 today.\n\n  He said "no."\n'
+
+
+def question(consensus: dict[str, object], **more: object) -> dict[str, object]:
+    return {"q": "How old?", "consensus": consensus, "answers": [], "isAnswerAbsent": 0.0, **more}
+
+
+def story(*questions: dict[str, object], id: str = "./cnn/stories/0a.story", type: str = "train") -> dict[str, object]:
+    return {"storyId": id, "text": TEXT, "type": type, "questions": questions}
+
+
+def read(
+    folder: Path, *stories: dict[str, object], split: Split = "train", task: NewsQA | None = None
+) -> tuple[list[Example], ReadReport]:
+    path = folder / "combined-newsqa-data-v1.json"
+    path.write_text(json.dumps({"data": stories, "version": "1"}))
+    report = ReadReport()
+    return list((task or NewsQA()).read(path, split=split, report=report)), report
+
+
+def test_reading(tmp_path: Path) -> None:
+    (example,), report = read(tmp_path, story(question({"s": 22, "e": 25})))
+    assert example.id == "./cnn/stories/0a.story#0"
+    assert (example.document.text, example.document.id) == (TEXT, "./cnn/stories/0a.story")
+    assert example.document.segments == (Segment(0, 31), Segment(33, 48))
+    assert (example.answers, example.answer_spans, example.relevant) == (
+        ("19",),
+        (Span(22, 24),),
+        (Span(22, 24),),
+    )
+    assert (report.examples, report.unmapped, example.extra) == (1, [], {})
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "answer"),
+    [
+        (22, 25, "19"),
+        (22, 31, "19 today"),
+        (22, 33, "19 today"),
+        (7, 12, "(CNN)"),
+        (42, 48, '"no'),
+        (33, 9999, 'He said "no'),
+        (-5, 6, "LONDON"),
+        (46, 48, '."'),
+    ],
+)
+def test_ranges(tmp_path: Path, start: int, end: int, answer: str) -> None:
+    (example,), report = read(tmp_path, story(question({"s": start, "e": end})))
+    assert example.answers == (answer,)
+    assert not report.unmapped
+
+
+@pytest.mark.parametrize(("start", "end"), [(25, 22), (31, 33), (9999, 10000), (4, 4)])
+def test_ranges_without_text(tmp_path: Path, start: int, end: int) -> None:
+    (example,), report = read(tmp_path, story(question({"s": start, "e": end})))
+    assert (example.answers, example.answer_spans) == ((), ())
+    (problem,) = report.unmapped
+    assert problem.id == example.id
+    assert problem.reason.startswith("expected an answer at ")
+
+
+def test_splits(tmp_path: Path) -> None:
+    stories = [story(question({"noAnswer": True}), id=type, type=type) for type in ("test", "dev", "train")]
+    splits: list[tuple[Split, str]] = [("train", "train"), ("validation", "dev"), ("test", "test")]
+    for split, type in splits:
+        (example,), report = read(tmp_path, *stories, split=split)
+        assert (example.document.id, report.examples) == (type, 1)
+        assert (example.answers, example.relevant) == ((), ())
+
+
+def test_bad_questions(tmp_path: Path) -> None:
+    bad, good = (
+        question({"badQuestion": True}, isQuestionBad=1.0),
+        question({"s": 22, "e": 24}, isQuestionBad=0.4),
+    )
+    both = story(bad, good)
+    assert [example.id[-2:] for example in read(tmp_path, both)[0]] == ["#1"]
+    for task, split, type in (
+        (NewsQA(keep_bad_questions=True), "train", "train"),
+        (NewsQA(), "validation", "dev"),
+        (NewsQA(), "test", "test"),
+    ):
+        (first, second), report = read(tmp_path, both | {"type": type}, split=split, task=task)  # type: ignore[arg-type]
+        assert (first.answers, first.extra) == ((), {"bad_question": True})
+        assert (second.answers, second.extra) == (("19",), {})
+        assert report.examples == 2
+
+
+def test_scores(tmp_path: Path) -> None:
+    examples, _ = read(tmp_path, story(question({"s": 22, "e": 24}), question({"noAnswer": True})))
+    pairs = [
+        (example, Prediction(id=example.id, answer="19 today", start=22, end=30, score=0.5)) for example in examples
+    ]
+    assert NewsQA().metrics(pairs) == {
+        "exact_match": 0.0,
+        "f1": pytest.approx(100 / 3),
+        "answerable_em": 0.0,
+        "answerable_f1": pytest.approx(200 / 3),
+        "evidence_recall": 0.0,
+        "evidence_complete": 0.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (story(type="eval"), "field 'type': expected train, dev or test, got 'eval'"),
+        (
+            story() | {"text": ""},
+            "story './cnn/stories/0a.story': document './cnn/stories/0a.story': expected text",
+        ),
+        (story(question({"s": 1})), "consensus: expected the field 'e', got only 's'"),
+        (
+            story({"q": "?"}),
+            "question './cnn/stories/0a.story#0': expected the field 'consensus', got only 'q'",
+        ),
+    ],
+)
+def test_wrong_files(tmp_path: Path, changed: dict[str, object], expected: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(tmp_path, changed)
+    assert str(error.value).startswith(f"{tmp_path / 'combined-newsqa-data-v1.json'}:1: ")
+    assert expected in str(error.value)
+
+
+def test_real_data(data_folder: Path) -> None:
+    path = data_folder / "newsqa" / "combined-newsqa-data-v1.json.gz"
+    splits: tuple[Split, ...] = ("train", "validation", "test")
+    examples = [example for split in splits for example in NewsQA().read(path, split=split)]
+    assert len({example.id for example in examples}) == len(examples) == 14818
+    for example in examples:
+        text = example.document.text
+        assert tuple(text[span.start : span.end] for span in example.answer_spans) == example.answers

@@ -1,0 +1,203 @@
+"""SQuAD and CUAD: offsets in joined articles, wrong offsets, the official scores."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cogltx.document import Example, Segment, Span
+from cogltx.errors import DataError
+from cogltx.prediction import Evidence, Prediction
+from cogltx.tasks import ReadReport
+from cogltx.tasks.squad import Squad
+
+FIRST = "Rome is old. It lies on the Tiber."
+SECOND = "Paris lies on the Seine.\nIt is big."
+
+
+def question(id: str, *answers: tuple[str, int], **more: object) -> dict[str, object]:
+    given = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": id, "question": f"What is {id}?", "answers": given, **more}
+
+
+def article(first: list[dict[str, object]], second: list[dict[str, object]]) -> dict[str, object]:
+    return {
+        "title": "Cities",
+        "paragraphs": [{"context": FIRST, "qas": first}, {"qas": second, "context": SECOND}],
+    }
+
+
+def read(folder: Path, task: Squad, *articles: dict[str, object]) -> tuple[list[Example], ReadReport]:
+    path = folder / "squad.json"
+    path.write_text(json.dumps({"version": "v2.0", "data": articles}))
+    report = ReadReport()
+    return list(task.read(path, split="train", report=report)), report
+
+
+def predict(example: Example, answer: str, *places: Span) -> Prediction:
+    evidence = tuple(Evidence(span.start, span.end, "", 0.5, 1) for span in places)
+    return Prediction(id=example.id, answer=answer, start=None, end=None, score=0.5, evidence=evidence)
+
+
+def texts(example: Example) -> list[str]:
+    return [example.document.text[span.start : span.end] for span in example.answer_spans]
+
+
+def test_paragraphs(tmp_path: Path) -> None:
+    (a, b, c), report = read(
+        tmp_path,
+        Squad(),
+        article([question("a", ("Rome", 0)), question("b", is_impossible=True)], [question("c", ("Seine", 18))]),
+    )
+    assert a.document is b.document
+    assert (a.document.text, a.document.id, a.document.segments) == (
+        FIRST,
+        "Cities#0",
+        (Segment(0, len(FIRST)),),
+    )
+    assert (a.answers, a.answer_spans, a.relevant) == (("Rome",), (Span(0, 4),), (Span(0, 4),))
+    assert (b.answers, b.answer_spans, b.relevant) == ((), (), ())
+    assert (c.document.text, texts(c)) == (SECOND, ["Seine"])
+    assert (report.examples, report.unmapped) == (3, [])
+
+
+def test_joined_articles(tmp_path: Path) -> None:
+    (a, b), _ = read(
+        tmp_path,
+        Squad(join_paragraphs=True, headings=True),
+        article([question("a", ("Tiber", 28))], [question("b", ("Seine", 18), ("lies on the Seine", 6))]),
+    )
+    assert a.document is b.document
+    assert a.document.text == FIRST + "\n\n" + SECOND
+    assert a.document.segments == (
+        Segment(0, len(FIRST), "Cities"),
+        Segment(len(FIRST) + 2, len(a.document.text), "Cities"),
+    )
+    assert (texts(a), texts(b)) == (["Tiber"], ["Seine", "lies on the Seine"])
+
+
+def test_articles_without_paragraphs_or_title(tmp_path: Path) -> None:
+    nameless = {"paragraphs": [{"context": FIRST, "qas": [question("a", ("Rome", 0))]}]}
+    for task in (Squad(), Squad(join_paragraphs=True)):
+        (example,), _ = read(tmp_path, task, {"title": "None", "paragraphs": []}, nameless)
+        assert example.document.id.startswith("article 2")
+
+
+@pytest.mark.parametrize(
+    ("answers", "spans"),
+    [
+        ([("Rome", 0), ("Rome", 0)], ["Rome"]),
+        ([(" Tiber", 27)], ["Tiber"]),
+        ([(" Tiber ", 28)], ["Tiber"]),
+        ([("Tiber. ", 28)], ["Tiber."]),
+    ],
+)
+def test_places(tmp_path: Path, answers: list[tuple[str, int]], spans: list[str]) -> None:
+    (example,), report = read(tmp_path, Squad(), article([question("a", *answers)], []))
+    assert texts(example) == spans
+    assert not report.unmapped
+
+
+def test_a_place_that_does_not_match(tmp_path: Path) -> None:
+    (example,), report = read(tmp_path, Squad(), article([question("a", ("Tiber", 0), ("old", 8), ("", 3))], []))
+    assert texts(example) == ["old"]
+    assert example.answers == ("Tiber", "old", "")
+    assert [(problem.id, problem.reason) for problem in report.unmapped] == [
+        ("a", "expected the answer 'Tiber' at 0, got 'Rome '"),
+        ("a", "expected the answer '' at 3, got ''"),
+    ]
+
+
+def test_guessed_places(tmp_path: Path) -> None:
+    sure, guess = (
+        {"text": "old", "answer_start": 8},
+        {"text": "Rome", "answer_start": 0, "start_ambiguous": True},
+    )
+    both, alone = question("a") | {"answers": [guess, sure]}, question("b") | {"answers": [guess]}
+    (a, b), _ = read(tmp_path, Squad(), article([both, alone], []))
+    assert (texts(a), a.answers) == (["old"], ("Rome", "old"))
+    assert texts(b) == ["Rome"]
+
+
+def test_a_test_file_without_gold(tmp_path: Path) -> None:
+    hidden = {"id": "a", "question": " "}
+    (example,), _ = read(tmp_path, Squad(), article([hidden], []))
+    assert (example.query, example.answers, example.relevant) == (None, None, None)
+    assert Squad().metrics([(example, predict(example, "x"))]) == {}
+
+
+def test_scores(tmp_path: Path) -> None:
+    (a, b), _ = read(
+        tmp_path,
+        Squad(),
+        article([question("a", ("Rome", 0), ("the Tiber", 24)), question("b", is_impossible=True)], []),
+    )
+    assert Squad().per_example(a, predict(a, "on the Tiber", Span(20, 30))) == {
+        "exact_match": 0.0,
+        "f1": pytest.approx(2 / 3),
+        "has_answer_f1": pytest.approx(2 / 3),
+        "evidence_recall": 0.5,
+        "evidence_complete": 0.0,
+    }
+    assert Squad().metrics([(a, predict(a, "Rome")), (b, predict(b, "")), (b, predict(b, "x"))]) == {
+        "exact_match": pytest.approx(200 / 3),
+        "f1": pytest.approx(200 / 3),
+        "has_answer_f1": 100.0,
+        "no_answer_accuracy": 50.0,
+        "evidence_recall": 0.0,
+        "evidence_complete": 0.0,
+    }
+    assert set(Squad().metrics([(a, predict(a, ""))])) == {
+        "exact_match",
+        "f1",
+        "evidence_recall",
+        "evidence_complete",
+    }
+    assert set(Squad().metrics([(b, predict(b, ""))])) == {"exact_match", "f1"}
+
+
+@pytest.mark.parametrize("start", [-1, len(FIRST), 10**9])
+def test_an_offset_outside_the_text(tmp_path: Path, start: int) -> None:
+    with pytest.raises(DataError) as error:
+        read(tmp_path, Squad(join_paragraphs=True), article([question("a", ("Rome", start))], []))
+    assert str(error.value) == (
+        f"{tmp_path / 'squad.json'}:1: article 'Cities': question 'a': expected answer_start within the "
+        f"{len(FIRST)} characters of the text, got {start}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "expected"),
+    [
+        ({"qas": []}, "expected the field 'context', got only 'qas'"),
+        ({"context": " ", "qas": []}, "document 'Cities#0': expected text, got only white space"),
+        ({"context": "x", "qas": {}}, "field 'qas': expected a list, got {}"),
+        ({"context": "x", "qas": [{"question": "?"}]}, "expected the field 'id', got only 'question'"),
+        (
+            {"context": "x", "qas": [{"id": "1"}]},
+            "question '1': expected the field 'question', got only 'id'",
+        ),
+        (
+            {"context": "x", "qas": [question("1") | {"answers": [{"text": "x"}]}]},
+            "question '1': expected the field 'answer_start', got only 'text'",
+        ),
+    ],
+)
+def test_wrong_files(tmp_path: Path, paragraph: dict[str, object], expected: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(tmp_path, Squad(), {"title": "Cities", "paragraphs": [paragraph]})
+    assert str(error.value) == f"{tmp_path / 'squad.json'}:1: article 'Cities': {expected}"
+
+
+@pytest.mark.parametrize("name", ["squad/dev-v1.1", "squad/dev-v2.0", "cuad/test"])
+@pytest.mark.parametrize("join", [False, True])
+def test_real_data(data_folder: Path, name: str, join: bool) -> None:
+    task, report = Squad(join_paragraphs=join), ReadReport()
+    pairs = []
+    for example in task.read(data_folder / f"{name}.json.gz", split="test", report=report):
+        assert set(texts(example)) <= {answer.strip() for answer in example.answers or ()}
+        assert bool(example.answers) == bool(example.answer_spans)
+        pairs.append((example, predict(example, (example.answers or ("",))[-1], *example.answer_spans)))
+    assert report.examples == len(pairs) > 1000
+    assert not report.unmapped
+    assert set(task.metrics(pairs).values()) == {100.0}

@@ -1,0 +1,338 @@
+"""MemRecall retrieves, rehearses and decays as its description says, alike for every document in any company."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from fakes import Checksums, WordOverlap, sentences
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from cogltx.blocks import Blocks, split
+from cogltx.document import Query
+from cogltx.encoder import EncoderConfig, Precision, load_encoder, tokenizer_of
+from cogltx.errors import DataError
+from cogltx.judges import EncoderJudge, Judge, Memory, ScoredBlocks, WindowJudge
+from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, fill
+from cogltx.window import WindowFormat
+
+TOKENIZER = tiny.make_tokenizer()
+FILLER = (
+    *(
+        "quick brown.",
+        "jumps over.",
+        "lazy dog.",
+        "people walked.",
+        "capital france.",
+        "largest city.",
+        "question asks.",
+    ),
+    *("answer piece.", "evidence says.", "film directed.", "john smith.", "released united.", "prices rose."),
+)
+QUERY = Query("alpha")
+HOPS = sentences(*FILLER[:3], "alpha beta.", *FILLER[3:], "beta gamma.", "delta delta.")
+FIRST, SECOND = 3, 14
+
+
+def blocks_of(*texts: str) -> Blocks:
+    return split(sentences(*texts), TOKENIZER, max_tokens=16)
+
+
+def memrecall(
+    judge: Judge | None = None, *, capacity: int = 32, form: WindowFormat | None = None, **options: object
+) -> MemRecall:
+    form = form or WindowFormat(TOKENIZER, capacity)
+    return MemRecall(judge or ScoredBlocks(WordOverlap()), form, MemRecallConfig(capacity=capacity, **options))
+
+
+def room_of(recall: Recall, capacity: int) -> int:
+    form = WindowFormat(TOKENIZER, capacity)
+    return form.room(form.prefix(recall.query, int(recall.blocks.sizes.max())))
+
+
+class Fixed(Judge):
+    """Coarse and fine scores by block, for each step those given."""
+
+    def __init__(self, coarse: Sequence[dict[int, float]], fine: Sequence[dict[int, float]]) -> None:
+        self.coarse, self.fine = list(coarse), list(fine)
+
+    def retrieve(self, memories: Sequence[Memory]) -> list[np.ndarray]:
+        (memory,) = memories
+        scores = self.coarse.pop(0)
+        return [np.array([np.nan if i in memory.kept else scores.get(i, 0.0) for i in range(len(memory.blocks))])]
+
+    def rehearse(self, memories: Sequence[Memory]) -> list[np.ndarray]:
+        (memory,) = memories
+        scores = self.fine.pop(0)
+        return [np.array([scores.get(i, 0.0) for i in memory.kept])]
+
+
+def test_the_second_hop_is_found_through_the_first() -> None:
+    blocks = split(HOPS, TOKENIZER)
+    assert (blocks.text(FIRST).strip(), blocks.text(SECOND).strip()) == ("alpha beta.", "beta gamma.")
+    (once,) = memrecall(strides=(1,))([(QUERY, blocks)])
+    (twice,) = memrecall(strides=(1, 1))([(QUERY, blocks)])
+    assert FIRST in once.key_blocks
+    assert SECOND not in once.key_blocks
+    assert {FIRST, SECOND} <= set(twice.key_blocks)
+    assert twice.kept == {FIRST, SECOND}
+    assert dict(zip(twice.key_blocks, twice.steps, strict=True))[FIRST] == 1
+    assert dict(zip(twice.key_blocks, twice.steps, strict=True))[SECOND] == 2
+
+
+def test_the_trace_tells_every_step() -> None:
+    blocks = split(HOPS, TOKENIZER)
+    (recall,) = memrecall(strides=(1, 1))([(QUERY, blocks)])
+    first, second = recall.trace
+    assert first.coarse.tolist() == [float(index == FIRST) for index in range(len(blocks))]
+    assert first.retrieved[0] == FIRST
+    assert (
+        first.retrieved[1:]
+        == tuple(index for index in range(len(blocks)) if index != FIRST)[: len(first.retrieved) - 1]
+    )
+    assert set(first.fine) == set(first.retrieved)
+    assert first.fine[FIRST] == 1
+    assert first.kept == (FIRST,)
+    assert set(first.decayed) == set(first.retrieved) - {FIRST}
+    assert np.isnan(second.coarse[FIRST])
+    assert np.isnan(second.coarse).sum() == 1
+    assert second.coarse[SECOND] == 1
+    assert second.retrieved[0] == SECOND
+    assert set(second.fine) == {FIRST, *second.retrieved}
+    assert second.fine[FIRST] == 2
+    assert second.fine[SECOND] == 1
+    assert second.kept == (FIRST, SECOND)
+    assert set(second.kept) | set(second.decayed) == set(recall.key_blocks) == set(second.fine)
+    assert recall.scores == tuple(second.fine[index] for index in recall.key_blocks)
+    assert list(recall.key_blocks) == sorted(recall.key_blocks)
+
+
+def test_strides_say_how_many_more_blocks_stay() -> None:
+    """After step k at most s_1 + … + s_k blocks are kept, the best by fine score; one kept earlier can fall out."""
+    blocks = blocks_of(*["the fox."] * 30)
+    coarse = [{3: 9.0, 4: 8.0, 5: 7.0, 6: 6.0}, {10: 5.0, 11: 4.0}, {20: 3.0}]
+    fine = [{6: 9.0, 3: 8.0, 4: 7.0}, {3: 9.0, 10: 8.0, 11: 7.0, 6: 1.0}, {20: 9.0, 3: 8.0, 11: 7.0, 10: 6.0}]
+    (recall,) = memrecall(Fixed(coarse, fine), capacity=48, strides=(2, 1, 1))([(QUERY, blocks)])
+    first, second, third = recall.trace
+    assert first.retrieved[:4] == (3, 4, 5, 6)
+    assert first.kept == (6, 3)
+    assert first.decayed[0] == 4
+    assert second.retrieved[:2] == (10, 11)
+    assert second.kept == (3, 10, 11)
+    assert 6 in second.decayed
+    assert third.retrieved[0] == 20
+    assert third.kept == (20, 3, 11, 10)
+    assert recall.kept == {20, 3, 11, 10}
+    steps = dict(zip(recall.key_blocks, recall.steps, strict=True))
+    assert [steps[index] for index in (3, 10, 11, 20)] == [1, 2, 2, 3]
+
+
+def test_a_decayed_block_that_comes_back_counts_from_then() -> None:
+    blocks = blocks_of(*["the fox."] * 30)
+    judge = Fixed([{3: 9.0, 4: 8.0}, {4: 9.0}], [{3: 9.0}, {3: 9.0, 4: 8.0}])
+    (recall,) = memrecall(judge, strides=(1, 1))([(QUERY, blocks)])
+    assert 4 in recall.trace[0].decayed
+    assert dict(zip(recall.key_blocks, recall.steps, strict=True))[4] == 2
+
+
+def test_the_last_step_fills_the_window() -> None:
+    blocks = blocks_of(*["the fox."] * 30)
+    (recall,) = memrecall(strides=(1,))([(QUERY, blocks)])
+    size = int(blocks.sizes[0])
+    assert len(recall.key_blocks) == room_of(recall, 32) // size
+    assert len(recall.kept) == 1
+
+
+def test_z_leaves_half_of_the_room_to_retrieval() -> None:
+    blocks = blocks_of(*["the fox."] * 60)
+    (recall,) = memrecall(capacity=64, strides=(50, 50))([(QUERY, blocks)])
+    size, room = int(blocks.sizes[0]), room_of(recall, 64)
+    assert len(recall.trace[0].kept) == (room // 2) // size
+    assert len(recall.trace[1].retrieved) >= len(recall.trace[0].kept)
+
+
+def test_without_rehearsal_coarse_scores_decide() -> None:
+    blocks = split(HOPS, TOKENIZER)
+    judge = WordOverlap()
+    (recall,) = memrecall(ScoredBlocks(judge), strides=(1, 1), rehearse=False)([(QUERY, blocks)])
+    assert not any(kept == candidates for _, kept, candidates in judge.calls)
+    assert recall.kept == {FIRST, SECOND}
+    assert recall.trace[0].fine == {index: recall.trace[0].coarse[index] for index in recall.trace[0].retrieved}
+    assert recall.trace[1].fine[FIRST] == recall.trace[0].coarse[FIRST]
+
+
+def test_a_document_that_fits_is_read_whole() -> None:
+    blocks = blocks_of("the fox.", "alpha beta.", "a dog.")
+    judge = WordOverlap()
+    (recall,) = memrecall(ScoredBlocks(judge))([(QUERY, blocks)])
+    assert recall.key_blocks == (0, 1, 2)
+    assert recall.kept == {0, 1, 2}
+    assert recall.steps == (0, 0, 0)
+    assert recall.scores == (0.0, 1.0, 0.0)
+    assert recall.trace == ()
+    assert len(judge.calls) == 1
+
+
+def test_a_document_of_exactly_one_window() -> None:
+    form = WindowFormat(TOKENIZER, 32)
+    blocks = blocks_of("the fox.", "a dog.", "alpha beta gamma delta.")
+    room = form.room(form.prefix(QUERY, int(blocks.sizes.max())))
+    spare = room - int(blocks.sizes.sum())
+    exact = blocks_of("the fox.", "a dog.", "alpha beta gamma delta.", "the " * (spare - 1))
+    assert int(exact.sizes.sum()) == room
+    assert memrecall()([(QUERY, exact)])[0].trace == ()
+    longer = blocks_of("the fox.", "a dog.", "alpha beta gamma delta.", "the " * spare)
+    assert len(memrecall()([(QUERY, longer)])[0].trace) == 2
+
+
+def test_a_block_that_does_not_fit_is_skipped() -> None:
+    small, large = "the fox.", "beta " * 15
+    blocks = blocks_of(small, large, large, "alpha.", *[small] * 9)
+    scores = {1: 9.0, 2: 8.0, 3: 7.0}
+    (recall,) = memrecall(Fixed([scores], [{}]), strides=(1,))([(QUERY, blocks)])
+    retrieved = recall.trace[0].retrieved
+    assert room_of(recall, 32) < blocks.sizes[1] + blocks.sizes[2]
+    assert retrieved[:2] == (1, 3)
+    assert 2 not in retrieved
+
+
+def test_without_a_query() -> None:
+    blocks = split(HOPS, TOKENIZER)
+    judge = WordOverlap()
+    (recall,) = memrecall(ScoredBlocks(judge), strides=(1, 1))([(None, blocks)])
+    assert {query for query, _, _ in judge.calls} == {""}
+    assert recall.query is None
+    assert sum(blocks.sizes[list(recall.key_blocks)]) <= 31
+
+
+def test_a_query_that_leaves_no_room() -> None:
+    with pytest.raises(DataError, match=r"question: expected at most \d+ tokens .*, got 40"):
+        memrecall()([(Query("fox " * 40), blocks_of("the fox."))])
+
+
+def test_no_documents() -> None:
+    assert memrecall()([]) == []
+
+
+class Watched(ScoredBlocks):
+    """Sees to it that z never exceeds the room, and that retrieval always has room for one more block."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(Checksums())
+        self.form = WindowFormat(TOKENIZER, capacity)
+
+    def check(self, memory: Memory, *, free: bool) -> None:
+        sizes = memory.blocks.sizes
+        room = self.form.room(self.form.prefix(memory.query, int(sizes.max())))
+        assert list(memory.kept) == sorted(set(memory.kept))
+        assert sizes[list(memory.kept)].sum() + (sizes.max() if free else 0) <= room
+
+    def retrieve(self, memories: Sequence[Memory]) -> list[np.ndarray]:
+        for memory in memories:
+            self.check(memory, free=True)
+        return super().retrieve(memories)
+
+    def rehearse(self, memories: Sequence[Memory]) -> list[np.ndarray]:
+        for memory in memories:
+            self.check(memory, free=False)
+        return super().rehearse(memories)
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    lengths=st.lists(st.integers(1, 16), min_size=1, max_size=40),
+    capacity=st.integers(32, 80),
+    strides=st.lists(st.integers(1, 6), min_size=1, max_size=4).map(tuple),
+    query=st.sampled_from([None, QUERY, Query("who wrote the report")]),
+)
+def test_nothing_ever_exceeds_the_capacity(
+    lengths: list[int], capacity: int, strides: tuple[int, ...], query: Query | None
+) -> None:
+    blocks = blocks_of(*("fox " * length for length in lengths))
+    (recall,) = memrecall(Watched(capacity), capacity=capacity, strides=strides)([(query, blocks)])
+    room = room_of(recall, capacity)
+    assert recall.key_blocks
+    assert blocks.sizes[list(recall.key_blocks)].sum() <= room
+    assert recall.kept <= set(recall.key_blocks)
+    left = [size for index, size in enumerate(blocks.sizes) if index not in recall.key_blocks]
+    spare = room - blocks.sizes[list(recall.key_blocks)].sum()
+    assert not left or spare < min(left), "room for another block"
+    for number, step in enumerate(recall.trace):
+        assert len(step.kept) <= sum(strides[: number + 1])
+        assert sorted((*step.kept, *step.decayed)) == sorted(step.fine)
+        assert [step.fine[index] for index in step.kept] == sorted(
+            (step.fine[index] for index in step.kept), reverse=True
+        )
+
+
+def items() -> list[tuple[Query | None, Blocks]]:
+    return [
+        (QUERY, split(HOPS, TOKENIZER)),
+        (Query("the fox"), blocks_of("the fox.", "a dog.")),
+        (None, blocks_of(*FILLER * 2)),
+        (Query("who wrote the report"), blocks_of(*FILLER, "Anna wrote the report.", *FILLER)),
+    ]
+
+
+@pytest.mark.parametrize("judge", ["overlap", "checksums"])
+def test_a_permuted_batch_gives_permuted_results(judge: str) -> None:
+    documents = items()
+    scorer = {"overlap": WordOverlap, "checksums": Checksums}[judge]
+    recall = memrecall(ScoredBlocks(scorer()), strides=(1, 2))
+    forwards, backwards = recall(documents), recall(documents[::-1])[::-1]
+    alone = [recall([document])[0] for document in documents]
+    for first, second, third in zip(forwards, backwards, alone, strict=True):
+        for other in (second, third):
+            assert (first.key_blocks, first.scores, first.kept, first.steps) == (
+                other.key_blocks, other.scores, other.kept, other.steps,
+            )  # fmt: skip
+
+
+def test_the_encoder_judge_alike_in_any_company(architecture_encoder: Path) -> None:
+    torch.manual_seed(3)
+    form = WindowFormat(tokenizer_of(architecture_encoder), 48)
+    model = EncoderJudge(load_encoder(EncoderConfig(name=str(architecture_encoder))))
+    judge = WindowJudge(model, form, Precision(torch.device("cpu"), bfloat16=False), 256)
+    recall = memrecall(judge, form=form, capacity=48, strides=(1, 2))
+    documents = [(query, split(blocks.document, form.tokenizer, max_tokens=16)) for query, blocks in items()]
+    together, backwards = recall(documents), recall(documents[::-1])[::-1]
+    for document, first, second in zip(documents, together, backwards, strict=True):
+        (alone,) = recall([document])
+        for other in (second, alone):
+            assert first.key_blocks == other.key_blocks
+            assert first.kept == other.kept
+            assert first.steps == other.steps
+            np.testing.assert_allclose(first.scores, other.scores, atol=1e-6)
+            for step, same in zip(first.trace, other.trace, strict=True):
+                np.testing.assert_allclose(step.coarse, same.coarse, atol=1e-6)
+                assert step.retrieved == same.retrieved
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    sizes=st.lists(st.integers(2, 16), min_size=1, max_size=12),
+    scores=st.lists(st.one_of(st.integers(0, 3), st.just(float("nan"))), min_size=12, max_size=12),
+    room=st.integers(0, 60),
+)
+def test_fill_takes_the_best_that_fit(sizes: list[int], scores: list[float], room: int) -> None:
+    blocks = blocks_of(*("fox " * (size - 1) for size in sizes))
+    assert blocks.sizes.tolist() == sizes
+    expected, left = [], room
+    for score, index in sorted((-score, index) for index, score in enumerate(scores[: len(sizes)]) if score == score):
+        del score
+        if sizes[index] <= left:
+            expected.append(index)
+            left -= sizes[index]
+    assert fill(np.array(scores[: len(sizes)], dtype=float), blocks, room) == expected
+
+
+@pytest.mark.parametrize(
+    "values", [{"strides": ()}, {"strides": (3, 0)}, {"capacity": 31}, {"stride": 3}, {"strides": "many"}]
+)
+def test_wrong_options(values: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        MemRecallConfig(**values)

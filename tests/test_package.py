@@ -1,0 +1,100 @@
+"""The package as a whole: its public names, what importing it costs, the examples in its docstrings."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import cogltx
+
+ROOT = Path(__file__).parents[1]
+
+PUBLIC = {
+    "prediction": {"Answer", "Evidence", "Prediction"},
+    "blocks": {"Block", "Blocks", "split"},
+    "document": {"Document", "Example", "Query", "Segment", "Span"},
+    "errors": {"CogltxError", "ConfigError", "DataError", "ModelError", "TrainingError"},
+    "judges": {"Judge", "ScoringJudge"},
+    "memrecall": {"MemRecall", "Recall"},
+    "pipeline": {"CogLTX"},
+    "reasoners": {"SpanReasoner"},
+    "window": {"Window"},
+}
+
+
+def module_names() -> list[str]:
+    """All modules of the package but `__main__`, without importing them."""
+    files = (path.relative_to(ROOT).with_suffix("") for path in (ROOT / "cogltx").rglob("*.py"))
+    names = {".".join(path.parts).removesuffix(".__init__") for path in files}
+    return sorted(name for name in names if not name.endswith(".__main__"))
+
+
+def test_public_names() -> None:
+    expected = {name for names in PUBLIC.values() for name in names}
+    assert set(cogltx.__all__) == expected
+    assert len(cogltx.__all__) == len(expected)
+    assert set(dir(cogltx)) == expected | {"__version__"}
+
+
+@pytest.mark.parametrize(("module", "names"), PUBLIC.items())
+def test_public_names_come_from_their_modules(module: str, names: set[str]) -> None:
+    home = importlib.import_module(f"cogltx.{module}")
+    for name in names:
+        assert getattr(cogltx, name) is getattr(home, name)
+        assert getattr(cogltx, name).__doc__, f"cogltx.{name} has no docstring"
+
+
+def test_errors_are_cogltx_errors() -> None:
+    assert all(issubclass(getattr(cogltx, name), cogltx.CogltxError) for name in PUBLIC["errors"])
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="module 'cogltx' has no attribute 'Introspector'"):
+        _ = cogltx.Introspector
+
+
+def test_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert cogltx.__version__ == project["version"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import cogltx", "from cogltx import Document, Example, Prediction, CogltxError", "import cogltx.cli"],
+)
+def test_imports_without_torch(statement: str) -> None:
+    code = f"{statement}\nimport sys\nprint({{'torch', 'transformers', 'sklearn'}} & set(sys.modules) or 'none')"
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+    assert (result.stdout, result.stderr) == ("none\n", "")
+
+
+def test_every_package_is_importable_as_one() -> None:
+    found = {"cogltx", *(module.name for module in pkgutil.walk_packages(cogltx.__path__, "cogltx."))}
+    assert set(module_names()) <= found, "a folder has no __init__.py"
+
+
+class Finder(doctest.DocTestFinder):
+    """Finds the examples of functions that the run-time type checker has wrapped."""
+
+    def _from_module(self, module: object, object: object) -> bool:
+        return super()._from_module(module, inspect.unwrap(object))  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", module_names())
+def test_examples_in_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    tests = Finder().find(module, name)
+    for test in tests:
+        runner.run(test)
+    written = sum(line.lstrip().startswith(">>> ") for line in inspect.getsource(module).splitlines())
+    assert sum(len(test.examples) for test in tests) == written, "an example that is not in a docstring"
+    assert runner.failures == 0

@@ -1,0 +1,266 @@
+"""The whole flow: predictions are exact slices with their evidence, and a saved model gives the same ones."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from fakes import Checksums, Counting, WordOverlap, config, reader, sentences
+
+from cogltx.baselines import SlidingWindow
+from cogltx.document import Document, Example, Query
+from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
+from cogltx.judges import ScoredBlocks
+from cogltx.parts import load_config, new_parts
+from cogltx.pipeline import CogLTX, batched
+from cogltx.prediction import Answer, Prediction
+from cogltx.reasoners.span import Reading
+
+TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
+QUESTION = "Who wrote the report?"
+
+
+def examples(count: int = 4) -> list[Example]:
+    return [
+        Example(
+            id=str(number),
+            document=Document(TEXT[number * 7 :], f"d{number}"),
+            query=Query(QUESTION) if number % 2 else None,
+        )
+        for number in range(count)
+    ]
+
+
+def same(first: Prediction, second: Prediction) -> bool:
+    def plain(prediction: Prediction) -> object:
+        return json.loads(json.dumps(prediction.to_dict()), parse_float=lambda text: round(float(text), 5))
+
+    return plain(first) == plain(second)
+
+
+def test_save_and_load_give_equal_predictions(architecture_encoder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    first = reader(architecture_encoder)
+    first.with_threshold(0.25)
+    first.save_pretrained(tmp_path / "model")
+    torch.manual_seed(6)
+    second = CogLTX.from_pretrained(tmp_path / "model", device="cpu")
+    assert second.config == first.config
+    assert second.config.reasoner.no_answer_threshold == 0.25
+    before, after = list(first.predict_many(examples())), list(second.predict_many(examples()))
+    assert before == after
+    for example, prediction in zip(examples(), before, strict=True):
+        assert prediction.id == example.id
+        assert prediction.n_blocks > 4
+        if prediction.start is not None:
+            assert prediction.answer == example.document.text[prediction.start : prediction.end]
+
+
+def test_a_saved_model_is_config_safetensors_and_tokenizer(tiny_encoder: Path, tmp_path: Path) -> None:
+    reader(tiny_encoder).save_pretrained(tmp_path / "model")
+    names = {str(path.relative_to(tmp_path / "model")) for path in (tmp_path / "model").rglob("*") if path.is_file()}
+    assert {"config.json", "judge.safetensors", "reasoner.safetensors", "encoder/config.json"} <= names
+    assert not [name for name in names if not name.endswith((".json", ".safetensors", ".txt"))]
+    shutil.rmtree(tiny_encoder.parent / "gone", ignore_errors=True)
+    moved = (tmp_path / "model").rename(tmp_path / "moved")
+    assert CogLTX.from_pretrained(moved).predict(TEXT, QUESTION).answer is not None
+
+
+def test_saving_again_replaces(tiny_encoder: Path, tmp_path: Path) -> None:
+    model = reader(tiny_encoder)
+    for threshold in (None, 1.5):
+        model.with_threshold(threshold)
+        model.save_pretrained(tmp_path / "model")
+        assert load_config(tmp_path / "model").reasoner.no_answer_threshold == threshold
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_saving_where_nothing_can_be_written(tiny_encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingError, match=r"file/model: expected to save, got: "):
+        reader(tiny_encoder).save_pretrained(tmp_path / "file" / "model")
+
+
+def test_evidence_is_exact_and_sorted(tiny_encoder: Path) -> None:
+    torch.manual_seed(5)
+    model = reader(tiny_encoder)
+    prediction = model.predict(Document(TEXT, "x"), QUESTION)
+    assert prediction.id == "x"
+    assert prediction.evidence
+    assert [item.score for item in prediction.evidence] == sorted((e.score for e in prediction.evidence), reverse=True)
+    for evidence in prediction.evidence:
+        assert evidence.text == TEXT[evidence.start : evidence.end] == evidence.text.strip() != ""
+        assert evidence.step in (1, 2)
+        assert 0 < evidence.score < 1
+    assert 1 <= sum(evidence.kept for evidence in prediction.evidence) <= 3
+    assert len(prediction.alternatives) == 2
+    if prediction.start is not None:
+        assert any(e.start <= prediction.start < e.end for e in prediction.evidence)
+
+
+def test_a_short_document_is_read_whole(tiny_encoder: Path) -> None:
+    model = reader(tiny_encoder)
+    prediction = model.predict("Anna wrote the report. The fox jumps.", QUESTION)
+    assert [evidence.step for evidence in prediction.evidence] == [0] * prediction.n_blocks
+    assert model.predict("x").answer is not None
+
+
+@pytest.mark.parametrize("document", ["", " \n"])
+def test_an_empty_document(tiny_encoder: Path, document: str) -> None:
+    with pytest.raises(DataError, match="document '': expected text, got"):
+        reader(tiny_encoder).predict(document, QUESTION)
+
+
+def test_an_empty_question(tiny_encoder: Path) -> None:
+    with pytest.raises(DataError, match="question: expected text, got an empty one"):
+        reader(tiny_encoder).predict(TEXT, " ")
+
+
+def test_a_question_longer_than_the_window(tiny_encoder: Path) -> None:
+    with pytest.raises(
+        DataError, match=r"question: expected at most \d+ tokens \(a window of 64 must hold a block too\)"
+    ):
+        reader(tiny_encoder).predict(TEXT, "fox " * 60)
+
+
+def test_a_stream_is_answered_as_it_comes(tiny_encoder: Path) -> None:
+    model = reader(tiny_encoder)
+    taken = []
+
+    def stream() -> Iterator[Example]:
+        for number in range(100):
+            taken.append(number)
+            yield Example(id=str(number), document=Document("Anna wrote the report."), query=Query(QUESTION))
+
+    predictions = model.predict_many(stream())
+    assert taken == []
+    assert [next(predictions).id for _ in range(32)] == [str(number) for number in range(32)]
+    assert len(taken) == 33
+    assert next(predictions).id == "32"
+    assert len(taken) == 65
+
+
+def test_batches_of_a_stream_are_bounded() -> None:
+    def lengths(*characters: int) -> list[int]:
+        made = (Example(id="", document=Document("x" * count)) for count in characters)
+        return [len(batch) for batch in batched(made)]
+
+    assert lengths(*[10] * 70) == [32, 32, 6]
+    assert lengths(1_500_000, 400_000, 200_000, 10) == [2, 2]
+    assert lengths(3_000_000, 10) == [1, 1]
+    assert lengths() == []
+
+
+def test_predictions_do_not_depend_on_the_batch(architecture_encoder: Path) -> None:
+    torch.manual_seed(5)
+    model = reader(architecture_encoder)
+    items = examples(5)
+    together = list(model.predict_many(items))
+    backwards = list(model.predict_many(items[::-1]))[::-1]
+    alone = [model.predict(item.document, item.query) for item in items]
+    for first, second, third in zip(together, backwards, alone, strict=True):
+        assert same(first, second)
+        assert first.answer == third.answer
+        assert [(e.start, e.step) for e in first.evidence] == [(e.start, e.step) for e in third.evidence]
+
+
+def test_the_threshold_for_no_answer(tiny_encoder: Path) -> None:
+    model = reader(tiny_encoder)
+    example = examples(1)[0]
+    (result,) = model.read([example])
+    margin = result.reading.margin
+    assert model.prediction(example, result).answer == result.reading.answers[0].text
+    model.with_threshold(margin + 0.01)
+    assert model.prediction(example, result).answer == result.reading.answers[0].text
+    model.with_threshold(margin - 0.01)
+    prediction = model.prediction(example, result)
+    assert (prediction.answer, prediction.start, prediction.end) == ("", None, None)
+    assert 0 < prediction.score < 1
+    assert prediction.alternatives == result.reading.answers[:2]
+    assert prediction.evidence
+
+
+def test_an_unreadable_window_has_no_answer(tiny_encoder: Path) -> None:
+    model = reader(tiny_encoder)
+    example = examples(1)[0]
+    (result,) = model.read([example])
+    empty = type(result)(result.blocks, Reading((), -0.5), result.recall)
+    assert model.prediction(example, empty).answer == ""
+
+
+def test_blocks_of_a_document_are_remembered(tiny_encoder: Path) -> None:
+    model = reader(tiny_encoder)
+    documents = [Document(TEXT[number:]) for number in range(9)]
+    first = model.split(documents[0])
+    assert model.split(documents[0]) is first
+    for document in documents:
+        assert model.split(document).document is document
+    assert model.split(documents[0]) is not first
+
+
+def test_a_scoring_judge_as_an_object(tiny_encoder: Path, tmp_path: Path) -> None:
+    trained = reader(tiny_encoder)
+    trained.save_pretrained(tmp_path / "model")
+    judge = WordOverlap()
+    model = CogLTX.from_pretrained(tmp_path / "model", judge=judge)
+    document = sentences("The fox.", *["A dog sat."] * 12, "Anna wrote the report.", *["In the film."] * 12)
+    prediction = model.predict(document, QUESTION)
+    assert prediction.evidence[0].text == "Anna wrote the report."
+    assert prediction.evidence[0].score == 3
+    assert judge.calls[0][0] == QUESTION
+
+
+def test_a_scoring_judge_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
+    model = reader(tiny_encoder, judge="fakes:Checksums")
+    assert isinstance(model.judge, ScoredBlocks)
+    assert isinstance(model.judge.scorer, Checksums)
+    model.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model" / "judge.safetensors").exists()
+    again = CogLTX.from_pretrained(tmp_path / "model")
+    assert list(again.predict_many(examples())) == list(model.predict_many(examples()))
+
+
+def test_bm25_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    model = reader(tiny_encoder, judge="bm25")
+    model.save_pretrained(tmp_path / "model")
+    asked = [example for example in examples() if example.query]
+    assert list(CogLTX.from_pretrained(tmp_path / "model").predict_many(asked)) == list(model.predict_many(asked))
+
+
+def test_a_judge_model_of_a_users_own(tiny_encoder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(5)
+    model = reader(tiny_encoder, judge="fakes:Counting")
+    assert isinstance(model.parts.judge, Counting)
+    model.save_pretrained(tmp_path / "model")
+    again = CogLTX.from_pretrained(tmp_path / "model")
+    assert isinstance(again.parts.judge, Counting)
+    assert torch.equal(again.parts.judge.embed.weight, model.parts.judge.embed.weight)
+    assert list(again.predict_many(examples())) == list(model.predict_many(examples()))
+
+
+def test_headings_that_leave_no_room_for_the_question(tiny_encoder: Path) -> None:
+    model = reader(tiny_encoder, capacity=32)
+    document = sentences(
+        "fox " * 15, headings=("The quick brown fox jumps over the lazy dog and the dog does not mind at all",)
+    )
+    with pytest.raises(ConfigError, match="capacity: expected at least 35, as blocks take up to 32, got 32"):
+        model.predict(document, "Who?")
+
+
+def test_cogltx_needs_a_judge(tiny_encoder: Path) -> None:
+    with pytest.raises(ModelError, match="model: expected a judge, found none"):
+        CogLTX(new_parts(config(tiny_encoder), uses_judge=False))
+
+
+def test_a_baseline_has_none(tiny_encoder: Path) -> None:
+    model = SlidingWindow(new_parts(config(tiny_encoder), uses_judge=False))
+    assert model.parts.judge is None
+    assert model.predict(TEXT, QUESTION).evidence == ()
+
+
+def test_an_answer_is_plain_data() -> None:
+    prediction = Prediction(id="1", answer="a", start=0, end=1, score=0.5, alternatives=(Answer("b", 1, 2, 0.1),))
+    assert Prediction.from_dict(json.loads(json.dumps(prediction.to_dict()))) == prediction

@@ -1,0 +1,82 @@
+"""A checkpoint holds everything, appears whole or not at all, and takes the place of the one before."""
+
+import errno
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from cogltx import storage
+from cogltx.errors import ModelError, TrainingError
+from cogltx.training.checkpoints import Checkpoints, Progress
+
+
+def save(checkpoints: Checkpoints, model: nn.Module, progress: Progress | None = None) -> None:
+    checkpoints.save(progress or Progress(), {"judge": model}, {}, {3: np.float32([1, np.nan])})
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    assert not checkpoints.exists()
+    model = nn.Linear(3, 2)
+    progress = Progress(epoch=2, phase=1, batch=7, history=[{"f1": 50.0}, {"f1": 51.5}], best_epoch=1)
+    save(checkpoints, model, progress)
+    expected = torch.randn(5)
+    other = nn.Linear(3, 2)
+    assert checkpoints.exists()
+    found, scores = checkpoints.load({"judge": other}, {})
+    assert torch.equal(torch.randn(5), expected)
+    assert torch.equal(other.weight, model.weight)
+    assert found == progress
+    assert list(scores) == [3]
+    np.testing.assert_array_equal(scores[3], np.float32([1, np.nan]))
+
+
+def test_only_the_last_one_is_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for epoch in range(3):
+        save(checkpoints, nn.Linear(3, 2), Progress(epoch=epoch))
+    assert [path.name for path in tmp_path.iterdir()] == ["000002"]
+    assert checkpoints.load({}, {})[0].epoch == 2
+
+
+def test_two_that_a_kill_left_behind(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, nn.Linear(3, 2), Progress(epoch=0))
+    (tmp_path / "000000").rename(tmp_path / "kept")
+    save(checkpoints, nn.Linear(3, 2), Progress(epoch=1))
+    (tmp_path / "000000").rename(tmp_path / "000001")
+    (tmp_path / "kept").rename(tmp_path / "000000")
+    (tmp_path / ".000002.abc.tmp").mkdir()
+    assert checkpoints.load({}, {})[0].epoch == 1
+    save(checkpoints, nn.Linear(3, 2), Progress(epoch=2))
+    assert {path.name for path in tmp_path.iterdir() if path.name.isdigit()} == {"000002"}
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, nn.Linear(3, 2), Progress(epoch=0))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(storage, "save_file", full)
+    with pytest.raises(
+        TrainingError, match=r"000001: expected to save, got: .*No space left on device; what was saved be"
+    ):
+        save(checkpoints, nn.Linear(3, 2), Progress(epoch=1))
+    assert [path.name for path in tmp_path.iterdir()] == ["000000"]
+    assert checkpoints.load({}, {})[0].epoch == 0
+
+
+def test_a_damaged_checkpoint(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, nn.Linear(3, 2))
+    with pytest.raises(ModelError, match=r"judge\.safetensors: expected the weights of Linear, got: size mismatch"):
+        checkpoints.load({"judge": nn.Linear(4, 2)}, {})
+    (tmp_path / "000000" / "judge.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"judge\.safetensors: expected a safetensors file, found none"):
+        checkpoints.load({"judge": nn.Linear(3, 2)}, {})

@@ -1,0 +1,258 @@
+"""Training windows: what judge and reasoner see, drawn alike whatever else is in the batch."""
+
+from collections import Counter
+from pathlib import Path
+
+import corpus
+import numpy as np
+import pytest
+import tiny
+import torch
+from fakes import Checksums, WordOverlap, config, example, sentences
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cogltx.baselines import SlidingWindow
+from cogltx.blocks import Blocks, split
+from cogltx.document import Document, Example, Query, Span
+from cogltx.judges import Memory, ScoredBlocks
+from cogltx.memrecall import fill
+from cogltx.parts import new_parts
+from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget
+from cogltx.training.sampling import (
+    JudgeTarget,
+    ReasonerTarget,
+    baseline_window,
+    gold_blocks,
+    has_relevance,
+    judge_windows,
+    reasoner_windows,
+    relevance_labels,
+)
+from cogltx.window import Window, WindowFormat
+
+TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
+FORM = WindowFormat(TOKENIZER, 48)
+FACTS = [f"{name} has the {thing}." for name, thing in zip(corpus.NAMES, corpus.THINGS, strict=False)]
+
+
+def rng(*seed: int) -> np.random.Generator:
+    return np.random.default_rng([7, *seed])
+
+
+def blocks_of(item: Example) -> Blocks:
+    return split(item.document, TOKENIZER, max_tokens=16)
+
+
+def shown(window: Window) -> list[int]:
+    return list(dict.fromkeys(window.block[window.block >= 0].tolist()))
+
+
+def room_of(item: Example, blocks: Blocks) -> int:
+    return FORM.room(FORM.prefix(item.query, int(blocks.sizes.max())))
+
+
+def hops(relevant: int = 2) -> Example:
+    """A document of twelve facts; the last relevant one holds the answer."""
+    document = sentences(*FACTS, *corpus.FILLER)
+    wanted = FACTS[2 : 2 + 3 * relevant : 3]
+    return example(document, "what does anna have?", wanted[-1].split()[-1].strip("."), *wanted)
+
+
+def test_relevance_labels() -> None:
+    item = hops()
+    blocks = blocks_of(item)
+    assert np.flatnonzero(relevance_labels(item, blocks)).tolist() == [2, 5]
+    answered = Example(id="", document=item.document, answers=("x",), answer_spans=item.answer_spans)
+    assert np.flatnonzero(relevance_labels(answered, blocks)).tolist() == [5]
+    none = Example(id="", document=item.document, relevant=())
+    found = relevance_labels(none, blocks)
+    assert found is not None
+    assert not found.any()
+    unknown = Example(id="", document=item.document, answers=("x",))
+    assert relevance_labels(unknown, blocks) is None
+    assert [has_relevance(each) for each in (item, answered, none, unknown)] == [True, True, True, False]
+
+
+def test_token_labels() -> None:
+    item = hops()
+    blocks = blocks_of(item)
+    labels = relevance_labels(item, blocks)
+    assert labels is not None
+    prefix = FORM.prefix(item.query, int(blocks.sizes.max()))
+    window = FORM.window(prefix, blocks, [1, 2])
+    values, counts = JudgeTarget(window, labels).token_labels()
+    for index, block in enumerate(window.block.tolist()):
+        if index < len(prefix):
+            assert (values[index], counts[index]) == (1, True), "the query is relevant (eq. 4)"
+        elif block < 0:
+            assert not counts[index], "separators do not count"
+        else:
+            assert (values[index], counts[index]) == (float(block == 2), True)
+
+
+@settings(max_examples=80, deadline=None)
+@given(seed=st.integers(0, 1000), relevant=st.integers(0, 3), scored=st.booleans())
+def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
+    item = hops(max(1, relevant))
+    if not relevant:
+        item = Example(id="", document=item.document, query=item.query, relevant=())
+    blocks = blocks_of(item)
+    scores = np.arange(len(blocks), dtype=np.float32) if scored else None
+    retrieval, rehearsal = judge_windows(item, blocks, FORM, rng(seed), scores)
+    gold = [2, 5, 8][:relevant]
+    for made in (retrieval, rehearsal):
+        assert len(made.window) <= FORM.capacity
+        assert np.flatnonzero(made.relevant).tolist() == gold
+        assert len(shown(made.window)) == len(set(shown(made.window)))
+    assert shown(rehearsal.window) == sorted(shown(rehearsal.window)), "rehearsal shows z in document order"
+    assert set(gold) <= set(shown(rehearsal.window))
+    left = [size for index, size in enumerate(blocks.sizes) if index not in shown(rehearsal.window)]
+    assert room_of(item, blocks) - blocks.sizes[shown(rehearsal.window)].sum() < min(left)
+    if scored:
+        hardest = [index for index in range(len(blocks))[::-1] if index not in gold]
+        assert hardest[0] in shown(rehearsal.window)
+    order = shown(retrieval.window)
+    memory = [index for index in order if index in gold and order.index(index) < len(gold)]
+    for first in range(len(memory) + 1):
+        run = order[first:]
+        candidates = [index for index in range(len(blocks)) if index not in order[:first]]
+        if run and run == candidates[candidates.index(run[0]) :][: len(run)]:
+            break
+    else:
+        raise AssertionError(f"{order} is no run of consecutive blocks behind z")
+
+
+def test_half_of_the_runs_hold_something_relevant() -> None:
+    item = hops()
+    blocks = blocks_of(item)
+    counts: Counter[str] = Counter()
+    firsts = set()
+    for seed in range(300):
+        retrieval, _ = judge_windows(item, blocks, FORM, rng(seed), None)
+        order = shown(retrieval.window)
+        counts["memory"] += order[0] in (2, 5) and order[1:2] != [order[0] + 1]
+        counts["relevant"] += bool({2, 5} & set(order))
+        firsts.add(order[0])
+    assert 0.35 < counts["memory"] / 300 < 0.75
+    assert counts["relevant"] / 300 > 0.5
+    assert len(firsts) > 6
+
+
+def test_judge_windows_of_other_documents() -> None:
+    short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
+    (made,) = judge_windows(short, blocks_of(short), FORM, rng(), None)
+    assert shown(made.window) == [0, 1, 2]
+    unknown = Example(id="", document=hops().document, query=Query("?"), answers=("x",))
+    assert judge_windows(unknown, blocks_of(unknown), FORM, rng(), None) == []
+
+
+def test_the_answers_block_comes_first() -> None:
+    item = hops(4)
+    blocks = blocks_of(item)
+    labels = relevance_labels(item, blocks)
+    assert labels is not None
+    assert np.flatnonzero(labels).tolist() == [2, 5, 8, 11]
+    assert gold_blocks(item, blocks, labels, 1000) == [11, 2, 5, 8]
+    assert gold_blocks(item, blocks, labels, int(blocks.sizes[11])) == [11]
+    assert gold_blocks(item, blocks, labels, int(blocks.sizes[[11, 2]].sum())) == [11, 2]
+
+
+@pytest.mark.parametrize("judge", ["overlap", "random"])
+def test_relevant_blocks_overflow_the_window(judge: str) -> None:
+    document = sentences(*FACTS, *corpus.FILLER)
+    item = example(document, "what does anna have?", "map", *FACTS)
+    blocks = blocks_of(item)
+    assert blocks.sizes[: len(FACTS)].sum() > FORM.capacity
+    scorer = ScoredBlocks(WordOverlap()) if judge == "overlap" else None
+    (made,), _ = reasoner_windows([item], [blocks], FORM, scorer, [rng()])
+    assert made is not None
+    assert made.target.kind == SPAN
+    (answer,) = blocks.overlapping(item.answer_spans[0].start, item.answer_spans[0].end)
+    assert answer in shown(made.window)
+    assert len(made.window) <= FORM.capacity
+    ((first, last),) = made.target.spans
+    tokens = made.window.document_token[first : last + 1]
+    assert document.text[blocks.token_starts[tokens[0]] : blocks.token_ends[tokens[-1]]] == "map"
+
+
+def test_reasoner_windows_hold_the_judges_best_others() -> None:
+    item = hops()
+    blocks = blocks_of(item)
+    judge = ScoredBlocks(Checksums())
+    (made,), (scores,) = reasoner_windows([item], [blocks], FORM, judge, [rng()])
+    (expected,) = judge.retrieve([Memory(item.query, blocks, (2, 5))])
+    np.testing.assert_array_equal(scores, expected)
+    others = fill(expected, blocks, room_of(item, blocks) - int(blocks.sizes[[2, 5]].sum()))
+    assert made is not None
+    assert shown(made.window) == sorted([2, 5, *others])
+    assert set(expected[others]) == set(sorted(expected[~np.isnan(expected)])[-len(others) :])
+
+
+def test_reasoner_windows_do_not_depend_on_the_batch() -> None:
+    items = [
+        hops(),
+        *corpus.make(4),
+        Example(id="y", document=hops().document, query=Query("does she?"), answers=("yes",)),
+    ]
+    documents = [blocks_of(item) for item in items]
+    for judge in (ScoredBlocks(Checksums()), None):
+        together, _ = reasoner_windows(items, documents, FORM, judge, [rng(n) for n in range(6)])
+        order = [3, 1, 5, 0]
+        some, _ = reasoner_windows(
+            [items[n] for n in order], [documents[n] for n in order], FORM, judge, [rng(n) for n in order]
+        )
+        for index, found in zip(order, some, strict=True):
+            expected = together[index]
+            assert expected is not None
+            assert found is not None
+            assert found.window.token_ids.tolist() == expected.window.token_ids.tolist()
+            assert found.target == expected.target
+
+
+def test_targets_of_reasoner_windows() -> None:
+    document = hops().document
+    asked = {"id": "", "document": document, "query": Query("?")}
+    items = [
+        Example(**asked, answers=("yes",), relevant=(Span(0, 4),)),
+        Example(**asked, answers=()),
+        Example(**asked, answers=("nowhere",)),
+        Example(**asked),
+    ]
+    windows, _ = reasoner_windows(items, [blocks_of(item) for item in items], FORM, None, [rng(n) for n in range(4)])
+    assert [made and made.target for made in windows] == [SpanTarget(YES), SpanTarget(NO_ANSWER), None, None]
+    assert windows[0] is not None
+    assert 0 in shown(windows[0].window)
+
+
+def sliding(encoder: Path) -> SlidingWindow:
+    return SlidingWindow(new_parts(config(encoder, capacity=48), uses_judge=False, device=torch.device("cpu")))
+
+
+def test_windows_of_a_baseline(tiny_encoder: Path) -> None:
+    reader = sliding(tiny_encoder)
+    item = hops()
+    windows = reader.windows(item.query, reader.split(item.document))
+    kinds: Counter[int] = Counter()
+    for seed in range(200):
+        made = baseline_window(reader, item, rng(seed))
+        assert isinstance(made, ReasonerTarget)
+        assert any(made.window.token_ids.tolist() == window.token_ids.tolist() for window in windows)
+        holds = any(made.window.block[first] == 5 for first, _ in made.target.spans)
+        assert (made.target.kind == SPAN) == holds
+        kinds[made.target.kind] += 1
+    assert 0.4 < kinds[SPAN] / 200 < 0.9
+    assert kinds[NO_ANSWER] > 20
+
+
+def test_windows_of_a_baseline_for_yes_and_no(tiny_encoder: Path) -> None:
+    reader = sliding(tiny_encoder)
+    document = hops().document
+    start = document.text.index(FACTS[5])
+    item = Example(id="", document=document, query=Query("?"), answers=("yes",), relevant=(Span(start, start + 9),))
+    for seed in range(40):
+        made = baseline_window(reader, item, rng(seed))
+        assert made is not None
+        assert made.target.kind == (YES if 5 in shown(made.window) else NO_ANSWER)
+    unknown = Example(id="", document=Document("anna"), query=Query("?"))
+    assert baseline_window(reader, unknown, rng()) is None

@@ -1,0 +1,443 @@
+"""Training learns, survives whatever stops it, and gives the same weights however it got there."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import corpus
+import fakes
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cogltx import storage
+from cogltx.baselines import SlidingWindow, Truncation
+from cogltx.config import load_reader
+from cogltx.document import Document, Example, Query
+from cogltx.errors import ConfigError, DataError, TrainingError
+from cogltx.parts import ModelConfig, new_parts
+from cogltx.pipeline import CogLTX, ReadDocument, Reader
+from cogltx.prediction import Answer, Prediction
+from cogltx.reasoners.span import Reading
+from cogltx.storage import load_tensors
+from cogltx.tasks import Task, make_task
+from cogltx.tasks.jsonl import JsonLines
+from cogltx.training.learner import LearnerConfig
+from cogltx.training.trainer import Summary, Trainer, TrainingConfig, best_threshold
+
+JSONL = make_task("jsonl", {})
+FAST = LearnerConfig(learning_rate=1e-3)
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+def reader(encoder: Path, *, init_from: str | None = None, kind: type[Reader] = CogLTX, **options: Any) -> Reader:
+    torch.manual_seed(0)
+    values = fakes.config(encoder, **options).model_dump(mode="json")
+    values["reasoner"]["init_from"] = init_from
+    parts = new_parts(ModelConfig.model_validate(values), uses_judge=kind.uses_judge, device=torch.device("cpu"))
+    return kind(parts)
+
+
+def train(
+    made: Reader, output: Path, *, examples: list[Example] | None = None, task: Task = JSONL, resume: bool = False, **options: Any
+) -> Summary:  # fmt: skip
+    examples = examples or corpus.make(8)
+    settings = TrainingConfig(**({"epochs": 1, "batch_size": 2, "judge": FAST, "reasoner": FAST} | options))
+    return Trainer(made, task, examples, examples[:4], settings, output, quiet).run(resume=resume)
+
+
+def weights(model: nn.Module | object) -> dict[str, Tensor]:
+    assert isinstance(model, nn.Module)
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def equal(first: dict[str, Tensor], second: dict[str, Tensor]) -> bool:
+    """Whether all numbers are the same, bit by bit; scores that are not a number too."""
+    return first.keys() == second.keys() and all(
+        first[name].dtype == second[name].dtype and first[name].numpy().tobytes() == second[name].numpy().tobytes()
+        for name in first
+    )
+
+
+def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path) -> None:
+    torch.manual_seed(2)
+    examples = corpus.make(20, others=1)
+    learner = LearnerConfig(learning_rate=2e-3)
+    made = reader(wide_encoder, batch_tokens=1024)
+    assert all(len(made.split(example.document)) >= 8 for example in examples), "a document that is read whole"
+    summary = train(made, tmp_path, examples=examples, epochs=14, judge=learner, reasoner=learner)
+    best = load_reader(tmp_path, device="cpu")
+    pairs = list(zip(examples, best.predict_many(examples), strict=True))
+    assert [example.id for example, found in pairs if (found.answer,) != example.answers] == []
+    for example, found in pairs:
+        (span,) = example.answer_spans
+        assert (found.start, found.end) == (span.start, span.end)
+        assert found.evidence[0].step > 0
+    assert len(summary.history) == 14
+    assert JSONL.metrics(pairs)["exact_match"] == 100
+
+
+def final(run: Path) -> dict[str, dict[str, Tensor]]:
+    (checkpoint,) = [path for path in (run / "checkpoints").iterdir() if path.name.isdigit()]
+    return {path.name: load_tensors(path) for path in checkpoint.glob("*.safetensors")}
+
+
+def test_killed_and_resumed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path) -> None:
+    """Three epochs of 4 judge steps, 4 reasoner steps and a validation, killed in the middle of most of them."""
+
+    def run(name: str, *steps: int) -> list[str]:
+        command = [
+            sys.executable,
+            str(Path(__file__).with_name("killed.py")),
+            str(corpus_encoder),
+            str(tmp_path / name),
+        ]
+        result = subprocess.run(
+            [*command, *map(str, steps)],
+            env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}, capture_output=True, text=True, timeout=240,
+        )  # fmt: skip
+        assert result.returncode == 0, result.stderr
+        return result.stdout.split("\n")[:-1]
+
+    assert run("undisturbed", 0) == ["ended 0"]
+    assert run("killed", 3, 4, 9, 6, 0) == ["killed"] * 4 + ["ended 0"]
+    expected, found = final(tmp_path / "undisturbed"), final(tmp_path / "killed")
+    assert {"judge.safetensors", "reasoner.safetensors", "judge.optimizer.safetensors", "scores.safetensors"} <= set(
+        expected
+    )
+    for name in expected:
+        assert equal(expected[name], found[name]), name
+    runs = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("undisturbed", "killed")]
+    assert runs[0] == runs[1]
+    assert len(runs[0]["history"]) == 3
+    for name in ("judge.safetensors", "reasoner.safetensors", "config.json"):
+        best = [(tmp_path / run / runs[0]["best"] / name).read_bytes() for run in ("undisturbed", "killed")]
+        assert best[0] == best[1], name
+    left = {path.name for path in (tmp_path / "killed").iterdir() if not path.name.startswith(".")}
+    assert left - {"tensorboard"} == {"checkpoints", "log.jsonl", "run.json", runs[0]["best"]}
+
+
+def test_a_finished_run_that_is_resumed_stays_as_it_is(corpus_encoder: Path, tmp_path: Path) -> None:
+    first = train(reader(corpus_encoder), tmp_path)
+    before = final(tmp_path)
+    again = train(reader(corpus_encoder), tmp_path, resume=True)
+    assert again.history == first.history
+    assert all(equal(before[name], found) for name, found in final(tmp_path).items())
+
+
+def test_a_run_killed_before_its_last_checkpoint_has_a_model(corpus_encoder: Path, tmp_path: Path) -> None:
+    """What a run leaves is in order at every moment: the best epoch's model is there before the checkpoint says so."""
+    made = reader(corpus_encoder)
+    trainer = Trainer(
+        made, JSONL, corpus.make(8), corpus.make(4), TrainingConfig(epochs=1, batch_size=2), tmp_path, quiet
+    )
+    real = trainer.checkpoints.save
+
+    def die(progress: Any, *rest: Any) -> None:
+        if progress.epoch == 1:
+            raise KeyboardInterrupt
+        real(progress, *rest)
+
+    trainer.checkpoints.save = die  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        trainer.run()
+    assert load_reader(tmp_path).predict("Anna has the pen.", "what does anna have?").n_blocks == 1
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder, judge="fakes:Exploding")
+    model = made.parts.judge
+    assert isinstance(model, fakes.Exploding)
+    wording = "^judge: expected a finite loss, got nan at step 6; the last checkpoint is kept$"
+    with pytest.raises(TrainingError, match=wording):
+        train(made, tmp_path, epochs=3)
+    assert all(parameter.isfinite().all() for parameter in model.parameters())
+    assert all(tensor.isfinite().all() for tensor in final(tmp_path)["judge.safetensors"].values())
+    assert load_reader(tmp_path).predict("Anna has the pen.").n_blocks == 1, "the best epoch so far is kept"
+    again = reader(corpus_encoder, judge="fakes:Exploding")
+    with pytest.raises(TrainingError, match="got nan at step 10"):
+        train(again, tmp_path, epochs=3, resume=True)
+    assert not equal(weights(again.parts.judge), weights(reader(corpus_encoder, judge="fakes:Exploding").parts.judge))
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(
+    corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    undisturbed = reader(corpus_encoder)
+    train(undisturbed, tmp_path / "undisturbed", checkpoint_steps=2)
+    real, files = storage.save_file, []
+
+    def save_file(tensors: dict[str, Tensor], path: Path) -> None:
+        files.append(path)
+        if len(files) > 9:
+            Path(path).write_bytes(b"half")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(tensors, path)
+
+    run = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "save_file", save_file)
+        with pytest.raises(
+            TrainingError, match=r"checkpoints/000001: expected to save, got: .*No space left on device"
+        ):
+            train(reader(corpus_encoder), run, checkpoint_steps=2)
+    assert [path.name for path in (run / "checkpoints").iterdir()] == ["000000"]
+    resumed = reader(corpus_encoder)
+    train(resumed, run, checkpoint_steps=2, resume=True)
+    assert equal(weights(resumed.reasoner), weights(undisturbed.reasoner))
+    assert equal(weights(resumed.parts.judge), weights(undisturbed.parts.judge))
+
+
+def test_a_log_that_cannot_be_written(corpus_encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").mkdir()
+    with pytest.raises(
+        TrainingError, match=r"log\.jsonl: expected to save, got: Is a directory; the last checkpoint is"
+    ):
+        train(reader(corpus_encoder), tmp_path)
+
+
+def test_what_a_run_leaves(corpus_encoder: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    examples = corpus.make(6)
+    settings = TrainingConfig(epochs=2, batch_size=3, judge=FAST, reasoner=FAST)
+    summary = Trainer(reader(corpus_encoder), JSONL, examples, examples, settings, tmp_path, lines.append).run()
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert run["history"] == list(summary.history)
+    assert run["best"] == f"epoch-{summary.best_epoch + 1}"
+    assert [path.name for path in tmp_path.glob("epoch-*")] == [run["best"]]
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in log if "judge/loss" in line] == [1, 2, 3, 4]
+    assert [line["step"] for line in log if "reasoner/loss" in line] == [1, 2, 3, 4]
+    assert [line["validation/f1"] for line in log if "validation/f1" in line] == [
+        epoch["f1"] for epoch in summary.history
+    ]
+    assert [line.split(":")[0] for line in lines] == [
+        *("epoch 1/2 judge", "epoch 1/2 reasoner", "epoch 1/2 validation"),
+        *("epoch 2/2 judge", "epoch 2/2 reasoner", "epoch 2/2 validation"),
+    ]
+
+
+def test_tensorboard_has_all_numbers(corpus_encoder: Path, tmp_path: Path) -> None:
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    train(reader(corpus_encoder), tmp_path)
+    found = events.EventAccumulator(str(tmp_path / "tensorboard"))
+    found.Reload()
+    assert {"judge/loss", "reasoner/loss", "validation/f1"} <= set(found.Tags()["scalars"])
+    assert [event.step for event in found.Scalars("judge/loss")] == [1, 2, 3, 4]
+
+
+class Scripted(JsonLines):
+    """Gives the metrics of a script, whatever the predictions are."""
+
+    script: ClassVar[list[float]] = []
+
+    def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
+        list(pairs)
+        return {"f1": self.script.pop(0)}
+
+
+@pytest.mark.parametrize(
+    ("script", "patience", "epochs", "best"),
+    [
+        ([1, 2, 3, 4], None, 4, 3),
+        ([4, 3, 2, 1], None, 4, 0),
+        ([3, 2, 4, 1], 1, 2, 0),
+        ([3, 2, 4, 1, 1, 1], 2, 5, 2),
+        ([3, 3, 3, 3], 2, 3, 0),
+    ],
+)
+def test_early_stopping(
+    corpus_encoder: Path, tmp_path: Path, script: list[float], patience: int | None, epochs: int, best: int
+) -> None:
+    Scripted.script = [0.0, *script]
+    made = reader(corpus_encoder, judge="fakes:Checksums")
+    examples = corpus.make(2)
+    summary = train(made, tmp_path, examples=examples, task=Scripted(), epochs=len(script), patience=patience)
+    assert [epoch["f1"] for epoch in summary.history] == script[:epochs]
+    assert summary.best_epoch == best
+    assert [path.name for path in tmp_path.glob("epoch-*")] == [f"epoch-{best + 1}"]
+
+
+def calibrated(
+    corpus_encoder: Path, answers: list[tuple[str, ...] | None], margins: list[float]
+) -> tuple[float | None, list[str]]:
+    """The threshold for examples that were all read as "cup" with the given margins, and what is said by it."""
+    made = reader(corpus_encoder)
+    document = Document("cup")
+    examples = [
+        Example(id=str(number), document=document, query=Query("?"), answers=own) for number, own in enumerate(answers)
+    ]
+    likely = Answer("cup", 0, 3, 0.5)
+    results = [
+        ReadDocument(made.split(document), Reading((likely,), margin + float(np.log(likely.score))))
+        for margin in margins
+    ]
+    threshold = best_threshold(made, JSONL, examples, results)
+    made.with_threshold(threshold)
+    return threshold, [made.prediction(*pair).answer for pair in zip(examples, results, strict=True)]
+
+
+def test_the_threshold_for_no_answer_is_calibrated(corpus_encoder: Path) -> None:
+    answers: list[tuple[str, ...] | None] = [("cup",), ("cup",), (), (), ("cup",)]
+    threshold, said = calibrated(corpus_encoder, answers, [-3.0, -2.0, 1.0, 2.0, 0.5])
+    assert threshold is not None
+    assert 0.5 <= threshold < 1.0
+    assert said == ["cup", "cup", "", "", "cup"]
+
+
+def test_no_threshold_where_every_example_has_an_answer(corpus_encoder: Path) -> None:
+    assert calibrated(corpus_encoder, [("cup",), None], [1.0, 2.0]) == (None, ["cup", "cup"])
+
+
+def test_never_an_answer_where_none_is_right(corpus_encoder: Path) -> None:
+    assert calibrated(corpus_encoder, [(), (), ()], [1.0, 2.0, 3.0])[1] == ["", "", ""]
+
+
+def test_training_sets_the_threshold_of_the_saved_model(corpus_encoder: Path, tmp_path: Path) -> None:
+    train(reader(corpus_encoder), tmp_path, examples=corpus.make(8, unanswered=True))
+    assert load_reader(tmp_path).config.reasoner.no_answer_threshold is not None
+    train(reader(corpus_encoder), tmp_path / "answered", examples=corpus.make(8))
+    assert load_reader(tmp_path / "answered").config.reasoner.no_answer_threshold is None
+
+
+def test_windows_do_not_depend_on_the_batch(corpus_encoder: Path, tmp_path: Path) -> None:
+    seen = []
+    for batch_size in (1, 3, 8):
+        made = reader(corpus_encoder, judge="fakes:Recording")
+        train(made, tmp_path / str(batch_size), batch_size=batch_size)
+        assert isinstance(made.parts.judge, fakes.Recording)
+        seen.append(sorted(made.parts.judge.seen))
+    assert len(seen[0]) == 16
+    assert seen[0] == seen[1] == seen[2]
+
+
+def test_every_epoch_has_windows_of_its_own(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder, judge="fakes:Recording")
+    train(made, tmp_path, epochs=2, judge_passes=2, hard_negatives=False)
+    assert isinstance(made.parts.judge, fakes.Recording)
+    passes = [set(made.parts.judge.seen[first : first + 16]) for first in range(0, 64, 16)]
+    assert len(passes) == 4
+    assert all(passes[0] != other for other in passes[1:])
+
+
+def test_the_same_seed_gives_the_same_weights(corpus_encoder: Path, tmp_path: Path) -> None:
+    found = []
+    for number, seed in enumerate((0, 0, 1)):
+        made = reader(corpus_encoder, hidden_dropout=0.2)
+        train(made, tmp_path / str(number), seed=seed)
+        found.append((weights(made.reasoner), weights(made.parts.judge)))
+    assert all(equal(one, two) for one, two in zip(found[0], found[1], strict=True))
+    assert not any(equal(one, two) for one, two in zip(found[0], found[2], strict=True))
+
+
+def test_gradients_of_several_passes_are_those_of_one(corpus_encoder: Path, tmp_path: Path) -> None:
+    found = []
+    for batch_tokens in (64, 100_000):
+        made = reader(corpus_encoder, batch_tokens=batch_tokens)
+        train(made, tmp_path / str(batch_tokens), batch_size=8)
+        found.append((weights(made.reasoner), weights(made.parts.judge)))
+    for one, two in zip(*found, strict=True):
+        for name in one:
+            torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=1e-3)
+
+
+def test_a_judge_model_of_a_users_own_is_trained_saved_and_loaded(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder, judge="fakes:Counting")
+    before = weights(made.parts.judge)
+    train(made, tmp_path)
+    assert not equal(weights(made.parts.judge), before)
+    again = load_reader(tmp_path)
+    assert isinstance(again.parts.judge, fakes.Counting)
+    assert equal(weights(again.parts.judge), weights(made.parts.judge))
+    example = corpus.make(1)[0]
+    assert again.predict(example.document, example.query) == made.predict(example.document, example.query)
+
+
+@pytest.mark.parametrize("judge", ["fakes:WordOverlap", "bm25"])
+def test_a_judge_that_is_not_trained(corpus_encoder: Path, tmp_path: Path, judge: str) -> None:
+    if judge == "bm25":
+        pytest.importorskip("bm25s")
+    made = reader(corpus_encoder, judge=judge)
+    before = weights(made.reasoner)
+    train(made, tmp_path)
+    assert not equal(weights(made.reasoner), before)
+    assert set(final(tmp_path)) == {"reasoner.safetensors", "reasoner.optimizer.safetensors", "scores.safetensors", "random.safetensors"}  # fmt: skip
+    assert "judge/loss" not in (tmp_path / "log.jsonl").read_text()
+
+
+@pytest.mark.parametrize("kind", [SlidingWindow, Truncation])
+def test_baselines_train_with_the_same_trainer(corpus_encoder: Path, tmp_path: Path, kind: type[Reader]) -> None:
+    made = reader(corpus_encoder, kind=kind)
+    before = weights(made.reasoner)
+    summary = train(made, tmp_path, examples=corpus.make(8, unanswered=True))
+    assert not equal(weights(made.reasoner), before)
+    assert summary.skipped == 0
+
+
+def test_the_reasoner_can_start_from_the_judge(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder, init_from="judge")
+    still = LearnerConfig(learning_rate=1e-12)
+    train(made, tmp_path, reasoner=still)
+    assert isinstance(made.parts.judge, nn.Module)
+    judge = made.parts.judge.get_submodule("encoder").state_dict()
+    for name, value in made.reasoner.encoder.state_dict().items():
+        torch.testing.assert_close(value, judge[name], atol=1e-6, rtol=0)
+    with pytest.raises(
+        ConfigError, match=r'reasoner\.init_from: expected judge\.name "encoder" beside "judge", got another'
+    ):
+        train(reader(corpus_encoder, init_from="judge", judge="fakes:Checksums"), tmp_path / "other")
+
+
+def test_random_blocks_for_the_reasoner(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder)
+    train(made, tmp_path, reasoner_blocks="random")
+    assert final(tmp_path)["scores.safetensors"] == {}
+
+
+def test_the_judges_scores_are_kept_for_hard_negatives(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder)
+    examples = corpus.make(5)
+    train(made, tmp_path, examples=examples)
+    scores = final(tmp_path)["scores.safetensors"]
+    assert {name: len(values) for name, values in scores.items()} == {
+        str(index): len(made.split(example.document)) for index, example in enumerate(examples)
+    }
+
+
+def unlabelled(example: Example) -> Example:
+    return Example(id=example.id, document=example.document, query=example.query, answers=example.answers)
+
+
+def test_examples_that_cannot_be_trained_on(corpus_encoder: Path, tmp_path: Path) -> None:
+    examples = corpus.make(4)
+    made = reader(corpus_encoder)
+
+    def trainer(train: list[Example], validation: list[Example]) -> Trainer:
+        return Trainer(made, JSONL, train, validation, TrainingConfig(), tmp_path, quiet)
+
+    with pytest.raises(DataError, match="training: expected examples to train on and to validate on, got 0 and 4"):
+        trainer([], examples)
+    with pytest.raises(DataError, match="training: expected examples to train on and to validate on, got 4 and 0"):
+        trainer(examples, [])
+    with pytest.raises(
+        DataError, match=r"expected examples with relevance labels to train the judge, got none; choose"
+    ):
+        trainer([unlabelled(example) for example in examples], examples)
+    unknown = [Example(id=example.id, document=example.document, query=example.query) for example in examples]
+    with pytest.raises(DataError, match="training: expected validation examples with known answers, for f1, got none"):
+        trainer(examples, unknown)
+
+
+def test_examples_without_a_known_place_are_counted(corpus_encoder: Path, tmp_path: Path) -> None:
+    examples = corpus.make(6)
+    mixed = [*examples[:4], *map(unlabelled, examples[4:])]
+    assert train(reader(corpus_encoder), tmp_path, examples=mixed).skipped == 2
