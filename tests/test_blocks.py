@@ -18,7 +18,7 @@ from cogltx.errors import ConfigError, DataError
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
-UNSPACED = set("巴黎是法国谁写了这份报告的首都ひカ\U00020000。，、！？；：「」（）")
+UNSPACED = set("巴黎是法国谁写了这份报告的首都ひカ\U00020000\u3000。，、！？；：「」（）")
 CLOSERS = set("\"')]}”»」）")
 PIECES = [
     *(

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,19 @@ class QuickstartConfig(BaseModel):
 
     Attributes:
         encoder: what judge and reasoners start from.
-        train: training documents.
+        train: training documents of the facts alone; they fit one window, so that reading is learned from all decoys.
+        train_long: training documents with filler between the facts, from which the judge learns to search.
         validation: documents that choose the best epoch.
         held_out: documents that are measured; none of their names and answers is in the training documents.
         chains: pairs of facts in a document, all but one of them decoys.
         tokens: length of validation and held-out documents, whose two facts lie more than 512 tokens apart.
-        train_tokens: length of training documents.
-        train_gap: words, at least, between the two facts of a training document.
+        train_tokens: length of the training documents with filler.
+        train_gap: words, at least, between their two facts.
         capacity: tokens in a window.
         max_block_tokens: most tokens in a block.
         strides: of MemRecall.
         overlap: tokens that neighbouring windows of the sliding window share.
-        epochs: of CogLTX and of the sliding window.
+        epochs: of CogLTX and of the sliding window; each epoch shows both reasoners one window a document.
         batch_size: examples an optimiser step.
         judge_rate: the judge's learning rate.
         reasoner_rate: the reasoners' learning rate.
@@ -56,10 +58,11 @@ class QuickstartConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str = BUNDLED
-    train: int = Field(1000, ge=1)
+    train: int = Field(2200, ge=1)
+    train_long: int = Field(150, ge=1)
     validation: int = Field(24, ge=1)
     held_out: int = Field(100, ge=1)
-    chains: int = Field(4, ge=2)
+    chains: int = Field(3, ge=2)
     tokens: int = 1500
     train_tokens: int = 450
     train_gap: int = 60
@@ -70,7 +73,7 @@ class QuickstartConfig(BaseModel):
     epochs: int = 2
     batch_size: int = 16
     judge_rate: float = 2e-4
-    reasoner_rate: float = 1e-4
+    reasoner_rate: float = 2e-4
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,9 @@ def run(
     started = time.monotonic()
     files = _Files(output)
     _claim(files, seed, config)
-    report(f"1. A corpus in {output}: {config.train} training and {config.held_out} held-out documents")
+    report(
+        f"1. A corpus in {output}: {config.train + config.train_long} training and {config.held_out} held-out documents"
+    )
     _write_corpus(files, seed, config)
     _write_runs(files, seed, config)
     report("2. Training")
@@ -201,12 +206,15 @@ def _taken(files: _Files, expected: str, got: object) -> ConfigError:
 
 def _write_corpus(files: _Files, seed: int, config: QuickstartConfig) -> None:
     """Training and validation documents share names and answers; the held-out ones have their own."""
+    bare = partial(generate, tokens=None, chains=config.chains)
     short = partial(generate, tokens=config.train_tokens, chains=config.chains, gap=config.train_gap)
     long = partial(generate, tokens=config.tokens, chains=config.chains)
     corpora = {
-        "train": short(config.train, seed=3 * seed, split="train"),
-        "validation": long(config.validation, seed=3 * seed + 1, split="train"),
-        "test": long(config.held_out, seed=3 * seed + 2, split="test"),
+        "train": chain(
+            bare(config.train, seed=4 * seed, split="train"), short(config.train_long, seed=4 * seed + 1, split="train")
+        ),
+        "validation": long(config.validation, seed=4 * seed + 2, split="train"),
+        "test": long(config.held_out, seed=4 * seed + 3, split="test"),
     }
     for split, examples in corpora.items():
         if not files.examples(split).exists():

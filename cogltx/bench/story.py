@@ -33,6 +33,8 @@ def tell(example: Example, recall: Recall, prediction: Prediction, capacity: int
     ]
     for number, step in enumerate(recall.trace, start=1):
         lines += ["", *teller.step(number, step, recall.trace[number - 2].kept if number > 1 else ())]
+    if not recall.trace:
+        lines += ["", "The document fits the window and is read whole."]
     return "\n".join([*lines, "", *_ending(example, recall, prediction)])
 
 
@@ -74,7 +76,7 @@ def _ending(example: Example, recall: Recall, prediction: Prediction) -> Iterato
     answer = prediction.answer or "(no answer)"
     yield f"The reasoner reads these {_blocks(len(recall.key_blocks))}: {answer!r} ({prediction.score:.0%})"
     if prediction.start is not None and prediction.end is not None:
-        holds = next(block for block in recall.key_blocks if prediction.start < recall.blocks[block].end)
+        holds = recall.blocks.overlapping(prediction.start, prediction.end)[0]
         yield f"  characters {prediction.start}-{prediction.end} of the document, in block [{holds}]"
     if example.answers:
         right = prediction.answer.lower() in {answer.lower() for answer in example.answers}

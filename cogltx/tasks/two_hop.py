@@ -49,7 +49,7 @@ class Chain:
 
 
 def generate(
-    count: int, *, seed: int, split: Split, tokens: int = 1500, chains: int = 4, gap: int = GAP_WORDS
+    count: int, *, seed: int, split: Split, tokens: int | None = 1500, chains: int = 4, gap: int = GAP_WORDS
 ) -> Iterator[Example]:
     """Generate examples: the same arguments give the same ones, and no example depends on ``count``.
 
@@ -60,7 +60,8 @@ def generate(
         count: how many examples.
         seed: any number; use another one with ``split="train"`` for a development set.
         split: whose names and answers to use, "train" or "test".
-        tokens: the length of a document in BERT word pieces, to within about five per cent.
+        tokens: the length of a document in BERT word pieces, to within about five per cent; None: the facts alone, in
+            any order, so few that they are read whole.
         chains: chains of two facts in a document; all but one are decoys, so chance is ``1 / chains``.
         gap: white-space words, at least, between any first fact and any second fact.
 
@@ -79,18 +80,20 @@ def generate(
     if not 1 <= chains <= most:
         raise ConfigError(f"chains: expected 1 to {most}, got {chains}")
     least = round((gap + 2 * ROOM_WORDS * chains) * PIECES_PER_WORD)
-    if tokens < least:
+    if tokens is not None and tokens < least:
         raise ConfigError(f"tokens: expected at least {least} for {chains} chains, got {tokens}")
-    words = round(tokens / PIECES_PER_WORD)
+    words = None if tokens is None else round(tokens / PIECES_PER_WORD)
     return (_example(f"two-hop-{split}-{seed}-{number}", split, words, chains, gap) for number in range(count))
 
 
-def _example(id: str, split: Split, words: int, count: int, gap: int) -> Example:
+def _example(id: str, split: Split, words: int | None, count: int, gap: int) -> Example:
     """One example; its id is the seed of everything in it."""
     rng = random.Random(id)
     kind, role = rng.choice(KINDS), rng.choice(ROLES)
     chains = _chains(rng, split, kind, role, count)
-    text = _text(rng, [chain.first for chain in chains], [chain.second for chain in chains], words, gap)
+    firsts, seconds = [chain.first for chain in chains], [chain.second for chain in chains]
+    facts = rng.sample(firsts + seconds, 2 * count)
+    text = _paragraphs(rng, facts) if words is None else _text(rng, firsts, seconds, words, gap)
     asked = rng.choice(chains)
     who = rng.choice(WHO).format(role=role, subject=asked.subject)
     first, second = text.index(asked.first), text.index(asked.second)

@@ -184,7 +184,7 @@ def reasoner_windows(
     Returns:
         a window an example, None where its target is unknown; and the scores of all blocks.
     """
-    memories, golds = [], []
+    memories, golds, contested = [], [], []
     for example, blocks in zip(examples, documents, strict=True):
         room = form.room(form.prefix(example.query, int(blocks.sizes.max())))
         labels = relevance_labels(example, blocks)
@@ -192,7 +192,8 @@ def reasoner_windows(
         golds.append(gold)
         kept = _fitting(gold, blocks, min(room // 2, room - int(blocks.sizes.max())))
         memories.append(Memory(example.query, blocks, tuple(sorted(kept))))
-    scores = _others(memories, judge, rngs)
+        contested.append(int(blocks.sizes.sum()) > room)
+    scores = _others(memories, contested, judge, rngs)
     windows = [
         _filled(example, blocks, form, gold, found)
         for example, blocks, gold, found in zip(examples, documents, golds, scores, strict=True)
@@ -201,11 +202,16 @@ def reasoner_windows(
 
 
 def _others(
-    memories: Sequence[Memory], judge: Judge | None, rngs: Sequence[np.random.Generator]
+    memories: Sequence[Memory], contested: Sequence[bool], judge: Judge | None, rngs: Sequence[np.random.Generator]
 ) -> list[Float[np.ndarray, " blocks"]]:
+    """Scores of all blocks; a document that fits the window is read whole, so its blocks need no judge."""
+    scores = [rng.random(len(memory.blocks)) for memory, rng in zip(memories, rngs, strict=True)]
     if judge is not None:
-        return judge.retrieve(memories)
-    return [rng.random(len(memory.blocks)) for memory, rng in zip(memories, rngs, strict=True)]
+        places = [place for place, short_of_room in enumerate(contested) if short_of_room]
+        found = judge.retrieve([memories[place] for place in places]) if places else []
+        for place, own in zip(places, found, strict=True):
+            scores[place] = own
+    return scores
 
 
 def _filled(

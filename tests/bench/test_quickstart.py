@@ -16,7 +16,7 @@ from cogltx.tasks import make_task
 from cogltx.tasks.two_hop import generate
 
 SIZES = {
-    "train": 6, "validation": 2, "held_out": 3, "epochs": 1, "batch_size": 4,
+    "train": 4, "train_long": 2, "validation": 2, "held_out": 3, "epochs": 1, "batch_size": 4,
     "chains": 2, "tokens": 800, "train_tokens": 300,
 }  # fmt: skip
 

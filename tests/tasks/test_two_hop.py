@@ -234,3 +234,12 @@ def test_the_shortest_document_still_holds_its_facts(count: int) -> None:
     least = int(re.findall(r"at least (\d+)", str(refused.value))[0])
     for example in generate(30, seed=0, split="test", tokens=least, chains=count):
         assert len(chains(example)) == count
+
+
+def test_facts_alone_fit_one_window() -> None:
+    for example in generate(50, seed=0, split="train", tokens=None, chains=3):
+        text, (answer,) = example.document.text, example.answer_spans
+        assert len([part for part in re.split(r"[.\n]+", text) if part.strip()]) == 6, "two facts a chain, nothing else"
+        assert example.answers == (text[answer.start : answer.end],)
+        assert all(text[span.start : span.end].endswith(".") for span in example.relevant or ())
+        assert len(text.split()) < 80
