@@ -91,7 +91,7 @@ def train(
 def evaluate(
     run: RunArgument,
     data: Annotated[str, typer.Option(help="A file of the run's task.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first examples.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many, drawn at random.")] = None,
     split: Annotated[str, typer.Option(help="train, validation or test, where one file holds all.")] = "test",
     predictions: Annotated[
         Path | None, typer.Option(help="Write a JSON line an example; an interrupted call goes on.")

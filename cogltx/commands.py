@@ -10,11 +10,11 @@ from pathlib import Path
 import yaml
 
 from cogltx.blocks import split as cut
-from cogltx.config import RunConfig, expand, load_reader, new_reader, run_examples
+from cogltx.config import RunConfig, expand, load_reader, new_reader, read_examples, run_examples
 from cogltx.document import Document, Example, Query
 from cogltx.encoder import EncoderConfig, Precision, tokenizer_of
 from cogltx.errors import ConfigError, DataError
-from cogltx.inference import KeyBlocks, answer, limited, read_predictions, with_progress
+from cogltx.inference import KeyBlocks, answer, read_predictions, with_progress
 from cogltx.judges import JudgeConfig, as_judge, judge_model
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.metrics import Interval, paired_bootstrap
@@ -43,15 +43,18 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
         DataError: a data file is wrong.
         TrainingError: a loss is not finite or the disk is full; the last checkpoint is kept.
     """
-    _claim(run, output, resume)
+    _check_folder(run, output, resume)
     task = make_task(run.task.name, run.task.options)
+    reader = new_reader(run)
     examples, validation, unmapped = run_examples(run)
     report(f"{len(examples)} training and {len(validation)} validation examples")
     for sample in unmapped.unmapped[:_NAMED]:
         report(f"  without a place in the text: {sample.id}: {sample.reason}")
     if len(unmapped.unmapped) > _NAMED:
         report(f"  … and {len(unmapped.unmapped) - _NAMED} more; cogltx prepare names them all")
-    summary = Trainer(new_reader(run), task, examples, validation, run.training, output, report).run(resume=resume)
+    trainer = Trainer(reader, task, examples, validation, run.training, output, report)
+    write_text(_stored(output), yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+    summary = trainer.run(resume=resume)
     if summary.skipped:
         report(
             f"{summary.skipped} training examples have no known place of the answer; only the judge learned from them"
@@ -61,16 +64,18 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
     return summary
 
 
-def _claim(run: RunConfig, output: Path, resume: bool) -> None:
-    """Writes the run's configuration into its folder, or checks that it is the one that is there."""
-    stored = output / "config.yaml"
-    values = run.model_dump(mode="json")
-    if not stored.exists():
-        write_text(stored, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+def _stored(output: Path) -> Path:
+    return output / "config.yaml"
+
+
+def _check_folder(run: RunConfig, output: Path, resume: bool) -> None:
+    """A run's folder is new, or to be resumed with the configuration that it began with."""
+    if not _stored(output).exists():
         return
     if not resume:
         raise ConfigError(f"{output}: expected a new folder or --resume, got one that holds a run")
-    before = yaml.safe_load(stored.read_text(encoding="utf-8"))
+    values = run.model_dump(mode="json")
+    before = yaml.safe_load(_stored(output).read_text(encoding="utf-8"))
     other = next((key for key in values if values[key] != before.get(key)), None)
     if other is not None:
         raise ConfigError(f"--resume: expected the configuration that {output} began with, got another {other}")
@@ -134,7 +139,7 @@ def evaluate(
         run: a run, a model folder or a name on the hub.
         data: the file.
         split: where one file holds several.
-        limit: only the first examples.
+        limit: only so many examples, drawn at random, always the same.
         predictions: where predictions are written, a line an example; those it holds are not made again.
         against: predictions of another system for the same examples.
         judge: ``bm25`` or ``package.module:Class`` in place of the run's.
@@ -144,7 +149,9 @@ def evaluate(
     wanted = [*changes, *([f"judge.name={judge}"] if judge else [])]
     reader = load_reader(run, changes=wanted)
     task = make_task(reader.config.task.name, reader.config.task.options)
-    examples = limited(task.read(expand(data), split=split), limit)
+    examples = task.read(expand(data), split=split)
+    if limit is not None:
+        examples = iter(read_examples(reader.config, data, split, limit=limit)[0])
     pairs = answer(reader, task, examples, key_blocks=key_blocks, written=predictions)
     found = list(with_progress(pairs, "evaluate"))
     if not found:

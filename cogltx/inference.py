@@ -5,7 +5,6 @@ Knows nothing about the command line.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -63,11 +62,6 @@ def with_progress(
 ) -> Iterator[tuple[Example, Prediction]]:
     """The same pairs, with a progress bar where the output is a terminal."""
     yield from tqdm(pairs, desc=title, total=total, unit=" examples", disable=None, leave=False)
-
-
-def limited(examples: Iterable[Example], limit: int | None) -> Iterator[Example]:
-    """The first ``limit`` examples."""
-    return islice(examples, limit)
 
 
 def _predictions(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks) -> list[Prediction]:

@@ -107,7 +107,7 @@ def new_parts(config: ModelConfig, *, uses_judge: bool, device: torch.device | N
     parts = Parts(config, tokenizer, reasoner, judge, device)
     if config.reasoner.init_from not in (None, "judge"):
         load_weights(reasoner, model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors")
-    if config.judge.init_from == "reasoner":
+    if uses_judge and config.judge.init_from == "reasoner":
         if not isinstance(judge, EncoderJudge):
             raise ConfigError('judge.init_from: expected judge.name "encoder" beside "reasoner", got another judge')
         judge.encoder.load_state_dict(reasoner.encoder.state_dict())

@@ -9,6 +9,7 @@ import torch
 from fakes import config, reader
 
 from cogltx.errors import ConfigError, ModelError
+from cogltx.judges import EncoderJudge
 from cogltx.parts import ModelConfig, Parts, model_folder, new_parts
 from cogltx.pipeline import CogLTX
 
@@ -145,6 +146,19 @@ def test_starting_from_another_model(tiny_encoder: Path, saved: Path) -> None:
         for first, second in zip(getattr(parts, name).parameters(), getattr(source, name).parameters(), strict=True):
             assert torch.equal(first, second)
     assert not torch.equal(new_parts(plain, uses_judge=True).reasoner.place.weight, source.reasoner.place.weight)
+
+
+def test_a_judge_from_the_reasoner(tiny_encoder: Path, saved: Path) -> None:
+    values = config(tiny_encoder).model_dump(mode="json")
+    values["reasoner"]["init_from"], values["judge"]["init_from"] = str(saved), "reasoner"
+    parts = new_parts(ModelConfig.model_validate(values), uses_judge=True)
+    assert isinstance(parts.judge, EncoderJudge)
+    for first, second in zip(parts.judge.encoder.parameters(), parts.reasoner.encoder.parameters(), strict=True):
+        assert torch.equal(first, second)
+    assert new_parts(ModelConfig.model_validate(values), uses_judge=False).judge is None
+    values["judge"]["name"] = "bm25"
+    with pytest.raises(ConfigError, match=r'judge\.init_from: expected judge\.name "encoder" beside "reasoner", got'):
+        new_parts(ModelConfig.model_validate(values), uses_judge=True)
 
 
 def test_parts_know_their_form(tiny_encoder: Path) -> None:

@@ -1,0 +1,471 @@
+"""The command line from a file to an answer, and what it says to wrong files, options and models."""
+
+import gzip
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import corpus
+import fakes
+import pytest
+import tiny
+import torch
+import yaml
+from torch import nn
+
+from cogltx.cli import main
+from cogltx.storage import write_text
+from cogltx.tasks.jsonl import write_examples
+
+COUNT = 5
+QUESTION = "what does anna have?"
+JUDGE = """
+class Overlap:
+    def score(self, query, kept, candidates):
+        words = set(query.split())
+        return [float(len(words & set(text.split()))) for text in candidates]
+
+
+class Short:
+    def score(self, query, kept, candidates):
+        return [1.0]
+
+
+class NotANumber:
+    def score(self, query, kept, candidates):
+        return [float("nan")] * len(candidates)
+
+
+class Silent:
+    pass
+"""
+
+
+@dataclass(frozen=True)
+class Output:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Call = Callable[..., Output]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs one command in this process."""
+
+    def run(*arguments: object) -> Output:
+        monkeypatch.setattr(sys, "argv", ["cogltx", *map(str, arguments)])
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as stopped:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        printed = capsys.readouterr()
+        return Output(int(stopped.value.code or 0), printed.out, printed.err)
+
+    return run
+
+
+@dataclass(frozen=True)
+class Files:
+    folder: Path
+    config: Path
+    data: Path
+    run: Path
+    document: Path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """A trained run of the tiny encoder, with its configuration and data."""
+    folder = tmp_path_factory.mktemp("command line")
+    encoder = tiny.make_encoder(folder / "encoder", texts=corpus.TEXTS)
+    data = folder / "examples.jsonl.gz"
+    write_examples(data, corpus.make(COUNT, unanswered=True))
+    values = fakes.config(encoder).model_dump(mode="json", exclude={"task"})
+    values["data"] = {"train": str(data), "validation": str(data), "validation_limit": 3}
+    values["training"] = {"epochs": 1, "batch_size": 4}
+    config = folder / "run.yaml"
+    write_text(config, yaml.safe_dump(values, sort_keys=False))
+    document = folder / "document.txt"
+    write_text(document, corpus.make(1)[0].document.text)
+    (folder / "my_judges.py").write_text(JUDGE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["cogltx", "train", str(config), "--output", str(folder / "run")])
+        before = signal.getsignal(signal.SIGINT)
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        signal.signal(signal.SIGINT, before)
+        assert not stopped.value.code
+    return Files(folder, config, data, folder / "run", document)
+
+
+def test_help_is_printed_without_torch() -> None:
+    code = "import sys; sys.argv = ['cogltx', '--help']; from cogltx.cli import main\ntry:\n    main()\nfinally:\n"
+    code += "    assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for command in ("train", "evaluate", "predict", "recall", "split", "prepare", "quickstart", "bench"):
+        assert command in done.stdout
+
+
+def test_training_reports_and_does_not_overwrite(files: Files, call: Call) -> None:
+    again = call("train", files.config, "--output", files.run)
+    assert (again.code, again.out) == (2, "")
+    assert again.err == f"cogltx: {files.run}: expected a new folder or --resume, got one that holds a run\n"
+    done = call("train", files.config, "--output", files.run, "--resume")
+    assert done.code == 0
+    assert "resumed at epoch 2 of 1" in done.err
+    other = call("train", files.config, "--output", files.run, "--resume", "--set", "training.epochs=2")
+    assert other.code == 2
+    assert "expected the configuration that" in other.err
+    assert "got another training" in other.err
+
+
+def same(written: list[str], expected: list[str]) -> bool:
+    """Whether predictions are the same but for rounding, which is another in another batch."""
+    pairs = zip(map(json.loads, written), map(json.loads, expected), strict=True)
+    return all(
+        [found[key] for key in ("id", "answer", "start", "end")] == [wanted[key] for key in ("id", "answer", "start", "end")]
+        and found["score"] == pytest.approx(wanted["score"], abs=1e-5)
+        for found, wanted in pairs
+    )  # fmt: skip
+
+
+def test_evaluation(files: Files, call: Call, tmp_path: Path) -> None:
+    written = tmp_path / "predictions.jsonl"
+    first = call("evaluate", files.run, "--data", files.data, "--predictions", written, "--json")
+    assert first.code == 0, first.err
+    assert first.json["examples"] == COUNT
+    assert {"exact_match", "f1", "evidence_recall"} <= first.json["metrics"].keys()
+    lines = written.read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [str(number) for number in range(COUNT)]
+    written.write_text("\n".join(lines[:2]) + "\n" + lines[2][:20])
+    again = call("evaluate", files.run, "--data", files.data, "--predictions", written, "--json")
+    assert again.json["metrics"] == pytest.approx(first.json["metrics"])
+    assert same(written.read_text().splitlines(), lines)
+    table = call("evaluate", files.run, "--data", files.data, "--against", written)
+    assert "difference to the other system (paired bootstrap, 95 %)" in table.out
+    assert "+0.00  [+0.00, +0.00]" in table.out
+
+
+def test_evaluation_of_other_choices(files: Files, call: Call) -> None:
+    gold = call("evaluate", files.run, "--data", files.data, "--blocks", "gold", "--json")
+    assert gold.json["metrics"]["evidence_recall"] == 100
+    lexical = call("evaluate", files.run, "--data", files.data, "--judge", "bm25", "--json")
+    assert lexical.json["examples"] == COUNT
+    first = call("evaluate", files.run, "--data", files.data, "--set", "reader=truncation", "--limit", 3, "--json")
+    assert first.json["examples"] == 3
+
+
+def test_a_limit_draws_the_same_examples_every_time(files: Files, call: Call, tmp_path: Path) -> None:
+    ids = []
+    for name in ("a.jsonl", "b.jsonl"):
+        done = call("evaluate", files.run, "--data", files.data, "--limit", 2, "--predictions", tmp_path / name)
+        assert done.code == 0
+        ids.append([json.loads(line)["id"] for line in (tmp_path / name).read_text().splitlines()])
+    assert ids[0] == ids[1] == sorted(ids[0])
+    assert len(ids[0]) == 2
+
+
+def test_one_question(files: Files, call: Call) -> None:
+    text = files.document.read_text()
+    found = call("predict", files.run, "--document", files.document, "--question", QUESTION, "--json").json
+    if found["start"] is not None:
+        assert found["answer"] == text[found["start"] : found["end"]]
+    assert found["evidence"]
+    for evidence in found["evidence"]:
+        assert evidence["text"] == text[evidence["start"] : evidence["end"]]
+    plain = call("predict", files.run, "--document", files.document, "--question", QUESTION)
+    assert f"evidence, of {found['n_blocks']} blocks ({found['n_tokens']} tokens):" in plain.out
+
+
+def test_a_document_from_standard_input(files: Files) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cogltx", "predict", str(files.run), "--document", "-", "--question", QUESTION, "--json"],
+        input=files.document.read_text(), capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_blocks"] > 1
+
+
+def test_a_file_of_questions_goes_on_where_it_ended(files: Files, call: Call, tmp_path: Path) -> None:
+    output = tmp_path / "out" / "predictions.jsonl"
+    assert call("predict", files.run, "--input", files.data, "--output", output).code == 0
+    lines = output.read_text().splitlines()
+    assert len(lines) == COUNT
+    output.write_text(lines[0] + "\n")
+    done = call("predict", files.run, "--input", files.data, "--output", output)
+    assert done.err.endswith(f"{COUNT} predictions in {output}\n")
+    assert same(output.read_text().splitlines(), lines)
+
+
+@pytest.mark.parametrize("strides", [None, "2,2"])
+def test_recall_by_a_run(files: Files, call: Call, strides: str | None) -> None:
+    options = ["--strides", strides] if strides else []
+    found = call("recall", files.run, "--document", files.document, "--query", QUESTION, "--json", *options).json
+    assert len(found["steps"]) == 2
+    text = files.document.read_text()
+    assert [text[block["start"] : block["end"]] for block in found["key_blocks"]] == [
+        block["text"] for block in found["key_blocks"]
+    ]
+
+
+def test_recall_without_a_run(files: Files, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(files.folder)
+    document = tmp_path / "long.txt"
+    document.write_text(corpus.make(1, filler=200)[0].document.text)
+    for judge in ("bm25", "my_judges:Overlap"):
+        found = call(
+            "recall", "--judge", judge, "--document", document, "--query", QUESTION, "--json", "--capacity", 96
+        )
+        assert found.code == 0, found.err
+        assert 0 < len(found.json["key_blocks"]) < found.json["n_blocks"]
+    plain = call("recall", "--judge", "bm25", "--document", document, "--query", QUESTION)
+    assert "key blocks of" in plain.out
+    silent = call("recall", "--judge", "bm25", "--document", document)
+    assert (silent.code, silent.err) == (2, 'cogltx: judge "bm25": expected a query, got none\n')
+
+
+def test_split(files: Files, call: Call) -> None:
+    lines = call("split", "--document", files.document, "--json", "--max-tokens", 16).out.splitlines()
+    assert "".join(json.loads(line)["text"] for line in lines) == files.document.read_text()
+    assert len(call("split", "--document", files.document, "--max-tokens", 16).out.splitlines()) == len(lines)
+
+
+def test_prepare(files: Files, call: Call, tmp_path: Path) -> None:
+    output = tmp_path / "again.jsonl.gz"
+    done = call("prepare", "jsonl", "--source", files.data, "--output", output)
+    assert done.err == f"{COUNT} examples in {output}, 0 pieces of gold without a place in the text\n"
+    assert gzip.decompress(output.read_bytes()) == gzip.decompress(files.data.read_bytes())
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("content", "question", "expected"),
+    [
+        ("", QUESTION, "document.txt: expected text, got none"),
+        (" \n\t", QUESTION, "document.txt: expected text, got none"),
+        (b"caf\xe9", QUESTION, "document.txt:1: expected UTF-8"),
+        ("anna has the boat.", " ", "question: expected text, got an empty one"),
+        ("anna has the boat.", "what " * 70, "question: expected at most "),
+    ],
+)
+def test_wrong_texts(
+    files: Files, call: Call, tmp_path: Path, content: str | bytes, question: str, expected: str
+) -> None:
+    document = write(tmp_path / "document.txt", content)
+    done = call("predict", files.run, "--document", document, "--question", question)
+    assert (done.code, done.out) == (2, "")
+    assert expected in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('{"text": "a b"', "data.jsonl:1: expected one JSON object, got a line that ends early at character 15"),
+        (
+            '{"text": "a b"}\n{"text": "a", "answers": ["b"',
+            "data.jsonl:2: expected one JSON object, got a line that ends early at character 30",
+        ),
+        ('{"text": ""}', "data.jsonl:1"),
+        ('{"text": "anna has", "answers": [{"text": "boat", "start": 0}]}', "data.jsonl:1"),
+        ('{"question": "what?"}', "data.jsonl:1: expected"),
+        ("", "data.jsonl"),
+    ],
+)
+def test_wrong_data(files: Files, call: Call, tmp_path: Path, lines: str, expected: str) -> None:
+    data = write(tmp_path / "data.jsonl", lines)
+    done = call("evaluate", files.run, "--data", data)
+    assert done.code == 2
+    assert expected in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("trainning.epochs=2", "--set: trainning: expected one of reader, task, "),
+        ("training.epoch=2", "--set: training.epoch: expected one of epochs, "),
+        ("training.epochs=many", "--set: training.epochs: expected a valid integer"),
+        ("memrecall.capacity=600", "memrecall.capacity: expected at most 512, the positions of the encoder, got 600"),
+        ("judge.name=nobody:Here", "judge nobody:Here: expected a class that can be imported, got ModuleNotFoundError"),
+        ("judge.name=bm52", 'judge.name: expected "encoder", "bm25" or package.module:Class, got \'bm52\''),
+        ("reader=skimming", "reader: expected one of cogltx, sliding_window, truncation, got 'skimming'"),
+        ("task.name=poetry", "task"),
+        ("data.train=/nowhere/data.jsonl", "/nowhere/data.jsonl"),
+        ("encoder.name=/nowhere/encoder", "/nowhere/encoder"),
+        ("training", "--set: expected KEY=VALUE, got 'training'"),
+    ],
+)
+def test_wrong_configurations(files: Files, call: Call, tmp_path: Path, change: str, expected: str) -> None:
+    done = call("train", files.config, "--output", tmp_path / "run", "--set", change)
+    assert done.code == 2
+    assert expected in done.err.replace("5 training and 3 validation examples\n", "")
+    assert done.err.splitlines()[-1].startswith("cogltx: ")
+    assert not (tmp_path / "run" / "config.yaml").exists(), "the folder of a run that never began is free"
+
+
+def test_a_wrong_line_of_a_configuration(files: Files, call: Call, tmp_path: Path) -> None:
+    wrong = write(tmp_path / "run.yaml", files.config.read_text().replace("batch_size: 4", "batch_size: few"))
+    line = 1 + wrong.read_text().splitlines().index("  batch_size: few")
+    done = call("train", wrong, "--output", tmp_path / "run")
+    assert done.code == 2
+    assert f"{wrong}:{line}: training.batch_size: expected a valid integer" in done.err
+    assert "got 'few'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("judge", "expected"),
+    [
+        ("my_judges:Nobody", "expected a class that can be imported, got AttributeError"),
+        ("my_judges:Short", "scores, got shape (1,)"),
+        ("my_judges:NotANumber", "judge my_judges:NotANumber: expected finite scores, got nan"),
+        ("my_judges:Silent", "expected an nn.Module or a method score(query, kept, candidates), got neither"),
+        ("encoder", 'expected "bm25" or package.module:Class, got "encoder", which needs a trained run'),
+    ],
+)
+def test_wrong_judges(
+    files: Files, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, judge: str, expected: str
+) -> None:
+    monkeypatch.chdir(files.folder)
+    document = write(tmp_path / "long.txt", corpus.make(1, filler=100)[0].document.text)
+    done = call("recall", "--judge", judge, "--document", document, "--query", QUESTION)
+    assert done.code == 2
+    assert expected in done.err
+    assert done.err.count("\n") == 1
+
+
+def copy_of(run: Path, target: Path) -> Path:
+    """The run's model folder, to be damaged."""
+    best = run / json.loads((run / "run.json").read_text())["best"]
+    for path in best.rglob("*"):
+        if path.is_file():
+            (target / path.relative_to(best)).parent.mkdir(parents=True, exist_ok=True)
+            (target / path.relative_to(best)).write_bytes(path.read_bytes())
+    return target
+
+
+def _pickle(model: Path) -> None:
+    torch.save(nn.Linear(2, 2).state_dict(), model / "reasoner.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda model: (model / "reasoner.safetensors").unlink(), "reasoner.safetensors: expected"),
+        (lambda model: (model / "judge.safetensors").unlink(), "judge.safetensors: expected"),
+        (lambda model: (model / "config.json").unlink(), "found neither config.json nor run.json"),
+        (lambda model: (model / "config.json").write_text("{}}"), "config.json:1: expected JSON"),
+        (lambda model: (model / "config.json").write_text('{"readers": 1}'), "config.json: expected the configuration"),
+        (lambda model: (model / "reasoner.safetensors").write_bytes(b"x" * 99), "reasoner.safetensors: expected"),
+        (_pickle, "reasoner.safetensors: expected"),
+        (lambda model: (model / "tokenizer" / "tokenizer.json").unlink(), "tokenizer"),
+    ],
+)
+def test_damaged_models(
+    files: Files, call: Call, tmp_path: Path, damage: Callable[[Path], object], expected: str
+) -> None:
+    model = copy_of(files.run, tmp_path / "model")
+    assert call("predict", model, "--document", files.document, "--question", QUESTION).code == 0
+    damage(model)
+    done = call("predict", model, "--document", files.document, "--question", QUESTION)
+    assert (done.code, done.out) == (2, "")
+    assert expected in done.err
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["predict", "RUN"], "predict: expected --document FILE, or --input FILE and --output FILE, got another"),
+        (["predict", "RUN", "--input", "DATA"], "predict: expected --document FILE, or"),
+        (["predict", "/nowhere", "--document", "DOCUMENT"], "/nowhere: expected a model folder, a run or a name on"),
+        (["predict", "RUN", "--document", "/nowhere/a.txt"], "/nowhere/a.txt: expected"),
+        (["recall", "--document", "DOCUMENT"], "recall: expected a run or --judge NAME, got neither"),
+        (["recall", "RUN", "--judge", "bm25", "--document", "DOCUMENT"], "recall: expected a run or --judge NAME"),
+        (["recall", "RUN", "--document", "DOCUMENT", "--strides", "3;5"], "expected whole numbers with commas between"),
+        (["evaluate", "RUN", "--data", "DATA", "--split", "dev"], "--split: expected one of train, validation, test"),
+        (["evaluate", "RUN", "--data", "DATA", "--blocks", "all"], "--blocks: expected one of recall, gold"),
+        (["evaluate", "RUN", "--data", "DATA", "--against", "/nowhere/p.jsonl"], "/nowhere/p.jsonl: expected a file"),
+        (["prepare", "poetry", "--source", "DATA", "--output", "/tmp/x"], "task"),
+        (["split", "--document", "DOCUMENT", "--max-tokens", "1"], "max_tokens"),
+    ],
+)
+def test_wrong_options(files: Files, call: Call, arguments: list[str], expected: str) -> None:
+    named = {"RUN": files.run, "DATA": files.data, "DOCUMENT": files.document}
+    done = call(*(named.get(argument, argument) for argument in arguments))
+    assert done.code == 2
+    assert expected in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_predictions_of_other_examples_are_not_overwritten(files: Files, call: Call, tmp_path: Path) -> None:
+    output = tmp_path / "predictions.jsonl"
+    call("predict", files.run, "--input", files.data, "--output", output)
+    before = output.read_text()
+    others = tmp_path / "others.jsonl"
+    write_examples(others, corpus.make(2, seed=5)[1:])
+    done = call("predict", files.run, "--input", others, "--output", output)
+    assert done.code == 2
+    assert f"{output}:1: expected a prediction for '1', got one for '0'" in done.err
+    assert output.read_text() == before
+
+
+def test_an_unwritable_output(files: Files, call: Call) -> None:
+    done = call("predict", files.run, "--input", files.data, "--output", files.document / "predictions.jsonl")
+    assert done.code == 2
+    assert done.err.count("\n") == 1
+
+
+def test_a_full_disk(files: Files, call: Call, tmp_path: Path) -> None:
+    """Files may not grow beyond 300 bytes."""
+    output = tmp_path / "predictions.jsonl"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (300, before[1]))
+    try:
+        done = call("predict", files.run, "--input", files.data, "--output", output)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert done.code == 2
+    assert f"{output}: expected to add predictions, got: File too large; those before are kept" in done.err
+    assert call("predict", files.run, "--input", files.data, "--output", output).code == 0
+    assert len(output.read_text().splitlines()) == COUNT
+
+
+def test_interrupted_training_says_how_to_go_on(files: Files, tmp_path: Path) -> None:
+    """Ctrl-C as soon as the first checkpoint is there; the second call finishes the run."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "cogltx", "train", str(files.config), "--output", str(run)]
+    command += ["--set", "training.epochs=30", "--set", "training.checkpoint_steps=1"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+    while not (run / "run.json").exists() and process.poll() is None:
+        os.sched_yield()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1].startswith("cogltx: interrupted; what was written is kept")
+    assert "Traceback" not in err
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, env=environment, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "resumed at epoch" in done.stderr
