@@ -8,7 +8,7 @@
 
 After the last step the window is not emptied: z filled up to the capacity is what the reasoner is trained on, and the
 blocks that outlive the last decay are marked as kept. So after step k, s_1 + … + s_k blocks are kept; one kept
-earlier can fall out. In between, z takes at most half of the room, so that retrieval has room to compete.
+earlier can fall out. In between, z takes at most half of the room (or one block), so that retrieval can compete.
 A document that fits one window is read whole.
 """
 
@@ -199,12 +199,13 @@ def fill(scores: Float[np.ndarray, " blocks"], blocks: Blocks, room: int) -> lis
 
 
 def _affordable(search: _Search, ranked: Sequence[int]) -> list[int]:
-    """The best blocks within the allowance that leave retrieval half of the room, and room for the largest block."""
-    limit = min(search.room // 2, search.room - int(search.blocks.sizes.max()))
+    """The best blocks within the allowance that any other block fits beside, and, from the second, half of the room."""
+    sizes = search.blocks.sizes
     kept: list[int] = []
     for block in ranked[: search.allowance]:
-        limit -= int(search.blocks.sizes[block])
-        if limit < 0:
+        used = int(sizes[[*kept, block]].sum())
+        largest_other = int(np.delete(sizes, [*kept, block]).max(initial=0))
+        if used + largest_other > search.room or (kept and used > search.room // 2):
             break
         kept.append(block)
     return kept

@@ -11,7 +11,7 @@ import tiny
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cogltx import blocks as module
+from cogltx import characters, cuts, tokens
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Segment
 from cogltx.errors import ConfigError, DataError
@@ -223,7 +223,7 @@ def test_long_texts_are_scanned_in_parts(
 ) -> None:
     document = Document(text + " end")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_SCAN_TOKENS", 3)
+        patch.setattr(characters, "_SCAN_TOKENS", 3)
         in_parts = split(document, tokenizer_of(architecture), max_tokens=max_tokens)
     whole = split(document, tokenizer_of(architecture), max_tokens=max_tokens)
     assert list(in_parts) == list(whole)
@@ -237,8 +237,8 @@ def test_long_segments_are_cut_in_parts(
 ) -> None:
     document = Document(text + " end")
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_CUT_TOKENS", part)
-        patch.setattr(module, "_ORIGIN_STEPS", steps)
+        patch.setattr(cuts, "_CUT_TOKENS", part)
+        patch.setattr(cuts, "_ORIGIN_STEPS", steps)
         in_parts = split(document, bert, max_tokens=max_tokens)
     assert list(in_parts) == list(split(document, bert, max_tokens=max_tokens))
 
@@ -252,12 +252,12 @@ def test_long_segments_are_cut_in_parts(
 def test_cuts_in_parts_are_those_of_the_whole(
     monkeypatch: pytest.MonkeyPatch, costs: list[int], part: int, steps: int
 ) -> None:
-    boundaries = module._allow_cuts_in_long_words(np.array(costs, dtype=np.uint8), 8)
-    whole = list(module._cheapest_cuts(boundaries, 8))
+    boundaries = cuts._allow_cuts_in_long_words(np.array(costs, dtype=np.uint8), 8)
+    whole = list(cuts.cheapest_cuts(boundaries, 8))
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_CUT_TOKENS", part)
-        patch.setattr(module, "_ORIGIN_STEPS", steps)
-        assert list(module._cheapest_cuts(boundaries, 8)) == whole
+        patch.setattr(cuts, "_CUT_TOKENS", part)
+        patch.setattr(cuts, "_ORIGIN_STEPS", steps)
+        assert list(cuts.cheapest_cuts(boundaries, 8)) == whole
 
 
 @quick
@@ -267,7 +267,7 @@ def test_long_segments_are_tokenised_in_pieces(
     monkeypatch: pytest.MonkeyPatch, architecture: str, text: str, max_tokens: int
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(module, "_PIECE_CHARACTERS", 12)
+        patch.setattr(tokens, "_PIECE_CHARACTERS", 12)
         blocks = split(Document(text + " end"), tokenizer_of(architecture), max_tokens=max_tokens)
     assert_tile(blocks, max_tokens)
     assert_exact_tokens(blocks)
@@ -276,7 +276,7 @@ def test_long_segments_are_tokenised_in_pieces(
 
 def test_pieces_of_a_long_text_have_its_tokens(bert: Any) -> None:
     text = "The report was written by Anna Karlsson; 12 people read it.\n" * 900
-    assert len(text) > 3 * module._PIECE_CHARACTERS
+    assert len(text) > 3 * tokens._PIECE_CHARACTERS
     blocks = split(Document(text), bert)
     assert blocks.token_ids.tolist() == bert(text, add_special_tokens=False, verbose=False)["input_ids"]
     assert_tile(blocks, 63)
@@ -364,7 +364,7 @@ def test_sizes_count_heading_and_separator(bert: Any) -> None:
     long = "word " * 40
     blocks = split(Document(text, segments=(Segment(0, 14, "Anna Karlsson"), Segment(15, 19, long))), bert)
     titled = [len(bert(heading, add_special_tokens=False)["input_ids"]) for heading in ("Anna Karlsson ;", long)]
-    assert titled[1] > module.MAX_HEADING_TOKENS
+    assert titled[1] > tokens.MAX_HEADING_TOKENS
     assert blocks.sizes.tolist() == [blocks[0].n_tokens + titled[0] + 1, blocks[1].n_tokens + 16 + 1]
     assert bert.decode(blocks.headings["Anna Karlsson"].tolist()) == "anna karlsson ;"
     assert bert.decode(blocks.headings[long].tolist()).endswith(" ;")

@@ -155,6 +155,17 @@ def test_z_leaves_half_of_the_room_to_retrieval() -> None:
     assert len(recall.trace[1].retrieved) >= len(recall.trace[0].kept)
 
 
+def test_z_keeps_one_large_block_that_the_others_fit_beside() -> None:
+    large, small = "fox " * 14 + "alpha.", ["the fox."] * 9
+    blocks = blocks_of(*small[:4], large, *small[4:])
+    (recall,) = memrecall(strides=(1, 1))([(QUERY, blocks)])
+    assert blocks.sizes[4] > room_of(recall, 32) // 2
+    assert recall.trace[0].kept == (4,)
+    assert np.isnan(recall.trace[1].coarse[4])
+    (crowded,) = memrecall(strides=(1, 1))([(QUERY, blocks_of(*small[:4], large, large))])
+    assert crowded.trace[0].kept == ()
+
+
 def test_without_rehearsal_coarse_scores_decide() -> None:
     blocks = split(HOPS, TOKENIZER)
     judge = WordOverlap()
@@ -229,7 +240,7 @@ class Watched(ScoredBlocks):
         sizes = memory.blocks.sizes
         room = self.form.room(self.form.prefix(memory.query, int(sizes.max())))
         assert list(memory.kept) == sorted(set(memory.kept))
-        assert sizes[list(memory.kept)].sum() + (sizes.max() if free else 0) <= room
+        assert sizes[list(memory.kept)].sum() + (sizes[memory.candidates].max() if free else 0) <= room
 
     def retrieve(self, memories: Sequence[Memory]) -> list[np.ndarray]:
         for memory in memories:

@@ -62,7 +62,8 @@ class ScoringJudge(Protocol):
 
         Args:
             query: the question; empty for tasks without one.
-            kept: texts of the blocks in z. In rehearsal, ``kept`` and ``candidates`` are the same texts.
+            kept: texts of the blocks in z, each behind its heading if it has one. In rehearsal, ``kept`` and
+                ``candidates`` are the same texts.
             candidates: texts to score.
         """
         ...
@@ -99,7 +100,7 @@ class ScoredBlocks(Judge):
     def _scores(self, memory: Memory, candidates: list[int]) -> Float[np.ndarray, " candidates"]:
         blocks = memory.blocks
         query = memory.query.text if memory.query else ""
-        got = self.scorer.score(query, [blocks.text(i) for i in memory.kept], [blocks.text(i) for i in candidates])
+        got = self.scorer.score(query, [blocks.shown(i) for i in memory.kept], [blocks.shown(i) for i in candidates])
         name = f"judge {type(self.scorer).__module__}:{type(self.scorer).__qualname__}"
         try:
             scores = np.asarray(got, dtype=np.float64)

@@ -64,7 +64,7 @@ def _bm25(query: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
         raise ConfigError(
             'judge "bm25": expected the package bm25s, which is not installed; pip install "cogltx[quickstart]"'
         ) from error
-    corpus = [terms(f"{block.heading} {blocks.text(block.index)}") for block in blocks]
+    corpus = [terms(blocks.shown(index)) for index in range(len(blocks))]
     wanted = sorted(set(terms(query)) & {term for words in corpus for term in words})
     if not wanted:
         return np.zeros(len(blocks))

@@ -33,8 +33,8 @@ def test_retrieve_scores_the_blocks_outside_z(blocks: Blocks) -> None:
         [Memory(QUERY, blocks, ()), Memory(None, blocks, (1,)), Memory(QUERY, blocks, (0, 1, 2))]
     )
     assert judge.calls == [
-        (QUERY.text, [], ["Anna wrote the report. ", "The fox jumps. ", "A dog wrote."]),
-        ("", ["The fox jumps. "], ["Anna wrote the report. ", "A dog wrote."]),
+        (QUERY.text, [], ["Report ; Anna wrote the report. ", "The fox jumps. ", "A dog wrote."]),
+        ("", ["The fox jumps. "], ["Report ; Anna wrote the report. ", "A dog wrote."]),
     ]
     assert first.tolist() == [3, 1, 1]
     np.testing.assert_array_equal(second, [1, np.nan, 0])
@@ -46,7 +46,7 @@ def test_rehearse_scores_the_blocks_in_z(blocks: Blocks) -> None:
     ((fine),) = ScoredBlocks(judge).rehearse([Memory(QUERY, blocks, (0, 2))])
     ((query, kept, candidates),) = judge.calls
     assert query == QUERY.text
-    assert kept == candidates == [blocks.text(0), blocks.text(2)]
+    assert kept == candidates == ["Report ; Anna wrote the report. ", blocks.text(2)]
     assert fine.tolist() == [3, 1]
 
 

@@ -1,0 +1,39 @@
+"""Kinds of characters, and scans of a long text for them; knows nothing about tokenizers or blocks."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Bool
+
+_SCAN_TOKENS = 1 << 16
+
+
+def _code_points(characters: str) -> np.ndarray:
+    return np.array(sorted(map(ord, characters)), dtype=np.uint32)
+
+
+LINE_BREAKS = _code_points("\n\r\v\f\x85\u2028\u2029")
+SPACES = _code_points("".join(chr(c) for c in range(0x3001) if chr(c).isspace()))
+CLOSERS = _code_points("\"')]}»”’›」』】》〉）］｝＂＇")
+SENTENCE_ENDS, WIDE_SENTENCE_ENDS = _code_points(".?!"), _code_points("。？！｡．؟۔।॥։።‼⁇⁈⁉")
+CLAUSE_ENDS, WIDE_CLAUSE_ENDS = _code_points(",;:"), _code_points("，；：、､،؛﹐﹑﹔﹕")
+END_OF_TEXT = 0xFFFFFFFF
+
+
+def code_points(text: str, start: int, end: int) -> np.ndarray:
+    """The characters of ``text[start:end]`` as numbers."""
+    return np.frombuffer(text[start:end].encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+
+
+def among(characters: np.ndarray, wanted: np.ndarray) -> Bool[np.ndarray, " n"]:
+    """Which of the characters are wanted ones (sorted)."""
+    nearest = wanted[np.minimum(np.searchsorted(wanted, characters), len(wanted) - 1)]
+    return np.asarray(np.equal(nearest, characters))
+
+
+def scans(text: str, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[int, int, int, int]]:
+    """Runs of tokens with the characters up to one past their right neighbours: (first, last, start, end)."""
+    for first in range(0, len(starts), _SCAN_TOKENS):
+        last = min(first + _SCAN_TOKENS, len(starts))
+        following = min(last, len(starts) - 1)
+        yield first, last, int(starts[first]), min(int(max(ends[last - 1], ends[following])) + 1, len(text))
