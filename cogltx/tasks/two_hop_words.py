@@ -84,24 +84,17 @@ ROLES = ("mentor", "neighbour", "cousin", "landlord", "rival", "partner", "tutor
 
 WHO = ("the {role} of {subject}", "{subject}'s {role}")
 
-FIRST_FACTS = (
-    "The {role} of {subject} is {bridge}.",
-    "{bridge} is the {role} of {subject}.",
-    "{subject}'s {role} is called {bridge}.",
-    "Everybody knows that {bridge} is {subject}'s {role}.",
-)
+FIRST_FACTS = ("The {role} of {subject} is {bridge}.", "{subject}'s {role} is called {bridge}.")
 
 CITY = Kind(
     name="city",
     questions=(
         "Where does {who} live?",
         "In which city does {who} live?",
-        "Which city is the home of {who}?",
     ),
     facts=(
         "{bridge} lives in {answer}.",
         "The home of {bridge} is in {answer}.",
-        "{bridge} moved to {answer} long ago.",
     ),
     answers=split_words("""
 Amsterdam Athens Atlanta Auckland Baghdad Baltimore Bangkok Barcelona Beijing Beirut Belfast Belgrade Berlin
@@ -122,12 +115,10 @@ PROFESSION = Kind(
     questions=(
         "What is the profession of {who}?",
         "What does {who} work as?",
-        "How does {who} make a living?",
     ),
     facts=(
         "{bridge} works as a {answer}.",
         "{bridge} is a {answer} by profession.",
-        "{bridge} makes a living as a {answer}.",
     ),
     answers=split_words("""
 baker banker barber biologist blacksmith botanist boxer broker butcher butler carpenter cartoonist chef
@@ -145,12 +136,10 @@ ANIMAL = Kind(
     questions=(
         "What is the favourite animal of {who}?",
         "Which animal does {who} like best?",
-        "Which animal pleases {who} most?",
     ),
     facts=(
         "The favourite animal of {bridge} is the {answer}.",
         "{bridge} likes the {answer} best of all animals.",
-        "No animal pleases {bridge} more than the {answer}.",
     ),
     answers=split_words("""
 alligator badger bat bear beaver bee beetle bison bull butterfly camel cat chicken cobra cow coyote crab
@@ -167,12 +156,10 @@ LANGUAGE = Kind(
     questions=(
         "Which language does {who} speak?",
         "What is the mother tongue of {who}?",
-        "In which language does {who} write letters?",
     ),
     facts=(
         "{bridge} speaks {answer}.",
         "The mother tongue of {bridge} is {answer}.",
-        "{bridge} writes all letters in {answer}.",
     ),
     answers=split_words("""
 Afrikaans Albanian Arabic Aramaic Armenian Basque Bengali Breton Bulgarian Burmese Cantonese Catalan Chinese
