@@ -99,6 +99,7 @@ def evaluate(
     against: Annotated[Path | None, typer.Option(help="Predictions of another system, for a paired bootstrap.")] = None,
     judge: Annotated[str | None, typer.Option(help="bm25 or package.module:Class in place of the run's judge.")] = None,
     blocks: Annotated[str, typer.Option(help="recall, or gold: the relevant blocks alone, an upper bound.")] = "recall",
+    confusion: Annotated[Path | None, typer.Option(help="Draw which labels are confused, as .png or .svg.")] = None,
     changes: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -115,6 +116,7 @@ def evaluate(
         judge=judge,
         key_blocks=_one_of("blocks", blocks, ("recall", "gold")),
         changes=changes or (),
+        confusion=confusion,
     )
     print(json.dumps(result.to_dict(), indent=2) if as_json else result.table())
 
@@ -171,6 +173,22 @@ def recall(
         strides=_numbers(strides),
     )
     print(json.dumps(_recall_dict(found), ensure_ascii=False, indent=2) if as_json else _recall_lines(found))
+
+
+@app.command()
+def relevance(
+    run: Annotated[Path, typer.Argument(help="A run that was trained with interventions.")],
+    example: Annotated[str, typer.Option(help="The id of a training example.")],
+    picture: Annotated[Path | None, typer.Option(help="Draw it too, as .png or .svg.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how the relevance of an example's blocks came about: the judge's scores and the labels, by epoch."""
+    from cogltx.inspection import relevance_history
+
+    found = relevance_history(run, example)
+    if picture is not None:
+        found.draw(picture)
+    print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2) if as_json else found.table())
 
 
 @app.command()
@@ -283,6 +301,9 @@ def _answer_lines(prediction: "Prediction") -> str:
         "",
         f"evidence, of {prediction.n_blocks} blocks ({prediction.n_tokens} tokens):",
     ]
+    if prediction.labels:
+        likely = [f"  {label.score:5.2f}  {'*' if label.chosen else ' '} {label.name}" for label in prediction.labels]
+        lines[1:1] = ["", "labels, * chosen:", *likely[:10]]
     for evidence in prediction.evidence:
         holds = prediction.start is not None and evidence.start <= prediction.start < evidence.end
         if evidence.kept or holds:

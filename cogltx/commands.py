@@ -3,18 +3,20 @@
 Knows nothing about the command line.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import yaml
 
 from cogltx.blocks import split as cut
-from cogltx.config import RunConfig, expand, load_reader, new_reader, read_examples, run_examples
+from cogltx.config import RunConfig, expand, load_reader, new_reader, read_examples, run_examples, with_labels
 from cogltx.document import Document, Example, Query
 from cogltx.encoder import EncoderConfig, Precision, tokenizer_of
 from cogltx.errors import ConfigError, DataError
-from cogltx.inference import KeyBlocks, answer, read_predictions, with_progress
+from cogltx.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
+from cogltx.inspection import draw_confusions, label_results
 from cogltx.judges import JudgeConfig, as_judge, judge_model
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.metrics import Interval, paired_bootstrap
@@ -45,13 +47,15 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
     """
     _check_folder(run, output, resume)
     task = make_task(run.task.name, run.task.options)
-    reader = new_reader(run)
     examples, validation, unmapped = run_examples(run)
     report(f"{len(examples)} training and {len(validation)} validation examples")
     for sample in unmapped.unmapped[:_NAMED]:
         report(f"  without a place in the text: {sample.id}: {sample.reason}")
     if len(unmapped.unmapped) > _NAMED:
         report(f"  … and {len(unmapped.unmapped) - _NAMED} more; cogltx prepare names them all")
+    for line in _rare_labels(examples):
+        report(line)
+    reader = new_reader(with_labels(run, [*examples, *validation]))
     trainer = Trainer(reader, task, examples, validation, run.training, output, report)
     write_text(_stored(output), yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
     summary = trainer.run(resume=resume)
@@ -62,6 +66,13 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
     best = summary.history[summary.best_epoch][task.main_metric]
     report(f"best epoch {summary.best_epoch + 1}: {task.main_metric} {best:.1f}; model in {output}")
     return summary
+
+
+def _rare_labels(examples: Sequence[Example]) -> list[str]:
+    """A word on labels that occur once."""
+    counts = Counter(label for example in examples for label in example.labels or ())
+    rare = sorted(label for label, count in counts.items() if count == 1)
+    return [f"labels with one training example: {', '.join(rare[:_NAMED])}"] if rare else []
 
 
 def _stored(output: Path) -> Path:
@@ -100,12 +111,14 @@ class Result:
         examples: how many were measured.
         metrics: in percent.
         against: each measure beside the other system's, if there was one.
+        labels: precision, recall and F1 of every label, in percent, and how many texts have it; for classification.
     """
 
     task: str
     examples: int
     metrics: dict[str, float]
     against: tuple[Comparison, ...] = ()
+    labels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, object]:
         """The result as plain data for JSON."""
@@ -115,6 +128,13 @@ class Result:
         """The result as text."""
         lines = [f"{self.task}, {self.examples} examples"]
         lines += [f"  {name:<20} {value:6.2f}" for name, value in self.metrics.items()]
+        if self.labels:
+            width = max(map(len, self.labels))
+            lines.append(f"  {'':<{width}}  precision  recall      f1   texts")
+            lines += [
+                f"  {name:<{width}}  {one['precision']:9.2f}  {one['recall']:6.2f}  {one['f1']:6.2f}  {one['texts']:6}"
+                for name, one in self.labels.items()
+            ]
         if self.against:
             lines.append("difference to the other system (paired bootstrap, 95 %)")
             lines += [f"  {c.metric:<20} {c.difference:+6.2f}  [{c.low:+.2f}, {c.high:+.2f}]" for c in self.against]
@@ -132,6 +152,7 @@ def evaluate(
     judge: str | None = None,
     key_blocks: KeyBlocks = "recall",
     changes: Sequence[str] = (),
+    confusion: Path | None = None,
 ) -> Result:
     """Measures a model on a file of its task; nothing is dropped from the evaluation.
 
@@ -145,19 +166,26 @@ def evaluate(
         judge: ``bm25`` or ``package.module:Class`` in place of the run's.
         key_blocks: ``gold`` lets the reasoner see the relevant blocks alone.
         changes: ``KEY=VALUE`` of the model's configuration.
+        confusion: where a picture of the confused labels goes.
+
+    Raises:
+        DataError: the file is not in the task's format, or an example has a label that the model does not know.
     """
     wanted = [*changes, *([f"judge.name={judge}"] if judge else [])]
     reader = load_reader(run, changes=wanted)
     task = make_task(reader.config.task.name, reader.config.task.options)
-    examples = task.read(expand(data), split=split)
+    examples = known_labels(reader, task.read(expand(data), split=split))
     if limit is not None:
-        examples = iter(read_examples(reader.config, data, split, limit=limit)[0])
+        examples = known_labels(reader, read_examples(reader.config, data, split, limit=limit)[0])
     pairs = answer(reader, task, examples, key_blocks=key_blocks, written=predictions)
     found = list(with_progress(pairs, "evaluate"))
     if not found:
         raise DataError(f"{data}: expected examples of task {task.name}, found none")
     compared = _compare(task, found, against) if against else ()
-    return Result(task.name, len(found), task.metrics(found), compared)
+    labelled = any(prediction.labels for _, prediction in found)
+    if confusion is not None:
+        draw_confusions(found, confusion)
+    return Result(task.name, len(found), task.metrics(found), compared, label_results(found) if labelled else {})
 
 
 def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: Path) -> tuple[Comparison, ...]:

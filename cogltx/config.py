@@ -5,6 +5,7 @@ Every stage's own config class lives beside the stage.
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.judges import Judge, ScoringJudge, make_judge
 from cogltx.parts import ModelConfig, load_config, load_parts, model_folder, new_parts
 from cogltx.pipeline import Reader
+from cogltx.reasoners import REASONER_CONFIGS, ClassificationConfig
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.training.trainer import TrainingConfig
 
@@ -125,10 +127,16 @@ def _validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mapp
         return kind.model_validate(dict(values))
     except ValidationError as errors:
         error = errors.errors()[0]
-    path = tuple(map(str, error["loc"]))
+    location = tuple(map(str, error["loc"]))
+    path = tuple(key for place, key in enumerate(location) if place != 1 or key not in REASONER_CONFIGS)
     where = next((places[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in places), name)
     key = ".".join(path)
+    if error["type"] == "union_tag_invalid":
+        raise ConfigError(
+            f"{where}: {key}.name: expected one of {', '.join(REASONER_CONFIGS)}, got {error['ctx']['tag']!r}"
+        )
     if error["type"] == "extra_forbidden":
+        path = location
         raise ConfigError(f"{where}: {key}: expected one of {', '.join(_known(kind, path[:-1]))}, got an unknown key")
     if error["type"] == "missing":
         raise ConfigError(f"{where}: {key}: expected a value, got none")
@@ -138,7 +146,7 @@ def _validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mapp
 
 def _known(kind: Any, path: Sequence[str]) -> list[str]:
     for key in path:
-        kind = kind.model_fields[key].annotation
+        kind = REASONER_CONFIGS[key] if key in REASONER_CONFIGS else kind.model_fields[key].annotation
     return list(kind.model_fields)
 
 
@@ -208,6 +216,31 @@ def _held_out(examples: Sequence[Example], count: int, seed: int) -> set[int]:
             break
         chosen.update(documents[number])
     return chosen
+
+
+def with_labels(run: RunConfig, examples: Sequence[Example]) -> RunConfig:
+    """The run with the labels of its examples, and their weights in the loss, filled in; others have none.
+
+    Args:
+        run: of a classification reasoner, or any other.
+        examples: for training and validation.
+
+    Raises:
+        DataError: no example has a label.
+    """
+    reasoner = run.reasoner
+    if not isinstance(reasoner, ClassificationConfig):
+        return run
+    counts = Counter(label for example in examples for label in example.labels or ())
+    labels = reasoner.labels or tuple(sorted(counts))
+    if not counts:
+        raise DataError(f"{run.data.train}: expected examples with labels for reasoner classification, got none")
+    weights: tuple[float, ...] = ()
+    if reasoner.class_weights:
+        inverse = np.array([1 / max(1, counts[label]) for label in labels])
+        weights = tuple((inverse / inverse.mean()).tolist())
+    filled = reasoner.model_copy(update={"labels": labels, "weights": weights})
+    return run.model_copy(update={"reasoner": filled})
 
 
 def new_reader(run: RunConfig) -> Reader:

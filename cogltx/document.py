@@ -108,6 +108,7 @@ class Example:
         answers: accepted answer texts, the metric takes the best match; ``()`` says that the document holds no
             answer, None that the answer is unknown. ``("yes",)`` and ``("no",)`` without spans are yes/no answers.
         answer_spans: places of the answer in the document, each a target for training; empty for yes, no and no answer.
+        labels: the labels that the document has, for classification: one, or any number of them; None: unknown.
         relevant: the evidence spans; a block that overlaps one is relevant. None where the data has no such labels.
         extra: facts of the data set that only its task and metric read.
 
@@ -120,6 +121,7 @@ class Example:
     query: Query | None = None
     answers: tuple[str, ...] | None = None
     answer_spans: tuple[Span, ...] = ()
+    labels: tuple[str, ...] | None = None
     relevant: tuple[Span, ...] | None = None
     extra: dict[str, object] = field(default_factory=dict)
 

@@ -15,6 +15,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.memrecall import Recall
 from cogltx.pipeline import CogLTX, Reader, batched
 from cogltx.prediction import Prediction
+from cogltx.reasoners import ClassificationConfig
 from cogltx.tasks import Task
 from cogltx.training.sampling import gold_blocks, relevance_labels
 
@@ -55,6 +56,23 @@ def answer(
         if written is not None:
             _append(written, [_line(task, *pair) for pair in zip(batch, predictions, strict=True)])
         yield from zip(batch, predictions, strict=True)
+
+
+def known_labels(reader: Reader, examples: Iterable[Example]) -> Iterator[Example]:
+    """The same examples, each checked for labels that a classification model does not know.
+
+    Raises:
+        DataError: there is one.
+    """
+    config = reader.config.reasoner
+    known = set(config.labels) if isinstance(config, ClassificationConfig) else None
+    for example in examples:
+        unknown = sorted(set(example.labels or ()) - known) if known is not None else []
+        if unknown:
+            raise DataError(
+                f"example {example.id!r}: expected labels that the model was trained on, got {unknown[0]!r}"
+            )
+        yield example
 
 
 def with_progress(

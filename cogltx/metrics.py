@@ -175,3 +175,35 @@ def _token_score(said: str, true: str) -> Score:
 
 def _harmonic(precision: float, recall: float) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
+def label_scores(gold: Sequence[Collection[str]], predicted: Sequence[Collection[str]]) -> dict[str, float]:
+    """Micro and macro F1 of sets of labels, each in [0, 1].
+
+    Args:
+        gold: the labels of each text.
+        predicted: those that a model gives it.
+
+    Returns:
+        ``micro_f1`` over all labels of all texts, and ``macro_f1``, the mean over the labels that occur.
+
+    >>> label_scores([{"a"}, {"b"}], [{"a"}, {"a"}])
+    {'micro_f1': 0.5, 'macro_f1': 0.3333333333333333}
+    """
+    counts = label_counts(gold, predicted)
+    hits, said, true = (sum(count[place] for count in counts.values()) for place in range(3))
+    every = [2 * count[0] / (count[1] + count[2]) for count in counts.values()]
+    micro = 2 * hits / (said + true) if said + true else 1.0
+    return {"micro_f1": micro, "macro_f1": sum(every) / len(every) if every else 1.0}
+
+
+def label_counts(
+    gold: Sequence[Collection[str]], predicted: Sequence[Collection[str]]
+) -> dict[str, tuple[int, int, int]]:
+    """How often each label was rightly predicted, was predicted, and is gold; sorted by name."""
+    hits, said, true = Counter[str](), Counter[str](), Counter[str]()
+    for own, found in zip(gold, predicted, strict=True):
+        hits.update(set(own) & set(found))
+        said.update(set(found))
+        true.update(set(own))
+    return {label: (hits[label], said[label], true[label]) for label in sorted(said | true)}

@@ -16,7 +16,7 @@ from cogltx.encoder import Encoder, EncoderConfig, Precision, empty_encoder, loa
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, judge_model
 from cogltx.memrecall import MemRecallConfig
-from cogltx.reasoners.span import SpanReasoner, SpanReasonerConfig
+from cogltx.reasoners import Reasoner, ReasonerConfig, SpanReasonerConfig, make_reasoner
 from cogltx.storage import load_tensors, read_json
 from cogltx.window import WindowFormat
 
@@ -57,7 +57,7 @@ class ModelConfig(BaseModel):
     max_block_tokens: int = Field(63, ge=MIN_BLOCK_TOKENS)
     judge: JudgeConfig = JudgeConfig()
     memrecall: MemRecallConfig = MemRecallConfig()
-    reasoner: SpanReasonerConfig = SpanReasonerConfig()
+    reasoner: ReasonerConfig = SpanReasonerConfig()
     overlap: int = Field(128, ge=0)
 
 
@@ -75,7 +75,7 @@ class Parts:
 
     config: ModelConfig
     tokenizer: Any
-    reasoner: SpanReasoner
+    reasoner: Reasoner[Any, Any]
     judge: nn.Module | Judge | None = None
     device: torch.device | None = None
     form: WindowFormat = field(init=False)
@@ -100,7 +100,7 @@ class Parts:
 def new_parts(config: ModelConfig, *, uses_judge: bool, device: torch.device | None = None) -> Parts:
     """The pieces of a new model: pre-trained encoders, fresh heads, and whatever ``init_from`` names."""
     tokenizer = tokenizer_of(config.encoder.name)
-    reasoner = SpanReasoner(load_encoder(config.encoder))
+    reasoner = make_reasoner(config.reasoner, load_encoder(config.encoder))
     judge: nn.Module | Judge | None = None
     if uses_judge:
         judge = judge_model(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
@@ -147,7 +147,7 @@ def load_parts(folder: Path, config: ModelConfig, device: torch.device | str | N
     def encoder() -> Encoder:
         return empty_encoder(folder / "encoder", config.encoder)
 
-    reasoner = SpanReasoner(encoder())
+    reasoner = make_reasoner(config.reasoner, encoder())
     load_weights(reasoner, folder / "reasoner.safetensors")
     chosen: nn.Module | Judge | None = judge
     if chosen is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):

@@ -4,12 +4,11 @@ Document + Query → blocks → windows → judge → MemRecall → key blocks �
 """
 
 import abc
-import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
@@ -21,8 +20,8 @@ from cogltx.errors import ModelError
 from cogltx.judges import Judge, ScoringJudge, as_judge, make_judge
 from cogltx.memrecall import MemRecall, Recall
 from cogltx.parts import Parts, load_config, load_parts, model_folder
-from cogltx.prediction import Answer, Evidence, Prediction
-from cogltx.reasoners.span import Reading, read
+from cogltx.prediction import Evidence, Prediction
+from cogltx.reasoners import ReasonerConfig
 from cogltx.storage import new_folder, save_tensors, write_json
 from cogltx.window import Window
 
@@ -33,10 +32,10 @@ _REMEMBERED_DOCUMENTS = 4
 
 @dataclass(frozen=True)
 class ReadDocument:
-    """What reading gave for one example: the reasoner's answers, and the evidence they rest on."""
+    """What reading gave for one example: what the reasoner made of it, and the evidence that rests on."""
 
     blocks: Blocks
-    reading: Reading
+    reading: Any
     recall: Recall | None = None
 
 
@@ -73,18 +72,17 @@ class Reader(abc.ABC):
             self._split.popitem(last=False)
         return blocks
 
-    def reason(self, windows: Iterable[Window], blocks: Sequence[Blocks]) -> list[Reading]:
+    def reason(self, windows: Iterable[Window], blocks: Sequence[Blocks]) -> list[Any]:
         """What the reasoner makes of each window, in order."""
         self.reasoner.eval()
-        options = self.config.reasoner
         outputs = run_windows(
             windows, self.reasoner, padding_id=self.form.padding_id, precision=self.parts.precision,
             batch_tokens=self.config.encoder.batch_tokens,
         )  # fmt: skip
         return [
-            read(values, window, own, max_answer_tokens=options.max_answer_tokens, top_k=options.top_k)
+            self.reasoner.read(values, window, own)
             for (window, values), own in zip(outputs, blocks, strict=True)
-        ]
+        ]  # fmt: skip
 
     def predict(self, document: Document | str, query: Query | str | None = None) -> Prediction:
         """Answers one query about one document.
@@ -107,24 +105,19 @@ class Reader(abc.ABC):
                 yield self.prediction(example, result)
 
     def prediction(self, example: Example, result: ReadDocument) -> Prediction:
-        """The prediction that a reading amounts to, by the threshold for no answer."""
-        reading, blocks = result.reading, result.blocks
-        threshold = self.config.reasoner.no_answer_threshold
-        if not reading.answers or (threshold is not None and reading.margin > threshold):
-            best = Answer("", None, None, math.exp(reading.no_answer))
-            others = reading.answers[: self.config.reasoner.top_k - 1]
-        else:
-            best, *rest = reading.answers
-            others = tuple(rest)
+        """The prediction that a reading amounts to, by the reasoner's thresholds."""
+        found = self.reasoner.conclude(result.reading)
+        blocks = result.blocks
         return Prediction(
-            id=example.id, answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=others,
+            id=example.id, answer=found.answer, start=found.start, end=found.end, score=found.score,
+            alternatives=found.alternatives, labels=found.labels,
             evidence=_evidence(result.recall) if result.recall else (), n_tokens=blocks.n_tokens, n_blocks=len(blocks),
         )  # fmt: skip
 
-    def with_threshold(self, threshold: float | None) -> None:
-        """Sets the threshold for no answer."""
-        reasoner = self.config.reasoner.model_copy(update={"no_answer_threshold": threshold})
-        self.config = self.parts.config = self.config.model_copy(update={"reasoner": reasoner})
+    def with_reasoner(self, config: ReasonerConfig) -> None:
+        """Sets the reasoner's configuration, for other thresholds."""
+        self.reasoner.config = config
+        self.config = self.parts.config = self.config.model_copy(update={"reasoner": config})
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Writes the model to a folder: configuration, safetensors, tokenizer.

@@ -29,18 +29,35 @@ class Evidence:
     kept: bool = True
 
 
+@dataclass(frozen=True)
+class Label:
+    """How sure the reasoner is of one label.
+
+    Attributes:
+        name: the label.
+        score: its probability, in [0, 1].
+        chosen: whether the document has it, as far as the reasoner says.
+    """
+
+    name: str
+    score: float
+    chosen: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
     """The answer to one example.
 
     Attributes:
         id: the example's.
-        answer: a slice of the document, "yes", "no", or "" where the document holds no answer.
+        answer: a slice of the document, "yes", "no", or "" where the document holds no answer. For classification the
+            chosen label; several are parted by "; ".
         start: first character of the answer in the document; None for yes, no and no answer.
         end: one past its last character.
         score: probability in [0, 1] that the reasoner gives the answer; comparable between documents.
         evidence: the key blocks, highest score first.
         alternatives: the next best answers, best first, without duplicates.
+        labels: for classification, every label, the most probable first.
         n_tokens: tokens in the document.
         n_blocks: blocks in the document.
     """
@@ -52,6 +69,7 @@ class Prediction:
     score: float
     evidence: tuple[Evidence, ...] = ()
     alternatives: tuple["Answer", ...] = ()
+    labels: tuple[Label, ...] = ()
     n_tokens: int = 0
     n_blocks: int = 0
 
@@ -66,8 +84,9 @@ class Prediction:
         Raises:
             KeyError: a field is missing.
         """
-        plain = {field.name: values[field.name] for field in fields(cls)}
+        plain = {field.name: values[field.name] for field in fields(cls) if field.name != "labels"}
         plain["evidence"] = tuple(Evidence(**evidence) for evidence in values["evidence"])
+        plain["labels"] = tuple(Label(**label) for label in values.get("labels", ()))
         plain["alternatives"] = tuple(Answer(**answer) for answer in values["alternatives"])
         return cls(**plain)
 

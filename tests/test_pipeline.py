@@ -40,10 +40,14 @@ def same(first: Prediction, second: Prediction) -> bool:
     return plain(first) == plain(second)
 
 
+def set_threshold(model: CogLTX, threshold: float | None) -> None:
+    model.with_reasoner(model.config.reasoner.model_copy(update={"no_answer_threshold": threshold}))
+
+
 def test_save_and_load_give_equal_predictions(architecture_encoder: Path, tmp_path: Path) -> None:
     torch.manual_seed(5)
     first = reader(architecture_encoder)
-    first.with_threshold(0.25)
+    set_threshold(first, 0.25)
     first.save_pretrained(tmp_path / "model")
     torch.manual_seed(6)
     second = CogLTX.from_pretrained(tmp_path / "model", device="cpu")
@@ -71,7 +75,7 @@ def test_a_saved_model_is_config_safetensors_and_tokenizer(tiny_encoder: Path, t
 def test_saving_again_replaces(tiny_encoder: Path, tmp_path: Path) -> None:
     model = reader(tiny_encoder)
     for threshold in (None, 1.5):
-        model.with_threshold(threshold)
+        set_threshold(model, threshold)
         model.save_pretrained(tmp_path / "model")
         assert load_config(tmp_path / "model").reasoner.no_answer_threshold == threshold
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -172,9 +176,9 @@ def test_the_threshold_for_no_answer(tiny_encoder: Path) -> None:
     (result,) = model.read([example])
     margin = result.reading.margin
     assert model.prediction(example, result).answer == result.reading.answers[0].text
-    model.with_threshold(margin + 0.01)
+    set_threshold(model, margin + 0.01)
     assert model.prediction(example, result).answer == result.reading.answers[0].text
-    model.with_threshold(margin - 0.01)
+    set_threshold(model, margin - 0.01)
     prediction = model.prediction(example, result)
     assert (prediction.answer, prediction.start, prediction.end) == ("", None, None)
     assert 0 < prediction.score < 1

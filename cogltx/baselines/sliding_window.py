@@ -8,17 +8,13 @@ from collections.abc import Sequence
 from cogltx.blocks import Blocks
 from cogltx.document import Example, Query
 from cogltx.pipeline import ReadDocument, Reader
-from cogltx.prediction import Answer
-from cogltx.reasoners.span import Reading
 from cogltx.window import Window
 
 
 class SlidingWindow(Reader):
     """Windows of consecutive blocks, each sharing about ``overlap`` tokens with the one before.
 
-    The score of an answer is its probability in its window, p(kind) · p(start) · p(end): a window without the answer is
-    trained to say so, which makes windows comparable. The document has no answer as far as its most promising window
-    has none.
+    The reasoner reads every window and merges what it made of them (``Reasoner.merged``).
     """
 
     def windows(self, query: Query | None, blocks: Blocks) -> list[Window]:
@@ -34,16 +30,9 @@ class SlidingWindow(Reader):
         flat = [(window, blocks) for own, blocks in zip(windows, documents, strict=True) for window in own]
         readings = iter(self.reason((window for window, _ in flat), [blocks for _, blocks in flat]))
         return [
-            ReadDocument(blocks, self._merged([next(readings) for _ in own]))
+            ReadDocument(blocks, self.reasoner.merged([next(readings) for _ in own]))
             for own, blocks in zip(windows, documents, strict=True)
         ]  # fmt: skip
-
-    def _merged(self, readings: Sequence[Reading]) -> Reading:
-        answers: dict[str, Answer] = {}
-        for answer in sorted((a for reading in readings for a in reading.answers), key=lambda answer: -answer.score):
-            answers.setdefault(answer.text.lower(), answer)
-        best = tuple(answers.values())[: self.config.reasoner.top_k]
-        return Reading(best, min(reading.no_answer for reading in readings))
 
 
 class Truncation(SlidingWindow):

@@ -53,11 +53,16 @@ class LexicalJudge(Judge):
             raise ConfigError('judge "bm25": expected a query, got none')
         known = self._known.get(memory.blocks)
         if known is None or known[0] != query:
-            known = self._known[memory.blocks] = (query, _bm25(query.text, memory.blocks))
+            known = self._known[memory.blocks] = (query, bm25(query.text, memory.blocks))
         return known[1]
 
 
-def _bm25(query: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
+def bm25(query: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
+    """The BM25 score of every block; zero where it shares no term with the query.
+
+    Raises:
+        ConfigError: bm25s is not installed.
+    """
     try:
         import bm25s
     except ImportError as error:

@@ -1,5 +1,43 @@
-"""Reasoners: what solves the task on a window of key blocks."""
+"""Reasoners: what solves the task on a window of key blocks. Named by ``span`` or ``classification``."""
 
+from typing import Annotated, Any
+
+from pydantic import Discriminator, Tag
+
+from cogltx.encoder import Encoder
+from cogltx.reasoners.base import Conclusion, Reasoner
+from cogltx.reasoners.classification import ClassificationConfig, ClassificationReasoner
 from cogltx.reasoners.span import Reading, SpanReasoner, SpanReasonerConfig
 
-__all__ = ["Reading", "SpanReasoner", "SpanReasonerConfig"]
+__all__ = [
+    "REASONER_CONFIGS",
+    "ClassificationConfig",
+    "ClassificationReasoner",
+    "Conclusion",
+    "Reading",
+    "Reasoner",
+    "ReasonerConfig",
+    "SpanReasoner",
+    "SpanReasonerConfig",
+    "make_reasoner",
+]
+
+
+REASONER_CONFIGS = {"span": SpanReasonerConfig, "classification": ClassificationConfig}
+
+
+def _name(config: Any) -> Any:
+    return config.get("name", "span") if isinstance(config, dict) else getattr(config, "name", None)
+
+
+ReasonerConfig = Annotated[
+    Annotated[SpanReasonerConfig, Tag("span")] | Annotated[ClassificationConfig, Tag("classification")],
+    Discriminator(_name),
+]
+
+
+def make_reasoner(config: SpanReasonerConfig | ClassificationConfig, encoder: Encoder) -> Reasoner[Any, Any]:
+    """The reasoner that a config describes, with a fresh head."""
+    if isinstance(config, ClassificationConfig):
+        return ClassificationReasoner(encoder, config)
+    return SpanReasoner(encoder, config)

@@ -8,40 +8,37 @@ headings are never part of a span. It is a probability, so scores compare betwee
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoder import Batch, Encoder
 from cogltx.prediction import Answer
+from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner
 from cogltx.window import Window
 
 SPAN, YES, NO, NO_ANSWER = range(4)
 _SAID = {YES: "yes", NO: "no"}
 
 
-class SpanReasonerConfig(BaseModel):
+class SpanReasonerConfig(BaseReasonerConfig):
     """How answers are read.
 
     Attributes:
         name: of the reasoner.
-        init_from: a run or model folder whose reasoner this one starts from, or ``judge``: the encoder of this run's
-            judge.
         max_answer_tokens: most tokens of an answer.
         top_k: answers that a prediction carries, the best included.
         no_answer_threshold: no answer is given where log p(none) − log p(best answer) exceeds it; None: always answer.
             Training chooses it on the validation data.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = Field("span", pattern="^span$")
-    init_from: str | None = None
+    name: Literal["span"] = "span"
     max_answer_tokens: int = Field(30, ge=1)
     top_k: int = Field(3, ge=1)
     no_answer_threshold: float | None = None
@@ -78,16 +75,17 @@ class Reading:
         return self.no_answer - math.log(max(self.answers[0].score, 1e-30)) if self.answers else math.inf
 
 
-class SpanReasoner(nn.Module):
+class SpanReasoner(Reasoner[SpanTarget, Reading]):
     """Kind of answer, start and end on the vectors of an encoder.
 
     Args:
         encoder: the pre-trained encoder.
+        config: how answers are read.
     """
 
-    def __init__(self, encoder: Encoder) -> None:
-        super().__init__()
-        self.encoder = encoder
+    def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
+        super().__init__(encoder)
+        self.config = config or SpanReasonerConfig()
         self.place = nn.Linear(encoder.width, 2)
         self.kind = nn.Linear(encoder.width, 4)
 
@@ -97,22 +95,76 @@ class SpanReasoner(nn.Module):
         kinds = self.kind(hidden[:, :1]).expand(-1, hidden.shape[1], -1)
         return torch.cat([self.place(hidden), kinds], dim=-1)
 
-    @staticmethod
+    def target(self, example: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
+        """See ``target``."""
+        return target(example, window, answer_tokens(example, blocks))
+
     def losses(
-        outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[SpanTarget]
+        self, outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[SpanTarget]
     ) -> Float[Tensor, " windows"]:
-        """Minus the log-probability of the target answer, a window; several right places count together."""
-        shown = readable(windows, outputs.shape[1]).to(outputs.device)
-        kinds = outputs[:, 0, 2:].float().log_softmax(dim=-1)
-        places = outputs[..., :2].float().masked_fill(~shown[..., None], -torch.inf).log_softmax(dim=1)
-        losses = []
-        for row, target in enumerate(targets):
-            loss = -kinds[row, target.kind]
-            if target.kind == SPAN:
-                first, last = torch.tensor(target.spans, device=outputs.device).T
-                loss = loss - torch.logsumexp(places[row, first, 0] + places[row, last, 1], dim=0)
-            losses.append(loss)
-        return torch.stack(losses)
+        """See ``losses``."""
+        return losses(outputs, windows, targets)
+
+    def says_nothing(self, target: SpanTarget) -> bool:
+        """Whether the target is no answer."""
+        return target.kind == NO_ANSWER
+
+    def silent(self) -> SpanTarget:
+        """No answer."""
+        return SpanTarget(NO_ANSWER)
+
+    def read(self, outputs: Float[np.ndarray, "tokens 6"], window: Window, blocks: Blocks) -> Reading:
+        """See ``read``."""
+        return read(
+            outputs, window, blocks, max_answer_tokens=self.config.max_answer_tokens, top_k=self.config.top_k
+        )  # fmt: skip
+
+    def merged(self, readings: Sequence[Reading]) -> Reading:
+        """The best answers of all windows; a document has no answer as far as its most promising window has none.
+
+        A window without the answer is trained to say so, which makes the probabilities of windows comparable.
+        """
+        answers: dict[str, Answer] = {}
+        for answer in sorted((a for reading in readings for a in reading.answers), key=lambda answer: -answer.score):
+            answers.setdefault(answer.text.lower(), answer)
+        return Reading(
+            tuple(answers.values())[: self.config.top_k], min(reading.no_answer for reading in readings)
+        )  # fmt: skip
+
+    def conclude(self, reading: Reading) -> Conclusion:
+        """The best answer, or none where the threshold says so."""
+        threshold = self.config.no_answer_threshold
+        if not reading.answers or (threshold is not None and reading.margin > threshold):
+            others = reading.answers[: self.config.top_k - 1]
+            return Conclusion("", None, None, math.exp(reading.no_answer), others)
+        best, *rest = reading.answers
+        return Conclusion(best.text, best.start, best.end, best.score, tuple(rest))
+
+    def tunings(self, examples: Sequence[Example], readings: Sequence[Reading]) -> list[SpanReasonerConfig]:
+        """Thresholds for no answer, from never to always; none (always answer) where every example has an answer."""
+        if all(example.answers != () for example in examples):
+            return [self.config.model_copy(update={"no_answer_threshold": None})]
+        margins = np.array([reading.margin for reading in readings])
+        quantiles = np.quantile(margins[np.isfinite(margins)], np.linspace(0, 1, 51))
+        candidates = np.unique([quantiles[0] - 1, *quantiles]).tolist()
+        return [self.config.model_copy(update={"no_answer_threshold": threshold}) for threshold in candidates]
+
+
+def losses(
+    outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[SpanTarget]
+) -> Float[Tensor, " windows"]:
+    """Minus the log-probability of the target answer, a window; several right places count together."""
+    shown = readable(windows, outputs.shape[1]).to(outputs.device)
+    kinds = outputs[:, 0, 2:].float().log_softmax(dim=-1)
+    places = outputs[..., :2].float().masked_fill(~shown[..., None], -torch.inf).log_softmax(dim=1)
+    losses = []
+    for row, target in enumerate(targets):
+        loss = -kinds[row, target.kind]
+        if target.kind == SPAN:
+            first, last = torch.tensor(target.spans, device=outputs.device).T
+            loss = loss - torch.logsumexp(places[row, first, 0] + places[row, last, 1], dim=0)
+        losses.append(loss)
+    return torch.stack(losses)
 
 
 def readable(windows: Sequence[Window], length: int) -> Bool[Tensor, "windows tokens"]:

@@ -9,8 +9,10 @@ from pydantic import ValidationError
 
 from cogltx.errors import ConfigError
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped
+from cogltx.tasks.classification import Classification
 from cogltx.tasks.hotpotqa import HotpotQA
 from cogltx.tasks.jsonl import JsonLines
+from cogltx.tasks.newsgroups import Newsgroups
 from cogltx.tasks.newsqa import NewsQA
 from cogltx.tasks.squad import Squad
 
@@ -21,6 +23,8 @@ TASKS: dict[str, type[Task]] = {
     "newsqa": NewsQA,
     "squad": Squad,
     "jsonl": JsonLines,
+    "classification": Classification,
+    "newsgroups": Newsgroups,
 }
 
 

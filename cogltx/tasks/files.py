@@ -49,6 +49,17 @@ def read_json_lines(path: Path) -> Iterator[Record]:
                 yield _line_record(line, f"{path}:{number}")
 
 
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a plain or gzipped UTF-8 file, without their ends.
+
+    Raises:
+        DataError: as ``read_text``.
+    """
+    with open_binary(path) as file:
+        for number, raw in enumerate(file, 1):
+            yield _decode(raw, str(path), number).rstrip("\r\n")
+
+
 @contextmanager
 def open_binary(path: Path, *, packed: bool = False) -> Iterator[BufferedIOBase]:
     """A file opened for reading, decompressed if its first bytes are gzip's (its name does not matter).

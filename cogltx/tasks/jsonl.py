@@ -23,6 +23,8 @@ _KEYS = (
     "question",
     "answers",
     "answer_spans",
+    "label",
+    "labels",
     "relevant",
     "segments",
     "extra",
@@ -96,6 +98,8 @@ def to_json(example: Example) -> str:
         fields["answers"] = list(example.answers)
     if example.answers or example.answer_spans:
         fields["answer_spans"] = [[span.start, span.end] for span in example.answer_spans]
+    if example.labels is not None:
+        fields["labels"] = list(example.labels)
     if example.relevant is not None:
         fields["relevant"] = [[span.start, span.end] for span in example.relevant]
     if document.segments:
@@ -127,6 +131,7 @@ def _example(record: Record, last: Document | None, unmapped: list[Unmapped]) ->
             query=None if question is None else Query(question),
             answers=answers,
             answer_spans=spans,
+            labels=_labels(record),
             relevant=_spans(record, "relevant"),
             extra=record.find("extra", dict) or {},
         )
@@ -173,6 +178,22 @@ def _spans(record: Record, key: str) -> tuple[Span, ...] | None:
             case _:
                 raise DataError(f"{record.where}: {key}[{number}]: expected [start, end], got {shorten(pair)}")
     return tuple(spans)
+
+
+def _labels(record: Record) -> tuple[str, ...] | None:
+    """One ``label``, or any number of ``labels``; None where there is neither."""
+    one, several = record.find("label", str), record.find("labels", list)
+    if one is not None and several is not None:
+        raise DataError(f"{record.where}: expected label or labels, got both")
+    if one is not None:
+        several = [one]
+    if several is None:
+        return None
+    names = [expect(name, str, f"{record.where}: labels[{number}]") for number, name in enumerate(several)]
+    blank = next((name for name in names if not name.strip()), None)
+    if blank is not None or len(set(names)) < len(names):
+        raise DataError(f"{record.where}: expected different names as labels, got {shorten(names)}")
+    return tuple(names)
 
 
 def _answers(record: Record, text: str) -> tuple[str, ...] | None:

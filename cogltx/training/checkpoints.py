@@ -60,9 +60,15 @@ class Checkpoints:
         progress: Progress,
         models: Mapping[str, nn.Module],
         learners: Mapping[str, Learner],
-        scores: Mapping[int, np.ndarray],
+        arrays: Mapping[str, Mapping[int, np.ndarray]],
     ) -> None:
         """Writes a checkpoint and removes the one before.
+
+        Args:
+            progress: how far the run has come.
+            models: in training, by name.
+            learners: theirs.
+            arrays: what else the run knows of its examples: by name, one array an example.
 
         Raises:
             TrainingError: the disk is full; the checkpoint before is kept.
@@ -74,8 +80,9 @@ class Checkpoints:
                 save_tensors(target / f"{name}.safetensors", model.state_dict())
             for name, learner in learners.items():
                 save_tensors(target / f"{name}.optimizer.safetensors", learner.state())
-            found = {str(index): torch.from_numpy(own) for index, own in scores.items()}
-            save_tensors(target / "scores.safetensors", found)
+            for name, own in arrays.items():
+                found = {str(index): torch.from_numpy(values) for index, values in own.items()}
+                save_tensors(target / f"{name}.arrays.safetensors", found)
             save_tensors(target / "random.safetensors", _random_state())
             write_json(target / "progress.json", asdict(progress))
         for number in before:
@@ -83,7 +90,7 @@ class Checkpoints:
 
     def load(
         self, models: Mapping[str, nn.Module], learners: Mapping[str, Learner]
-    ) -> tuple[Progress, dict[int, np.ndarray]]:
+    ) -> tuple[Progress, dict[str, dict[int, np.ndarray]]]:
         """Restores the latest checkpoint.
 
         Raises:
@@ -99,8 +106,13 @@ class Checkpoints:
         torch.set_rng_state(random["cpu"])
         if torch.cuda.is_available() and "cuda" in random:
             torch.cuda.set_rng_state(random["cuda"])
-        scores = {int(index): found.numpy() for index, found in load_tensors(source / "scores.safetensors").items()}
-        return progress, scores
+        arrays = {
+            path.name.removesuffix(".arrays.safetensors"): {
+                int(index): found.numpy() for index, found in load_tensors(path).items()
+            }
+            for path in source.glob("*.arrays.safetensors")
+        }
+        return progress, arrays
 
 
 def _random_state() -> dict[str, Tensor]:

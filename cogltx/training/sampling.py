@@ -3,8 +3,9 @@
 Every choice is drawn from a generator of its own for (seed, epoch, example), so that it depends on nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -14,8 +15,9 @@ from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.judges.base import Judge, Memory
 from cogltx.memrecall import fill
-from cogltx.reasoners.span import NO_ANSWER, SpanTarget, answer_tokens, target
 from cogltx.window import Window, WindowFormat
+
+TargetOf: TypeAlias = Callable[[Example, Blocks, Window], Any]
 
 _WITH_MEMORY = 0.5  # share of retrieval windows with relevant blocks in z, as in MemRecall's later steps
 _NEAR_RELEVANT = 0.5  # share of retrieval windows whose run holds a relevant block for certain
@@ -42,7 +44,7 @@ class ReasonerTarget:
     """A reasoner's training window with what it should say."""
 
     window: Window
-    target: SpanTarget
+    target: Any
 
 
 def has_relevance(example: Example) -> bool:
@@ -82,6 +84,7 @@ def _fitting(wanted: Sequence[int], blocks: Blocks, room: int) -> list[int]:
 def judge_windows(
     example: Example,
     blocks: Blocks,
+    labels: Bool[np.ndarray, " blocks"] | None,
     form: WindowFormat,
     rng: np.random.Generator,
     scores: Float[np.ndarray, " blocks"] | None,
@@ -89,13 +92,13 @@ def judge_windows(
     """The two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
     Args:
-        example: with relevance labels; without them there is no window.
+        example: whose windows are wanted.
         blocks: its document.
+        labels: which blocks are relevant; without them there is no window.
         form: how windows are laid out.
         rng: of this example and epoch.
         scores: coarse scores of an earlier epoch; half of the irrelevant blocks in (relv) are then the best-scoring.
     """
-    labels = relevance_labels(example, blocks)
     if labels is None:
         return []
     prefix = form.prefix(example.query, int(blocks.sizes.max()))
@@ -164,8 +167,10 @@ def _rehearsed(
 
 
 def reasoner_windows(
+    target: TargetOf,
     examples: Sequence[Example],
     documents: Sequence[Blocks],
+    relevance: Sequence[Bool[np.ndarray, " _"] | None],
     form: WindowFormat,
     judge: Judge | None,
     rngs: Sequence[np.random.Generator],
@@ -175,8 +180,10 @@ def reasoner_windows(
     The others are ranked by the retrieval competition behind the relevant blocks, which is MemRecall's last.
 
     Args:
+        target: what the reasoner should say of a window (``Reasoner.target``).
         examples: whose windows are wanted.
         documents: their blocks.
+        relevance: which of the blocks are relevant, if that is known.
         form: how windows are laid out.
         judge: ranks the other blocks; None for random ones (the paper's ablation of train-test matching).
         rngs: one an example.
@@ -185,9 +192,8 @@ def reasoner_windows(
         a window an example, None where its target is unknown; and the scores of all blocks.
     """
     memories, golds, contested = [], [], []
-    for example, blocks in zip(examples, documents, strict=True):
+    for example, blocks, labels in zip(examples, documents, relevance, strict=True):
         room = form.room(form.prefix(example.query, int(blocks.sizes.max())))
-        labels = relevance_labels(example, blocks)
         gold = gold_blocks(example, blocks, np.zeros(len(blocks), dtype=bool) if labels is None else labels, room)
         golds.append(gold)
         kept = _fitting(gold, blocks, min(room // 2, room - int(blocks.sizes.max())))
@@ -195,7 +201,7 @@ def reasoner_windows(
         contested.append(int(blocks.sizes.sum()) > room)
     scores = _others(memories, contested, judge, rngs)
     windows = [
-        _filled(example, blocks, form, gold, found)
+        _filled(target, example, blocks, form, gold, found)
         for example, blocks, gold, found in zip(examples, documents, golds, scores, strict=True)
     ]  # fmt: skip
     return windows, scores
@@ -215,14 +221,19 @@ def _others(
 
 
 def _filled(
-    example: Example, blocks: Blocks, form: WindowFormat, gold: list[int], scores: Float[np.ndarray, " blocks"]
+    target: TargetOf,
+    example: Example,
+    blocks: Blocks,
+    form: WindowFormat,
+    gold: list[int],
+    scores: Float[np.ndarray, " blocks"],
 ) -> ReasonerTarget | None:
     prefix = form.prefix(example.query, int(blocks.sizes.max()))
     room = form.room(prefix) - (int(blocks.sizes[gold].sum()) if gold else 0)
     others = scores.copy()
     others[gold] = np.nan
     window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room)]))
-    wanted = target(example, window, answer_tokens(example, blocks))
+    wanted = target(example, blocks, window)
     return ReasonerTarget(window, wanted) if wanted is not None else None
 
 
@@ -232,14 +243,14 @@ def baseline_window(reader: SlidingWindow, example: Example, rng: np.random.Gene
     For yes and no, the windows that show relevant blocks count as those with the answer.
     """
     blocks = reader.split(example.document)
+    reasoner = reader.reasoner
     windows = reader.windows(example.query, blocks)
-    gold = answer_tokens(example, blocks)
-    labels = relevance_labels(example, blocks)
-    targets = [target(example, window, gold) for window in windows]
-    if not gold and labels is not None and labels.any():
+    targets = [reasoner.target(example, blocks, window) for window in windows]
+    labels, silent = relevance_labels(example, blocks), reasoner.silent()
+    if silent is not None and not example.answer_spans and labels is not None and labels.any():
         shown = [labels[window.block[window.block >= 0]].any() for window in windows]
-        targets = [found if told else SpanTarget(NO_ANSWER) for told, found in zip(shown, targets, strict=True)]
+        targets = [found if told else silent for told, found in zip(shown, targets, strict=True)]
     known = [ReasonerTarget(window, found) for window, found in zip(windows, targets, strict=True) if found is not None]
-    answering = [item for item in known if item.target.kind != NO_ANSWER]
+    answering = [item for item in known if not reasoner.says_nothing(item.target)]
     pool = answering if answering and rng.random() < 0.5 else known
     return pool[int(rng.integers(len(pool)))] if pool else None

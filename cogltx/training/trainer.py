@@ -4,40 +4,35 @@ After each epoch the whole flow is measured on the validation examples; the best
 is killed goes on from its last checkpoint and ends at the same weights.
 """
 
-import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from accelerate import Accelerator
 from pydantic import BaseModel, ConfigDict, Field
-from torch import Tensor, nn
+from torch import nn
 from tqdm.auto import tqdm
 
-from cogltx.baselines import SlidingWindow
 from cogltx.document import Example
-from cogltx.encoder import Batch
-from cogltx.errors import ConfigError, DataError, TrainingError
-from cogltx.judges.encoder import EncoderJudge, relevance_logits
-from cogltx.pipeline import CogLTX, ReadDocument, Reader, batched
+from cogltx.errors import ConfigError, DataError
+from cogltx.judges.encoder import EncoderJudge
+from cogltx.pipeline import CogLTX, Reader
 from cogltx.prediction import Prediction
-from cogltx.reasoners.span import SpanReasoner
 from cogltx.storage import write_json
 from cogltx.tasks import Task
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig
-from cogltx.training.sampling import (
-    JudgeTarget,
-    ReasonerTarget,
-    baseline_window,
-    has_relevance,
-    judge_windows,
-    reasoner_windows,
-)
+from cogltx.training.log import Log
+from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, save_history
+from cogltx.training.sampling import has_relevance
+from cogltx.training.similarity import similarity_of
+from cogltx.training.steps import JudgeSteps, ReasonerSteps
+from cogltx.training.validation import validate
 
 
 class TrainingConfig(BaseModel):
@@ -53,6 +48,7 @@ class TrainingConfig(BaseModel):
             that the judge scored highest; random ones only, as in the paper, otherwise.
         reasoner_blocks: what fills the reasoner's windows beside the relevant blocks: the judge's best-scoring
             (``recall``) or any (``random``, the paper's ablation of train-test matching).
+        relevance: where relevance labels come from: the data, or interventions.
         patience: epochs without a better validation metric before training stops; None: never.
         checkpoint_steps: optimiser steps between checkpoints.
         seed: of everything random.
@@ -67,6 +63,7 @@ class TrainingConfig(BaseModel):
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"
+    relevance: RelevanceConfig = RelevanceConfig()
     patience: int | None = Field(None, ge=1)
     checkpoint_steps: int = Field(100, ge=1)
     seed: int = Field(0, ge=0)
@@ -128,9 +125,14 @@ class Trainer:
             self.models["judge"] = reader.parts.judge
         self.checkpoints = Checkpoints(output / "checkpoints")
         self.progress = Progress()
+        self.relevance = RelevanceLabels(config.relevance)
         self.scores: dict[int, np.ndarray] = {}
-        self.skipped: set[str] = set()
-        self.writer = _writer(output)
+        self.log = Log(output)
+        self.intervenes = isinstance(reader, CogLTX) and config.relevance.source == "interventions"
+        self.reasoner_steps = ReasonerSteps(
+            reader, self.learners["reasoner"], train, self.relevance, self.scores,
+            by_judge=config.reasoner_blocks == "recall", keeps_scores=self.trains_judge,
+        )  # fmt: skip
 
     def _check(self) -> None:
         if not self.train_examples or not self.validation:
@@ -138,10 +140,11 @@ class Trainer:
                 "training: expected examples to train on and to validate on, "
                 f"got {len(self.train_examples)} and {len(self.validation)}"
             )
-        if self.trains_judge and not any(has_relevance(example) for example in self.train_examples):
+        from_data = RelevanceLabels(self.config.relevance).from_data
+        if self.trains_judge and from_data and not any(has_relevance(example) for example in self.train_examples):
             raise DataError(
-                "training: expected examples with relevance labels to train the judge, got none; "
-                "choose judge.name: bm25"
+                "training: expected examples with relevance labels to train the judge, got none; choose "
+                "training.relevance.source: interventions or judge.name: bm25"
             )
         silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
         if self.task.main_metric not in self.task.metrics((example, silent) for example in self.validation):
@@ -155,13 +158,16 @@ class Trainer:
 
         def learner(name: str, model: nn.Module, own: LearnerConfig, passes: int) -> Learner:
             return Learner(
-                name, model, own, batches * config.epochs * passes, self.accelerator, reader.parts.precision,
+                name, model, own, batches * passes, self.accelerator, reader.parts.precision,
                 reader.config.encoder.batch_tokens, reader.form.padding_id,
             )  # fmt: skip
 
-        learners = {"reasoner": learner("reasoner", reader.reasoner, config.reasoner, 1)}
+        learners = {"reasoner": learner("reasoner", reader.reasoner, config.reasoner, config.epochs)}
         if isinstance(reader.parts.judge, nn.Module) and self.trains_judge:
-            learners["judge"] = learner("judge", reader.parts.judge, config.judge, config.judge_passes)
+            relevance = config.relevance  # without any label to begin with, the judge waits for the first interventions
+            waits = relevance.source == "interventions" and relevance.initial == "none"
+            epochs = max(1, config.epochs - relevance.from_epoch * waits)
+            learners["judge"] = learner("judge", reader.parts.judge, config.judge, epochs * config.judge_passes)
         return learners
 
     def run(self, *, resume: bool = False) -> Summary:
@@ -172,57 +178,89 @@ class Trainer:
         """
         torch.manual_seed(self.config.seed)
         if resume and self.checkpoints.exists():
-            self.progress, self.scores = self.checkpoints.load(self.models, self.learners)
-            self.report(f"resumed at epoch {self.progress.epoch + 1} of {self.config.epochs}")
+            self._restore()
+        elif self.intervenes:
+            self._first_labels()
         while self.progress.epoch < self.config.epochs and not self._out_of_patience():
             self._epoch()
-        if self.writer is not None:
-            self.writer.close()
+        self.log.close()
         best = self.progress.best_epoch
         assert best is not None, "a run has at least one epoch"
-        return Summary(tuple(self.progress.history), best, len(self.skipped))
+        return Summary(tuple(self.progress.history), best, len(self.reasoner_steps.skipped))
+
+    def _restore(self) -> None:
+        self.progress, arrays = self.checkpoints.load(self.models, self.learners)
+        self.scores.update(arrays["scores"])
+        self.relevance.found.update(arrays.get("relevance", {}))
+        self.report(f"resumed at epoch {self.progress.epoch + 1} of {self.config.epochs}")
+
+    def _save(self) -> None:
+        arrays = {"scores": self.scores} | ({"relevance": self.relevance.found} if self.intervenes else {})
+        self.checkpoints.save(self.progress, self.models, self.learners, arrays)
+
+    def _first_labels(self) -> None:
+        """What interventions begin with, by similarity."""
+        similarity = similarity_of(self.config.relevance, self.reader)
+        marked = self.relevance.start(
+            self.train_examples, lambda example: self.reader.split(example.document), similarity
+        )
+        if similarity is not None:
+            name = self.config.relevance.initial
+            self.report(f"relevance labels to begin with, by {name}: {marked} of {len(self.train_examples)} examples")
 
     def _out_of_patience(self) -> bool:
         best, patience = self.progress.best_epoch, self.config.patience
         return patience is not None and best is not None and self.progress.epoch - best > patience
 
     def _epoch(self) -> None:
-        for phase, (name, work) in enumerate(self._phases()):
+        for phase, name in enumerate(self._phases()):
             if phase < self.progress.phase:
                 continue
-            self._phase(phase, name, work)
+            self._phase(phase, name)
             self.progress.phase, self.progress.batch = phase + 1, 0
         self._validate()
         self.progress.epoch, self.progress.phase = self.progress.epoch + 1, 0
         self._keep_best()
-        self.checkpoints.save(self.progress, self.models, self.learners, self.scores)
+        self._save()
 
-    def _phases(self) -> list[tuple[str, Callable[[list[int], int], float | None]]]:
-        judge = [("judge", self._judge_batch)] * (self.config.judge_passes if self.trains_judge else 0)
-        return [*judge, ("reasoner", self._reasoner_batch)]
+    def _phases(self) -> list[str]:
+        return [*["judge"] * (self.config.judge_passes if self.trains_judge else 0), "reasoner"]
 
-    def _phase(self, phase: int, name: str, work: Callable[[list[int], int], float | None]) -> None:
+    def _phase(self, phase: int, name: str) -> None:
         epoch = self.progress.epoch
         if name == "reasoner" and epoch == 0 and self.progress.batch == 0:
             self._start_from_judge()
         order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(len(self.train_examples))
         size = self.config.batch_size
         batches = [order[first : first + size].tolist() for first in range(0, len(order), size)]
+        step = self._step(phase, name)
         losses: list[float] = []
         title = f"epoch {epoch + 1}/{self.config.epochs} {name}"
         with tqdm(total=len(batches), initial=self.progress.batch, desc=title, disable=None, leave=False) as bar:
             for number in range(self.progress.batch, len(batches)):
-                loss = work(batches[number], phase)
+                loss = step(batches[number])
                 self.progress.batch = number + 1
                 if loss is not None:
                     losses.append(loss)
-                    self._log({f"{name}/loss": loss}, self.learners[name].step)
+                    self.log.add(epoch + 1, self.learners[name].step, {f"{name}/loss": loss})
                     bar.set_postfix(loss=f"{np.mean(losses[-20:]):.3f}")
                 bar.update()
                 if self.progress.batch % self.config.checkpoint_steps == 0 and self.progress.batch < len(batches):
-                    self.checkpoints.save(self.progress, self.models, self.learners, self.scores)
+                    self._save()
         if losses:
             self.report(f"{title}: loss {np.mean(losses):.4f}")
+
+    def _step(self, phase: int, name: str) -> Callable[[list[int]], float | None]:
+        """What a batch goes through in a phase."""
+        random = partial(self._rng, phase=phase)
+        if name == "reasoner":
+            intervenes = self.intervenes and self.progress.epoch + 1 >= self.config.relevance.from_epoch
+            return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes)
+        if not self.relevance.known(self.train_examples):
+            return lambda indices: None  # nothing is known to be relevant yet
+        scores = self.scores if self.config.hard_negatives else {}
+        judge = JudgeSteps(self.reader, self.learners["judge"], self.train_examples, self.relevance, scores)
+        return lambda indices: judge.step(indices, random)
 
     def _start_from_judge(self) -> None:
         """The reasoner may start from the judge's encoder after the judge's first passes."""
@@ -233,80 +271,37 @@ class Trainer:
             raise ConfigError('reasoner.init_from: expected judge.name "encoder" beside "judge", got another judge')
         self.reader.reasoner.encoder.load_state_dict(judge.encoder.state_dict())
 
-    def _rng(self, index: int, phase: int) -> np.random.Generator:
+    def _rng(self, index: int, *, phase: int) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, self.progress.epoch, phase, index, 1])
 
-    def _judge_batch(self, indices: list[int], phase: int) -> float | None:
-        items: list[JudgeTarget] = []
-        for index in indices:
-            example = self.train_examples[index]
-            scores = self.scores.get(index) if self.config.hard_negatives else None
-            blocks = self.reader.split(example.document)
-            items += judge_windows(example, blocks, self.reader.form, self._rng(index, phase), scores)
-        if not items:
-            return None
-        labels = [item.token_labels() for item in items]
-        tokens = sum(float(counts.sum()) for _, counts in labels)
-
-        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            logits = relevance_logits(model, batch).float()
-            wanted = torch.zeros_like(logits)
-            weights = torch.zeros_like(logits)
-            for row, index in enumerate(group):
-                wanted[row, : len(labels[index][0])] = torch.from_numpy(labels[index][0])
-                weights[row, : len(labels[index][0])] = torch.from_numpy(labels[index][1]).float()
-            return nn.functional.binary_cross_entropy_with_logits(logits, wanted, weight=weights, reduction="sum")
-
-        return self.learners["judge"].learn([item.window for item in items], loss, tokens)
-
-    def _reasoner_batch(self, indices: list[int], phase: int) -> float | None:
-        items = self._reasoner_items(indices, phase)
-        if not items:
-            return None
-
-        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            windows = [items[index].window for index in group]
-            return SpanReasoner.losses(model(batch), windows, [items[index].target for index in group]).sum()
-
-        return self.learners["reasoner"].learn([item.window for item in items], loss, len(items))
-
-    def _reasoner_items(self, indices: list[int], phase: int) -> list[ReasonerTarget]:
-        reader = self.reader
-        examples = [self.train_examples[index] for index in indices]
-        rngs = [self._rng(index, phase) for index in indices]
-        found: list[ReasonerTarget | None]
-        if isinstance(reader, CogLTX):
-            judge = reader.judge if self.config.reasoner_blocks == "recall" else None
-            documents = [reader.split(example.document) for example in examples]
-            found, scores = reasoner_windows(examples, documents, reader.form, judge, rngs)
-            if judge is not None and self.trains_judge:
-                self.scores.update((index, own.astype(np.float32)) for index, own in zip(indices, scores, strict=True))
-        else:
-            assert isinstance(reader, SlidingWindow)
-            found = [baseline_window(reader, example, rng) for example, rng in zip(examples, rngs, strict=True)]
-        self.skipped |= {example.id for example, item in zip(examples, found, strict=True) if item is None}
-        return [item for item in found if item is not None]
-
     def _validate(self) -> None:
-        results: list[ReadDocument] = []
-        with tqdm(total=len(self.validation), desc="validation", disable=None, leave=False) as bar:
-            for batch in batched(self.validation):
-                results += self.reader.read(batch)
-                bar.update(len(batch))
-        self.reader.with_threshold(best_threshold(self.reader, self.task, self.validation, results))
-        metrics = self.task.metrics(self._pairs(results))
-        main = self.task.main_metric
+        epoch, main = self.progress.epoch + 1, self.task.main_metric
+        metrics = validate(self.reader, self.task, self.validation)
         best = self.progress.best_epoch
         if best is None or metrics[main] > self.progress.history[best][main]:
             self.progress.best_epoch = self.progress.epoch
         self.progress.history.append(metrics)
-        self._log({f"validation/{key}": value for key, value in metrics.items()}, self.progress.epoch + 1)
+        self.log.add(epoch, epoch, {f"validation/{key}": value for key, value in metrics.items()})
         shown = ", ".join(f"{key} {value:.1f}" for key, value in metrics.items())
-        self.report(f"epoch {self.progress.epoch + 1}/{self.config.epochs} validation: {shown}")
+        self.report(f"epoch {epoch}/{self.config.epochs} validation: {shown}")
+        if self.intervenes:
+            self._note_labels(epoch)
 
-    def _pairs(self, results: Sequence[ReadDocument]) -> Iterator[tuple[Example, Prediction]]:
-        for example, result in zip(self.validation, results, strict=True):
-            yield example, self.reader.prediction(example, result)
+    def _note_labels(self, epoch: int) -> None:
+        """Keeps the relevance labels of the epoch and tells what interventions did."""
+        save_history(self.output / "relevance", epoch, self.relevance, self.scores)
+        steps = self.reasoner_steps
+        relevant = sum(int(labels.sum()) for labels in self.relevance.found.values())
+        blocks = sum(len(labels) for labels in self.relevance.found.values())
+        values = {"relevance/relevant": relevant / max(1, blocks), "relevance/changed": steps.changed / max(1, blocks)}
+        values |= {f"relevance/seconds_{name}": spent for name, spent in steps.seconds.items()}
+        self.log.add(epoch, epoch, values)
+        self.report(
+            f"epoch {epoch}/{self.config.epochs} relevance: {relevant} of {blocks} blocks relevant, {steps.changed} "
+            f"labels changed by {steps.tried} removals; {steps.seconds['interventions']:.0f} s beside "
+            f"{steps.seconds['steps']:.0f} s of training steps"
+        )
+        steps.begin_epoch()
 
     def _keep_best(self) -> None:
         """Saves the epoch's model if it is the best so far; ``run.json`` names it."""
@@ -319,41 +314,3 @@ class Trainer:
         for old in self.output.glob("epoch-*"):
             if old.name != best:
                 shutil.rmtree(old, ignore_errors=True)
-
-    def _log(self, values: dict[str, float], step: int) -> None:
-        log = self.output / "log.jsonl"
-        try:
-            with log.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"epoch": self.progress.epoch + 1, "step": step, **values}) + "\n")
-        except OSError as error:
-            reason = error.strerror
-            raise TrainingError(f"{log}: expected to save, got: {reason}; the last checkpoint is kept") from error
-        if self.writer is not None:
-            for name, value in values.items():
-                self.writer.add_scalar(name, value, step)
-
-
-def best_threshold(
-    reader: Reader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument]
-) -> float | None:
-    """The threshold for no answer that gives the best main metric; None where every example has an answer."""
-    if all(example.answers != () for example in examples):
-        return None
-    margins = np.array([result.reading.margin for result in results])
-    quantiles = np.quantile(margins[np.isfinite(margins)], np.linspace(0, 1, 51))
-    candidates = np.unique([quantiles[0] - 1, *quantiles])  # from never an answer to always one
-    scored = []
-    for threshold in candidates.tolist():
-        reader.with_threshold(threshold)
-        pairs = [(example, reader.prediction(example, own)) for example, own in zip(examples, results, strict=True)]
-        scored.append((task.metrics(pairs)[task.main_metric], threshold))
-    return float(max(scored)[1])
-
-
-def _writer(output: Path) -> Any:
-    output.mkdir(parents=True, exist_ok=True)
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(output / "tensorboard"))

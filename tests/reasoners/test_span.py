@@ -28,6 +28,7 @@ from cogltx.reasoners.span import (
     readable,
     target,
 )
+from cogltx.reasoners.span import losses as window_losses
 from cogltx.window import Window, WindowFormat
 
 TOKENIZER = tiny.make_tokenizer()
@@ -73,7 +74,7 @@ def test_losses_are_log_probabilities() -> None:
     first, last = place(windows[0], "the report"), place(windows[0], "report.")
     other = place(windows[0], "Anna")
     targets = [SpanTarget(SPAN, ((first, last), (other, other))), SpanTarget(YES), SpanTarget(NO_ANSWER)]
-    losses = SpanReasoner.losses(outputs, windows, targets)
+    losses = window_losses(outputs, windows, targets)
 
     numbers = outputs.double().numpy()
     shown = [index for index, token in enumerate(windows[0].document_token) if token >= 0]
@@ -95,7 +96,7 @@ def test_losses_have_gradients_for_what_is_shown_alone() -> None:
     window = window_of([0])
     outputs = torch.randn(1, len(window) + 4, 6, requires_grad=True)
     first = place(window, "Anna")
-    SpanReasoner.losses(outputs, [window], [SpanTarget(SPAN, ((first, first),))]).sum().backward()
+    window_losses(outputs, [window], [SpanTarget(SPAN, ((first, first),))]).sum().backward()
     assert outputs.grad is not None
     assert outputs.grad.isfinite().all()
     touched = outputs.grad[0, :, :2].abs().sum(dim=1) > 0

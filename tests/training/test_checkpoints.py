@@ -15,7 +15,7 @@ from cogltx.training.checkpoints import Checkpoints, Progress
 
 
 def save(checkpoints: Checkpoints, model: nn.Module, progress: Progress | None = None) -> None:
-    checkpoints.save(progress or Progress(), {"judge": model}, {}, {3: np.float32([1, np.nan])})
+    checkpoints.save(progress or Progress(), {"judge": model}, {}, {"scores": {3: np.float32([1, np.nan])}})
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
@@ -27,12 +27,12 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     expected = torch.randn(5)
     other = nn.Linear(3, 2)
     assert checkpoints.exists()
-    found, scores = checkpoints.load({"judge": other}, {})
+    found, arrays = checkpoints.load({"judge": other}, {})
     assert torch.equal(torch.randn(5), expected)
     assert torch.equal(other.weight, model.weight)
     assert found == progress
-    assert list(scores) == [3]
-    np.testing.assert_array_equal(scores[3], np.float32([1, np.nan]))
+    assert list(arrays["scores"]) == [3]
+    np.testing.assert_array_equal(arrays["scores"][3], np.float32([1, np.nan]))
 
 
 def test_only_the_last_one_is_kept(tmp_path: Path) -> None:

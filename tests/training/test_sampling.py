@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
-from cogltx.judges import Memory, ScoredBlocks
+from cogltx.judges import Judge, Memory, ScoredBlocks
 from cogltx.memrecall import fill
 from cogltx.parts import new_parts
-from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget
+from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget, answer_tokens, target
 from cogltx.training.sampling import (
     JudgeTarget,
     ReasonerTarget,
@@ -42,6 +42,18 @@ def rng(*seed: int) -> np.random.Generator:
 
 def blocks_of(item: Example) -> Blocks:
     return split(item.document, TOKENIZER, max_tokens=16)
+
+
+def windows_of(
+    items: list[Example], judge: Judge | None, rngs: list[np.random.Generator]
+) -> tuple[list[ReasonerTarget | None], list[np.ndarray]]:
+    documents = [blocks_of(item) for item in items]
+    relevance = [relevance_labels(*pair) for pair in zip(items, documents, strict=True)]
+
+    def wanted(item: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
+        return target(item, window, answer_tokens(item, blocks))
+
+    return reasoner_windows(wanted, items, documents, relevance, FORM, judge, rngs)
 
 
 def shown(window: Window) -> list[int]:
@@ -99,7 +111,7 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
         item = Example(id="", document=item.document, query=item.query, relevant=())
     blocks = blocks_of(item)
     scores = np.arange(len(blocks), dtype=np.float32) if scored else None
-    retrieval, rehearsal = judge_windows(item, blocks, FORM, rng(seed), scores)
+    retrieval, rehearsal = judge_windows(item, blocks, relevance_labels(item, blocks), FORM, rng(seed), scores)
     gold = [2, 5, 8][:relevant]
     for made in (retrieval, rehearsal):
         assert len(made.window) <= FORM.capacity
@@ -129,7 +141,7 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     counts: Counter[str] = Counter()
     firsts = set()
     for seed in range(300):
-        retrieval, _ = judge_windows(item, blocks, FORM, rng(seed), None)
+        retrieval, _ = judge_windows(item, blocks, relevance_labels(item, blocks), FORM, rng(seed), None)
         order = shown(retrieval.window)
         counts["memory"] += order[0] in (2, 5) and order[1:2] != [order[0] + 1]
         counts["relevant"] += bool({2, 5} & set(order))
@@ -141,10 +153,13 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
 
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
-    (made,) = judge_windows(short, blocks_of(short), FORM, rng(), None)
+    (made,) = judge_windows(short, blocks_of(short), relevance_labels(short, blocks_of(short)), FORM, rng(), None)
     assert shown(made.window) == [0, 1, 2]
     unknown = Example(id="", document=hops().document, query=Query("?"), answers=("x",))
-    assert judge_windows(unknown, blocks_of(unknown), FORM, rng(), None) == []
+    assert (
+        judge_windows(unknown, blocks_of(unknown), relevance_labels(unknown, blocks_of(unknown)), FORM, rng(), None)
+        == []
+    )
 
 
 def test_the_answers_block_comes_first() -> None:
@@ -165,7 +180,7 @@ def test_relevant_blocks_overflow_the_window(judge: str) -> None:
     blocks = blocks_of(item)
     assert blocks.sizes[: len(FACTS)].sum() > FORM.capacity
     scorer = ScoredBlocks(WordOverlap()) if judge == "overlap" else None
-    (made,), _ = reasoner_windows([item], [blocks], FORM, scorer, [rng()])
+    (made,), _ = windows_of([item], scorer, [rng()])
     assert made is not None
     assert made.target.kind == SPAN
     (answer,) = blocks.overlapping(item.answer_spans[0].start, item.answer_spans[0].end)
@@ -180,7 +195,7 @@ def test_reasoner_windows_hold_the_judges_best_others() -> None:
     item = hops()
     blocks = blocks_of(item)
     judge = ScoredBlocks(Checksums())
-    (made,), (scores,) = reasoner_windows([item], [blocks], FORM, judge, [rng()])
+    (made,), (scores,) = windows_of([item], judge, [rng()])
     (expected,) = judge.retrieve([Memory(item.query, blocks, (2, 5))])
     np.testing.assert_array_equal(scores, expected)
     others = fill(expected, blocks, room_of(item, blocks) - int(blocks.sizes[[2, 5]].sum()))
@@ -195,13 +210,10 @@ def test_reasoner_windows_do_not_depend_on_the_batch() -> None:
         *corpus.make(4),
         Example(id="y", document=hops().document, query=Query("does she?"), answers=("yes",)),
     ]
-    documents = [blocks_of(item) for item in items]
     for judge in (ScoredBlocks(Checksums()), None):
-        together, _ = reasoner_windows(items, documents, FORM, judge, [rng(n) for n in range(6)])
+        together, _ = windows_of(items, judge, [rng(n) for n in range(6)])
         order = [3, 1, 5, 0]
-        some, _ = reasoner_windows(
-            [items[n] for n in order], [documents[n] for n in order], FORM, judge, [rng(n) for n in order]
-        )
+        some, _ = windows_of([items[n] for n in order], judge, [rng(n) for n in order])
         for index, found in zip(order, some, strict=True):
             expected = together[index]
             assert expected is not None
@@ -219,7 +231,7 @@ def test_targets_of_reasoner_windows() -> None:
         Example(**asked, answers=("nowhere",)),
         Example(**asked),
     ]
-    windows, _ = reasoner_windows(items, [blocks_of(item) for item in items], FORM, None, [rng(n) for n in range(4)])
+    windows, _ = windows_of(items, None, [rng(n) for n in range(4)])
     assert [made and made.target for made in windows] == [SpanTarget(YES), SpanTarget(NO_ANSWER), None, None]
     assert windows[0] is not None
     assert 0 in shown(windows[0].window)

@@ -29,7 +29,8 @@ from cogltx.storage import load_tensors
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.learner import LearnerConfig
-from cogltx.training.trainer import Summary, Trainer, TrainingConfig, best_threshold
+from cogltx.training.trainer import Summary, Trainer, TrainingConfig
+from cogltx.training.validation import tune
 
 JSONL = make_task("jsonl", {})
 FAST = LearnerConfig(learning_rate=1e-3)
@@ -111,9 +112,12 @@ def test_killed_and_resumed_equals_undisturbed(corpus_encoder: Path, tmp_path: P
     assert run("undisturbed", 0) == ["ended 0"]
     assert run("killed", 3, 4, 9, 6, 0) == ["killed"] * 4 + ["ended 0"]
     expected, found = final(tmp_path / "undisturbed"), final(tmp_path / "killed")
-    assert {"judge.safetensors", "reasoner.safetensors", "judge.optimizer.safetensors", "scores.safetensors"} <= set(
-        expected
-    )
+    assert {
+        "judge.safetensors",
+        "reasoner.safetensors",
+        "judge.optimizer.safetensors",
+        "scores.arrays.safetensors",
+    } <= set(expected)
     for name in expected:
         assert equal(expected[name], found[name]), name
     runs = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("undisturbed", "killed")]
@@ -281,9 +285,10 @@ def calibrated(
         ReadDocument(made.split(document), Reading((likely,), margin + float(np.log(likely.score))))
         for margin in margins
     ]
-    threshold = best_threshold(made, JSONL, examples, results)
-    made.with_threshold(threshold)
-    return threshold, [made.prediction(*pair).answer for pair in zip(examples, results, strict=True)]
+    tune(made, JSONL, examples, results)
+    return made.config.reasoner.no_answer_threshold, [
+        made.prediction(*pair).answer for pair in zip(examples, results, strict=True)
+    ]
 
 
 def test_the_threshold_for_no_answer_is_calibrated(corpus_encoder: Path) -> None:
@@ -370,7 +375,7 @@ def test_a_judge_that_is_not_trained(corpus_encoder: Path, tmp_path: Path, judge
     before = weights(made.reasoner)
     train(made, tmp_path)
     assert not equal(weights(made.reasoner), before)
-    assert set(final(tmp_path)) == {"reasoner.safetensors", "reasoner.optimizer.safetensors", "scores.safetensors", "random.safetensors"}  # fmt: skip
+    assert set(final(tmp_path)) == {"reasoner.safetensors", "reasoner.optimizer.safetensors", "scores.arrays.safetensors", "random.safetensors"}  # fmt: skip
     assert "judge/loss" not in (tmp_path / "log.jsonl").read_text()
 
 
@@ -400,14 +405,14 @@ def test_the_reasoner_can_start_from_the_judge(corpus_encoder: Path, tmp_path: P
 def test_random_blocks_for_the_reasoner(corpus_encoder: Path, tmp_path: Path) -> None:
     made = reader(corpus_encoder)
     train(made, tmp_path, reasoner_blocks="random")
-    assert final(tmp_path)["scores.safetensors"] == {}
+    assert final(tmp_path)["scores.arrays.safetensors"] == {}
 
 
 def test_the_judges_scores_are_kept_for_hard_negatives(corpus_encoder: Path, tmp_path: Path) -> None:
     made = reader(corpus_encoder)
     examples = corpus.make(5)
     train(made, tmp_path, examples=examples)
-    scores = final(tmp_path)["scores.safetensors"]
+    scores = final(tmp_path)["scores.arrays.safetensors"]
     assert {name: len(values) for name, values in scores.items()} == {
         str(index): len(made.split(example.document)) for index, example in enumerate(examples)
     }

@@ -1,0 +1,88 @@
+"""Pictures of what a run did: relevance by block and epoch, a confusion matrix. Drawn by matplotlib."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from cogltx.errors import ConfigError
+
+_SHOWN = 60  # characters of a block beside its row
+
+
+def draw_relevance(
+    path: Path, texts: Sequence[str], epochs: Sequence[int], scores: Float[np.ndarray, "blocks epochs"],
+    labels: Float[np.ndarray, "blocks epochs"],
+) -> None:  # fmt: skip
+    """The judge's score of every block by epoch, a dot where it is labelled relevant (as the paper's figure 4).
+
+    Args:
+        path: of the picture; its name says the format.
+        texts: of the blocks.
+        epochs: their numbers.
+        scores: in [0, 1]; NaN where the judge gave none.
+        labels: 1 where a block is relevant.
+
+    Raises:
+        ConfigError: matplotlib is not installed, or knows no such format.
+    """
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(4 + 0.6 * len(epochs), 1 + 0.22 * len(texts)), layout="constrained")
+    image = axes.imshow(scores, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    rows, columns = np.nonzero(labels)
+    axes.scatter(columns, rows, color="tab:red", s=18, label="relevant")
+    axes.set_xticks(range(len(epochs)), [str(epoch) for epoch in epochs])
+    axes.set_yticks(range(len(texts)), [" ".join(text.split())[:_SHOWN] for text in texts], fontsize=7)
+    axes.set_xlabel("epoch")
+    figure.colorbar(image, label="score of the judge")
+    _save(plt, figure, path)
+
+
+def draw_confusion(path: Path, names: Sequence[str], counts: Int[np.ndarray, "gold predicted"]) -> None:
+    """How often texts of one label were given another.
+
+    Raises:
+        ConfigError: matplotlib is not installed, or knows no such format.
+    """
+    plt = _pyplot()
+    size = 3 + 0.3 * len(names)
+    figure, axes = plt.subplots(figsize=(size + 1, size), layout="constrained")
+    shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for row, column in zip(*np.nonzero(counts), strict=True):
+        color = "white" if shares[row, column] > 0.5 else "black"
+        axes.text(column, row, str(counts[row, column]), ha="center", va="center", fontsize=6, color=color)
+    axes.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+    axes.set_yticks(range(len(names)), names, fontsize=7)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("gold")
+    figure.colorbar(image, label="share of the gold label's texts")
+    _save(plt, figure, path)
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise ConfigError(
+            'picture: expected the package matplotlib, which is not installed; pip install "cogltx[plots]"'
+        ) from error
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
+def _save(plt: Any, figure: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".part.{path.name}")
+    try:
+        figure.savefig(temporary, dpi=150)
+        temporary.replace(path)
+    except ValueError as error:
+        raise ConfigError(f"{path}: expected the name of a picture, such as .png or .svg, got: {error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+        plt.close(figure)

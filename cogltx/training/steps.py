@@ -1,0 +1,171 @@
+"""The two kinds of training step (paper algorithm 1): the judge's, and the reasoner's with its interventions.
+
+Each takes a batch of examples, makes their windows and trains one model on them. Knows nothing about epochs' ends,
+validation or checkpoints.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cogltx.baselines import SlidingWindow
+from cogltx.document import Example
+from cogltx.encoder import Batch
+from cogltx.judges.encoder import relevance_logits
+from cogltx.pipeline import CogLTX, Reader
+from cogltx.training.interventions import effects, removals
+from cogltx.training.learner import Learner
+from cogltx.training.relevance import RelevanceLabels
+from cogltx.training.sampling import (
+    JudgeTarget,
+    ReasonerTarget,
+    baseline_window,
+    judge_windows,
+    reasoner_windows,
+)
+
+Randomness: TypeAlias = Callable[[int], np.random.Generator]
+"""Gives the generator of one example in the phase under way."""
+
+
+@dataclass
+class JudgeSteps:
+    """Trains the judge on windows as in retrieval and as in rehearsal.
+
+    Attributes:
+        reader: holds the judge.
+        learner: the judge's.
+        examples: of the training data.
+        relevance: which of their blocks are relevant.
+        scores: coarse scores of an earlier epoch, by example; empty for random irrelevant blocks only.
+    """
+
+    reader: Reader
+    learner: Learner
+    examples: Sequence[Example]
+    relevance: RelevanceLabels
+    scores: dict[int, np.ndarray]
+
+    def step(self, indices: Sequence[int], random: Randomness) -> float | None:
+        """One optimiser step; the mean loss a token, or None where no example has labels."""
+        items: list[JudgeTarget] = []
+        for index in indices:
+            example = self.examples[index]
+            blocks = self.reader.split(example.document)
+            labels = self.relevance.of(index, example, blocks)
+            scores = self.scores.get(index)
+            items += judge_windows(example, blocks, labels, self.reader.form, random(index), scores)
+        if not items:
+            return None
+        labels_of = [item.token_labels() for item in items]
+        tokens = sum(float(counts.sum()) for _, counts in labels_of)
+
+        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
+            logits = relevance_logits(model, batch).float()
+            wanted = torch.zeros_like(logits)
+            weights = torch.zeros_like(logits)
+            for row, index in enumerate(group):
+                wanted[row, : len(labels_of[index][0])] = torch.from_numpy(labels_of[index][0])
+                weights[row, : len(labels_of[index][0])] = torch.from_numpy(labels_of[index][1]).float()
+            return nn.functional.binary_cross_entropy_with_logits(logits, wanted, weight=weights, reduction="sum")
+
+        return self.learner.learn([item.window for item in items], loss, tokens)
+
+
+@dataclass
+class ReasonerSteps:
+    """Trains the reasoner on the relevant blocks and the judge's best others, and intervenes on what it was shown.
+
+    Attributes:
+        reader: holds the reasoner, and the judge.
+        learner: the reasoner's.
+        examples: of the training data.
+        relevance: which of their blocks are relevant; interventions revise it.
+        scores: takes up the coarse scores of the blocks, by example.
+        by_judge: whether the judge chooses the other blocks, or chance.
+        keeps_scores: whether the scores are wanted.
+        skipped: ids of examples without a known target.
+        changed: labels that interventions changed in this epoch.
+        tried: blocks that they removed.
+        seconds: what steps and interventions took in this epoch, as far as this process did them.
+    """
+
+    reader: Reader
+    learner: Learner
+    examples: Sequence[Example]
+    relevance: RelevanceLabels
+    scores: dict[int, np.ndarray]
+    by_judge: bool
+    keeps_scores: bool
+    skipped: set[str] = field(default_factory=set)
+    changed: int = 0
+    tried: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: {"steps": 0.0, "interventions": 0.0})
+
+    def begin_epoch(self) -> None:
+        """Sets the counts of the epoch to zero."""
+        self.changed = self.tried = 0
+        self.seconds = dict.fromkeys(self.seconds, 0.0)
+
+    def step(self, indices: Sequence[int], random: Randomness, *, intervenes: bool) -> float | None:
+        """One optimiser step and its interventions; the mean loss, or None where no target is known."""
+        started = time.perf_counter()
+        found = self._items(indices, random)
+        known = [(index, item) for index, item in zip(indices, found, strict=True) if item is not None]
+        self.skipped |= {
+            self.examples[index].id for index, item in zip(indices, found, strict=True) if item is None
+        }  # fmt: skip
+        if not known:
+            return None
+        items = [item for _, item in known]
+        reasoner = self.reader.reasoner
+
+        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
+            windows = [items[index].window for index in group]
+            return reasoner.losses(model(batch), windows, [items[index].target for index in group]).sum()
+
+        value = self.learner.learn([item.window for item in items], loss, len(items))
+        self.seconds["steps"] += time.perf_counter() - started
+        if intervenes:
+            started = time.perf_counter()
+            self._intervene([index for index, _ in known], items, random(indices[0]))
+            self.seconds["interventions"] += time.perf_counter() - started
+        return value
+
+    def _items(self, indices: Sequence[int], random: Randomness) -> list[ReasonerTarget | None]:
+        reader = self.reader
+        examples = [self.examples[index] for index in indices]
+        rngs = [random(index) for index in indices]
+        if isinstance(reader, CogLTX):
+            documents = [reader.split(example.document) for example in examples]
+            relevance = [self.relevance.of(*pair) for pair in zip(indices, examples, documents, strict=True)]
+            judge = reader.judge if self.by_judge else None
+            found, scores = reasoner_windows(
+                reader.reasoner.target, examples, documents, relevance, reader.form, judge, rngs
+            )
+            if self.by_judge and self.keeps_scores:
+                self.scores.update((index, own.astype(np.float32)) for index, own in zip(indices, scores, strict=True))
+            return found
+        assert isinstance(reader, SlidingWindow)
+        return [baseline_window(reader, example, rng) for example, rng in zip(examples, rngs, strict=True)]
+
+    def _intervene(self, indices: Sequence[int], items: Sequence[ReasonerTarget], rng: np.random.Generator) -> None:
+        reader, config = self.reader, self.relevance.config
+        examples = [self.examples[index] for index in indices]
+        documents = [reader.split(example.document) for example in examples]
+        removed = removals(reader.reasoner, examples, documents, items, reader.form, config.budget, rng)
+        if not removed:
+            return
+        rises: dict[int, list[tuple[int, float]]] = {}
+        for effect in effects(
+            reader.reasoner, items, removed, precision=reader.parts.precision,
+            batch_tokens=reader.config.encoder.batch_tokens, padding_id=reader.form.padding_id,
+        ):  # fmt: skip
+            rises.setdefault(effect.item, []).append((effect.block, effect.rise))
+        self.tried += len(removed)
+        self.changed += sum(self.relevance.revise(indices[item], own) for item, own in rises.items())

@@ -1,0 +1,44 @@
+"""Validation: the whole flow over the validation examples, the reasoner's thresholds, the task's metrics."""
+
+from collections.abc import Sequence
+
+from tqdm.auto import tqdm
+
+from cogltx.document import Example
+from cogltx.pipeline import ReadDocument, Reader, batched
+from cogltx.tasks import Task
+
+
+def validate(reader: Reader, task: Task, examples: Sequence[Example]) -> dict[str, float]:
+    """Reads the examples, sets the thresholds that are best for them, and measures.
+
+    Returns:
+        the task's metrics, in percent.
+    """
+    results: list[ReadDocument] = []
+    with tqdm(total=len(examples), desc="validation", disable=None, leave=False) as bar:
+        for batch in batched(examples):
+            results += reader.read(batch)
+            bar.update(len(batch))
+    tune(reader, task, examples, results)
+    return _metrics(reader, task, examples, results)
+
+
+def tune(reader: Reader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument]) -> None:
+    """Gives the reasoner the thresholds with the best main metric; of equal ones the highest."""
+    configs = reader.reasoner.tunings(examples, [result.reading for result in results])
+    if len(configs) > 1:
+        values = []
+        for config in configs:
+            reader.with_reasoner(config)
+            values.append(_metrics(reader, task, examples, results)[task.main_metric])
+        configs = [config for config, value in zip(configs, values, strict=True) if value == max(values)]
+    if configs:
+        reader.with_reasoner(configs[-1])
+
+
+def _metrics(
+    reader: Reader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument]
+) -> dict[str, float]:
+    pairs = zip(examples, results, strict=True)
+    return task.metrics((example, reader.prediction(example, result)) for example, result in pairs)

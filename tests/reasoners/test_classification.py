@@ -1,0 +1,130 @@
+"""Classification: losses against scikit-learn and by hand, decoded labels, thresholds, what is refused."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+import torch
+from sklearn.metrics import log_loss
+
+from cogltx.blocks import split
+from cogltx.document import Document, Example
+from cogltx.encoder import EncoderConfig, load_encoder, to_batch
+from cogltx.errors import ConfigError, DataError
+from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, make_reasoner
+from cogltx.reasoners.classification import ClassReading, ClassTarget
+from cogltx.window import WindowFormat
+
+TOKENIZER = tiny.make_tokenizer()
+FORM = WindowFormat(TOKENIZER, 64)
+BLOCKS = split(Document("The fox jumps over the dog. Anna wrote the report."), TOKENIZER)
+WINDOW = FORM.window(FORM.prefix(None, 16), BLOCKS, range(len(BLOCKS)))
+LABELS = ("city", "food", "sport")
+
+
+@pytest.fixture(scope="module")
+def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny.make_encoder(tmp_path_factory.mktemp("encoder"))
+
+
+def reasoner(folder: Path, **options: object) -> ClassificationReasoner:
+    config = ClassificationConfig.model_validate({"name": "classification", "labels": LABELS} | options)
+    made = make_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
+    assert isinstance(made, ClassificationReasoner)
+    return made.eval()
+
+
+def example(*labels: str) -> Example:
+    return Example(id="a", document=BLOCKS.document, labels=labels)
+
+
+@pytest.mark.parametrize("pooling", ["first", "mean"])
+def test_one_row_of_logits_a_window(encoder_folder: Path, pooling: str) -> None:
+    made = reasoner(encoder_folder, pooling=pooling)
+    short = FORM.window(FORM.prefix(None, 16), BLOCKS, [0])
+    with torch.no_grad():
+        together = made(to_batch([WINDOW, short], 0, torch.device("cpu")))
+        alone = made(to_batch([short], 0, torch.device("cpu")))
+    assert together.shape == (2, 1, 3)
+    torch.testing.assert_close(together[1], alone[0], atol=1e-5, rtol=1e-5)
+
+
+def test_the_loss_is_cross_entropy(encoder_folder: Path) -> None:
+    logits = torch.randn(4, 1, 3)
+    targets = [ClassTarget((index % 3,)) for index in range(4)]
+    losses = reasoner(encoder_folder).losses(logits, [WINDOW] * 4, targets)
+    chances = logits[:, 0].double().softmax(dim=-1).numpy()
+    expected = log_loss([0, 1, 2, 0], chances, labels=[0, 1, 2])
+    assert losses.mean().item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_smoothing_and_weights(encoder_folder: Path) -> None:
+    logits = torch.randn(1, 1, 3)
+    logs = logits[0, 0].log_softmax(dim=-1).tolist()
+    smooth = reasoner(encoder_folder, label_smoothing=0.3).losses(logits, [WINDOW], [ClassTarget((1,))])
+    assert smooth.item() == pytest.approx(-(0.8 * logs[1] + 0.1 * logs[0] + 0.1 * logs[2]), rel=1e-5)
+    weighted = reasoner(encoder_folder, weights=(0.5, 2.0, 0.5)).losses(logits, [WINDOW], [ClassTarget((1,))])
+    assert weighted.item() == pytest.approx(-2 * logs[1], rel=1e-5)
+
+
+def test_any_number_of_labels(encoder_folder: Path) -> None:
+    made = reasoner(encoder_folder, multi_label=True)
+    logits = torch.tensor([[[2.0, -1.0, 0.5]]])
+    chances = [1 / (1 + math.exp(-value)) for value in (2.0, -1.0, 0.5)]
+    expected = -(math.log(chances[0]) + math.log(1 - chances[1]) + math.log(chances[2])) / 3
+    assert made.losses(logits, [WINDOW], [ClassTarget((0, 2))]).item() == pytest.approx(expected, rel=1e-5)
+    reading = made.read(logits[0].numpy(), WINDOW, BLOCKS)
+    found = made.conclude(reading)
+    assert found.answer == "city; sport"
+    assert [(label.name, label.chosen) for label in found.labels] == [("city", True), ("sport", True), ("food", False)]
+    assert found.score == pytest.approx(chances[2])
+    made.config = made.config.model_copy(update={"threshold": 0.99})
+    nothing = made.conclude(reading)
+    assert nothing.answer == ""
+    assert nothing.score == pytest.approx(1 - chances[0])
+
+
+def test_the_most_probable_label(encoder_folder: Path) -> None:
+    made = reasoner(encoder_folder)
+    found = made.conclude(made.read(np.float32([[0.0, 3.0, 1.0]]), WINDOW, BLOCKS))
+    assert (found.answer, found.start, found.end) == ("food", None, None)
+    assert [label.chosen for label in found.labels] == [True, False, False]
+    assert sum(label.score for label in found.labels) == pytest.approx(1)
+    assert [answer.text for answer in found.alternatives] == ["sport", "city"]
+
+
+def test_targets(encoder_folder: Path) -> None:
+    made = reasoner(encoder_folder)
+    assert made.target(example("sport"), BLOCKS, WINDOW) == ClassTarget((2,))
+    assert made.target(Example(id="a", document=BLOCKS.document), BLOCKS, WINDOW) is None
+    with pytest.raises(DataError, match="example 'a': expected one of the labels city, food, sport, got 'art'"):
+        made.target(example("art"), BLOCKS, WINDOW)
+    with pytest.raises(DataError, match=r"example 'a': expected one label, got 2; set reasoner\.multi_label"):
+        made.target(example("city", "food"), BLOCKS, WINDOW)
+    several = reasoner(encoder_folder, multi_label=True)
+    assert several.target(example("food", "city"), BLOCKS, WINDOW) == ClassTarget((1, 0))
+    assert several.target(example(), BLOCKS, WINDOW) == ClassTarget(())
+
+
+def test_too_few_labels(encoder_folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"reasoner\.labels: expected at least 2 in the data, got 1"):
+        reasoner(encoder_folder, labels=("city",))
+    assert reasoner(encoder_folder, labels=("city",), multi_label=True)
+
+
+@pytest.mark.parametrize(("over", "expected"), [("mean", [0.4, 0.6]), ("max", [0.6 / 1.4, 0.8 / 1.4])])
+def test_windows_are_merged(encoder_folder: Path, over: str, expected: list[float]) -> None:
+    made = reasoner(encoder_folder, labels=("a", "b"), over_windows=over)
+    merged = made.merged([ClassReading(np.array([0.6, 0.4])), ClassReading(np.array([0.2, 0.8]))])
+    np.testing.assert_allclose(merged.probabilities, expected)
+
+
+def test_thresholds_worth_trying(encoder_folder: Path) -> None:
+    readings = [ClassReading(np.array([0.9, 0.2, 0.1])), ClassReading(np.array([0.3, 0.7, 0.05]))]
+    examples = [example("city"), example("food")]
+    assert reasoner(encoder_folder).tunings(examples, readings) == []
+    tried = [one.threshold for one in reasoner(encoder_folder, multi_label=True).tunings(examples, readings)]
+    assert any(0.3 < threshold <= 0.7 for threshold in tried)
+    assert tried == sorted(tried)

@@ -1,0 +1,202 @@
+"""Texts without relevance labels: a classifier learns, and interventions find the sentences that decide."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import corpus
+import fakes
+import numpy as np
+import pytest
+import torch
+
+from cogltx.baselines import SlidingWindow
+from cogltx.config import load_reader
+from cogltx.document import Document, Example
+from cogltx.inspection import relevance_history
+from cogltx.parts import ModelConfig, new_parts
+from cogltx.pipeline import CogLTX, Reader
+from cogltx.storage import load_tensors, read_json
+from cogltx.tasks import make_task
+from cogltx.training.learner import LearnerConfig
+from cogltx.training.trainer import Trainer, TrainingConfig
+
+CLASSIFICATION = make_task("classification", {})
+LABELS = ("boat", "drum", "nothing")
+FAST = LearnerConfig(learning_rate=2e-3)
+
+
+def texts(count: int, seed: int = 0, filler: int = 14) -> list[Example]:
+    """Texts of which one sentence says the label; where it stands is kept apart, in ``extra``.
+
+    A third of them has no such sentence, or the lack of the others would say one of the labels, without any evidence.
+    """
+    examples = []
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        label = LABELS[number % 3]
+        fact = f"{rng.choice(corpus.NAMES)} has the {label}." if label != "nothing" else corpus.FILLER[0]
+        sentences = rng.permutation([fact, *rng.choice(corpus.FILLER, filler).tolist()]).tolist()
+        text = " ".join(sentences)
+        start = text.index(fact)
+        example = Example(
+            id=str(number), document=Document(text, str(number)), labels=(label,),
+            extra={"fact": [start, start + len(fact)] if label != "nothing" else [0, 0]},
+        )  # fmt: skip
+        examples.append(example)
+    return examples
+
+
+def reader(encoder: Path, kind: type[Reader] = CogLTX, **options: object) -> Reader:
+    torch.manual_seed(0)
+    values = fakes.config(encoder).model_dump(mode="json")
+    values["reasoner"] = {"name": "classification", "labels": list(LABELS)} | options
+    parts = new_parts(ModelConfig.model_validate(values), uses_judge=kind.uses_judge, device=torch.device("cpu"))
+    return kind(parts)
+
+
+def train(
+    made: Reader, output: Path, examples: list[Example], report: Callable[[str], None] = lambda line: None, **options: object
+) -> Trainer:  # fmt: skip
+    settings = {"epochs": 1, "batch_size": 4, "judge": FAST, "reasoner": FAST} | options
+    trainer = Trainer(made, CLASSIFICATION, examples, examples, TrainingConfig.model_validate(settings), output, report)
+    trainer.run()
+    return trainer
+
+
+INTERVENTIONS = {"source": "interventions", "budget": 100.0, "raise_threshold": 0.2, "lower_threshold": 0.05}
+
+
+@pytest.fixture(scope="module")
+def planted(wide_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trainer, Path]:
+    output = tmp_path_factory.mktemp("planted")
+    trainer = train(reader(wide_encoder), output, texts(72, filler=5), epochs=10, relevance=INTERVENTIONS)
+    return trainer, output
+
+
+def test_interventions_find_the_sentence_that_decides(planted: tuple[Trainer, Path]) -> None:
+    trainer, output = planted
+    hits = said = true = 0
+    for index, example in enumerate(trainer.train_examples):
+        blocks = trainer.reader.split(example.document)
+        start, end = example.extra["fact"]  # type: ignore[misc]
+        gold = set(blocks.overlapping(start, end)) if end else set()
+        found = set(np.flatnonzero(trainer.relevance.found[index]).tolist())
+        hits, said, true = hits + len(gold & found), said + len(found), true + len(gold)
+    assert hits / true >= 0.9, "recall"
+    assert hits / said >= 0.9, "precision"
+    assert read_json(output / "run.json")["history"][-1]["accuracy"] == 100
+
+
+def test_the_judge_finds_it_in_unseen_texts(planted: tuple[Trainer, Path]) -> None:
+    model = planted[0].reader
+    unseen = texts(20, seed=9)
+    found = list(model.predict_many(unseen))
+    assert np.mean([(one.answer,) == example.labels for one, example in zip(found, unseen, strict=True)]) >= 0.9
+    told = [(one.evidence[0], example.extra["fact"]) for one, example in zip(found, unseen, strict=True)]
+    right = [best.start < fact[1] and fact[0] < best.end for best, fact in told if fact[1]]  # type: ignore[index]
+    assert np.mean(right) >= 0.9
+
+
+def test_the_share_of_changed_labels_falls(planted: tuple[Trainer, Path]) -> None:
+    import json
+
+    _, output = planted
+    lines = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
+    changed = [line["relevance/changed"] for line in lines if "relevance/changed" in line]
+    assert len(changed) == 10
+    assert changed[0] == 0, "there are none in the first epoch"
+    assert changed[-1] < max(changed) / 2
+
+
+def test_a_look_inside(planted: tuple[Trainer, Path], tmp_path: Path) -> None:
+    trainer, output = planted
+    blocks = trainer.reader.split(trainer.train_examples[0].document)
+    from cogltx.training.relevance import load_history
+
+    history = load_history(output / "relevance", 0)
+    assert list(history) == list(range(1, 11))
+    last = history[10][0]
+    assert last is not None
+    assert last.shape == (len(blocks),)
+    assert (last == trainer.relevance.found[0]).all()
+
+
+def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, tmp_path: Path) -> None:
+    examples = texts(8)
+    options = {"epochs": 3, "batch_size": 2, "checkpoint_steps": 1, "relevance": INTERVENTIONS}
+    train(reader(corpus_encoder), tmp_path / "undisturbed", examples, **options)
+
+    class Killed(Exception):
+        pass
+
+    settings = TrainingConfig.model_validate({"judge": FAST, "reasoner": FAST} | options)
+    for saves in (3, 6, 9, None):
+        made = reader(corpus_encoder)
+        trainer = Trainer(made, CLASSIFICATION, examples, examples, settings, tmp_path / "killed", lambda line: None)
+        real, left = trainer.checkpoints.save, [saves]
+
+        def save(*arguments: object, real: Callable[..., None] = real, left: list[int | None] = left) -> None:
+            real(*arguments)
+            if left[0] is not None:
+                left[0] -= 1
+                if not left[0]:
+                    raise Killed
+
+        trainer.checkpoints.save = save  # type: ignore[method-assign]
+        try:
+            trainer.run(resume=True)
+        except Killed:
+            continue
+    ends = [next((tmp_path / name / "checkpoints").iterdir()) for name in ("undisturbed", "killed")]
+    names = sorted(path.name for path in ends[0].glob("*.safetensors"))
+    assert "relevance.arrays.safetensors" in names
+    for name in names:
+        first, second = (load_tensors(end / name) for end in ends)
+        assert first.keys() == second.keys(), name
+        for key in first:
+            assert first[key].numpy().tobytes() == second[key].numpy().tobytes(), (name, key)
+
+
+@pytest.mark.parametrize("initial", ["bm25", "embedding"])
+def test_labels_to_begin_with(corpus_encoder: Path, tmp_path: Path, initial: str) -> None:
+    if initial == "bm25":
+        pytest.importorskip("bm25s")
+    lines: list[str] = []
+    relevance = INTERVENTIONS | {"initial": initial, "from_epoch": 2}
+    trainer = train(reader(corpus_encoder), tmp_path, texts(6), lines.append, relevance=relevance)
+    marked = sum(bool(own.any()) for own in trainer.relevance.found.values())
+    assert f"relevance labels to begin with, by {initial}: {marked} of 6 examples" in lines
+    assert marked >= 4
+    if initial == "bm25":
+        for index, example in enumerate(trainer.train_examples):
+            blocks = trainer.reader.split(example.document)
+            start, end = example.extra["fact"]  # type: ignore[misc]
+            if end:
+                (block,) = np.flatnonzero(trainer.relevance.found[index])
+                assert block in blocks.overlapping(start, end)
+
+
+def test_a_baseline_classifies(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder, SlidingWindow)
+    train(made, tmp_path, texts(4))
+    (prediction, *_) = made.predict_many(texts(1))
+    assert prediction.answer in LABELS
+    assert sum(label.score for label in prediction.labels) == pytest.approx(1)
+    assert not prediction.evidence
+
+
+def test_any_number_of_labels(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder, multi_label=True)
+    train(made, tmp_path, texts(6), relevance=INTERVENTIONS)
+    again = load_reader(tmp_path, device="cpu")
+    assert again.config.reasoner == made.config.reasoner
+    (prediction,) = again.predict_many(texts(1))
+    assert {label.name for label in prediction.labels} == set(LABELS)
+
+
+def test_a_run_without_interventions_has_no_history(corpus_encoder: Path, tmp_path: Path) -> None:
+    from cogltx.errors import ConfigError
+
+    train(reader(corpus_encoder), tmp_path, texts(4), relevance=INTERVENTIONS)
+    with pytest.raises(ConfigError, match=r"expected a run with training\.relevance\.source: interventions"):
+        relevance_history(tmp_path / "nowhere", "0")

@@ -1,0 +1,194 @@
+"""Removing blocks tells which of them matter: exact windows and losses, labels that follow, a store that survives."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import corpus
+import fakes
+import numpy as np
+import pytest
+import tiny
+import torch
+from fakes import sentences
+from torch import Tensor
+
+from cogltx.blocks import Blocks, split
+from cogltx.document import Document, Example, Query, Span
+from cogltx.encoder import Batch, EncoderConfig, Precision, load_encoder
+from cogltx.errors import ConfigError, DataError
+from cogltx.reasoners import SpanReasoner
+from cogltx.training.interventions import Effect, effects, removals
+from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, load_history, save_history
+from cogltx.training.sampling import ReasonerTarget
+from cogltx.training.similarity import WordVectors, asked, similarity_of
+from cogltx.window import Window, WindowFormat
+
+TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
+FORM = WindowFormat(TOKENIZER, 64)
+CPU = Precision(torch.device("cpu"), bfloat16=False)
+DOCUMENT = sentences("anna has the boat.", "the fox jumps.", "bert has the cup.", "a dog.")
+EXAMPLE = Example(
+    id="a", document=DOCUMENT, query=Query("what does anna have?"), answers=("boat",), answer_spans=(Span(13, 17),)
+)
+RUN = {"precision": CPU, "batch_tokens": 512, "padding_id": 0}
+
+
+class Words(SpanReasoner):
+    """Loses one nat for every word "cup" that the window does not show, and a tenth for every "dog" that it does."""
+
+    def forward(self, batch: Batch) -> Tensor:
+        assert not self.training
+        cup, dog = (TOKENIZER(word, add_special_tokens=False)["input_ids"][0] for word in ("cup", "dog"))
+        loss = 1.0 - (batch.input_ids == cup).any(dim=1).float() + 0.1 * (batch.input_ids == dog).any(dim=1).float()
+        return loss[:, None, None].expand(-1, batch.input_ids.shape[1], 6)
+
+    def losses(self, outputs: Tensor, windows: Sequence[Window], targets: Sequence[Any]) -> Tensor:
+        return outputs[:, 0, 0]
+
+
+@pytest.fixture(scope="module")
+def reasoner(tmp_path_factory: pytest.TempPathFactory) -> Words:
+    folder = tiny.make_encoder(tmp_path_factory.mktemp("encoder"), texts=corpus.TEXTS)
+    return Words(load_encoder(EncoderConfig(name=str(folder), precision="float32")))
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def item(reasoner: SpanReasoner, blocks: Blocks, shown: Sequence[int]) -> ReasonerTarget:
+    window = FORM.window(FORM.prefix(EXAMPLE.query, 16), blocks, shown)
+    target = reasoner.target(EXAMPLE, blocks, window)
+    assert target is not None
+    return ReasonerTarget(window, target)
+
+
+def test_every_block_is_removed_in_turn(reasoner: Words) -> None:
+    blocks = split(DOCUMENT, TOKENIZER)
+    made = item(reasoner, blocks, [0, 2, 3])
+    removed = removals(reasoner, [EXAMPLE], [blocks], [made], FORM, 100, rng())
+    assert [(one.item, one.block) for one in removed] == [(0, 0), (0, 2), (0, 3)]
+    for one in removed:
+        left = [block for block in (0, 2, 3) if block != one.block]
+        expected = FORM.window(FORM.prefix(EXAMPLE.query, 16), blocks, left)
+        assert one.window.token_ids.tolist() == expected.token_ids.tolist()
+    assert removed[0].target is None, "the answer is gone"
+    assert removed[1].target == reasoner.target(EXAMPLE, blocks, removed[1].window)
+
+
+def test_what_removals_do_to_the_loss(reasoner: Words) -> None:
+    blocks = split(DOCUMENT, TOKENIZER)
+    items = [item(reasoner, blocks, [0, 2, 3]), item(reasoner, blocks, [0, 1])]
+    removed = removals(reasoner, [EXAMPLE] * 2, [blocks] * 2, items, FORM, 100, rng())
+    found = effects(reasoner, items, removed, **RUN)
+    assert [(one.item, one.block) for one in found] == [(0, 0), (0, 2), (0, 3), (1, 0), (1, 1)]
+    assert [one.rise for one in found] == pytest.approx([math.inf, 1.0, -0.1, math.inf, 0.0])
+
+
+def test_a_window_of_one_block_is_left_alone(reasoner: Words) -> None:
+    blocks = split(DOCUMENT, TOKENIZER)
+    assert removals(reasoner, [EXAMPLE], [blocks], [item(reasoner, blocks, [0])], FORM, 100, rng()) == []
+
+
+@pytest.mark.parametrize("budget", [0.1, 0.7, 1.5, 2.5])
+def test_the_budget_bounds_the_tokens(reasoner: Words, budget: float) -> None:
+    blocks = split(DOCUMENT, TOKENIZER)
+    items = [item(reasoner, blocks, [0, 1, 2, 3]) for _ in range(5)]
+    removed = removals(reasoner, [EXAMPLE] * 5, [blocks] * 5, items, FORM, budget, rng())
+    trained = sum(len(one.window) for one in items)
+    assert sum(len(one.window) for one in removed) <= budget * trained
+    assert bool(removed) == (budget > 0.2)
+    again = removals(reasoner, [EXAMPLE] * 5, [blocks] * 5, items, FORM, budget, rng())
+    assert [(one.item, one.block) for one in removed] == [(one.item, one.block) for one in again]
+
+
+def test_labels_follow_the_rises() -> None:
+    labels = RelevanceLabels(RelevanceConfig(source="interventions", raise_threshold=0.2, lower_threshold=-0.05))
+    blocks = split(DOCUMENT, TOKENIZER)
+    assert labels.of(7, EXAMPLE, blocks) is labels.found[7]
+    assert not labels.found[7].any()
+    assert labels.revise(7, [(0, math.inf), (1, 0.21), (2, 0.2), (3, -0.05)]) == 2
+    assert labels.found[7].tolist() == [True, True, False, False]
+    assert labels.revise(7, [(0, 0.1), (1, -0.06), (2, -1.0)]) == 1
+    assert labels.found[7].tolist() == [True, False, False, False]
+    assert labels.known([EXAMPLE])
+
+
+def test_the_datas_own_labels_count_unless_interventions_are_wanted() -> None:
+    blocks = split(DOCUMENT, TOKENIZER)
+    own = RelevanceLabels(RelevanceConfig()).of(0, EXAMPLE, blocks)
+    assert own is not None
+    assert own.tolist() == [True, False, False, False]
+    found = RelevanceLabels(RelevanceConfig(source="interventions")).of(0, EXAMPLE, blocks)
+    assert found is not None
+    assert not found.any()
+
+
+def test_history_comes_back(tmp_path: Path) -> None:
+    labels = RelevanceLabels(RelevanceConfig(source="interventions"))
+    labels.found[3] = np.array([True, False])
+    save_history(tmp_path, 1, labels, {})
+    labels.found[3][1] = True
+    save_history(tmp_path, 2, labels, {3: np.float32([0.5, np.nan]), 4: np.float32([1.0])})
+    history = load_history(tmp_path, 3)
+    assert list(history) == [1, 2]
+    (first, nothing), (second, scores) = history.values()
+    assert first is not None
+    assert second is not None
+    assert scores is not None
+    assert (first.tolist(), nothing, second.tolist()) == ([True, False], None, [True, True])
+    np.testing.assert_array_equal(scores, np.float32([0.5, np.nan]))
+    assert load_history(tmp_path, 4)[1] == (None, None)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["epoch-1.safetensors", "epoch-2.safetensors"]
+
+
+def test_what_is_asked() -> None:
+    assert asked(EXAMPLE) == "what does anna have?"
+    assert asked(Example(id="", document=Document("a"), labels=("comp.sys.mac", "Rec"))) == "comp sys mac rec"
+    assert asked(Example(id="", document=Document("a"))) == ""
+
+
+def vectors(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join(lines))
+    return path
+
+
+def test_word_vectors(tmp_path: Path) -> None:
+    path = vectors(tmp_path / "v.txt", "anna 1 0", "boat 0.9 0.1", "fox 0 1", "dog 0 -1", "cup 0.5 0.5")
+    blocks = split(DOCUMENT, TOKENIZER)
+    similarity = WordVectors(path)
+    scores = similarity(EXAMPLE, blocks)
+    assert scores is not None
+    assert scores.argmax() == 0
+    assert scores[1] == pytest.approx(0)
+    assert similarity(Example(id="", document=DOCUMENT, query=Query("nobody")), blocks) is None
+    labels = RelevanceLabels(RelevanceConfig(source="interventions", initial_blocks=1))
+    unlike = Example(id="b", document=DOCUMENT, query=Query("nobody"))
+    assert labels.start([EXAMPLE, unlike], lambda example: blocks, similarity) == 1
+    assert [own.tolist() for own in labels.found.values()] == [[True, False, False, False], [False] * 4]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["anna 1 0", "boat 1"], r"v\.txt:2: expected 2 numbers, got 1"),
+        (["anna one"], r"v\.txt:1: expected a word and numbers, got 'anna one'"),
+        (["anna"], r"v\.txt:1: expected some numbers, got 0"),
+        ([], r"v\.txt: expected word vectors, found none"),
+    ],
+)
+def test_wrong_word_vectors(tmp_path: Path, lines: list[str], expected: str) -> None:
+    with pytest.raises(DataError, match=expected):
+        WordVectors(vectors(tmp_path / "v.txt", *lines))
+
+
+def test_word_vectors_without_a_file(tiny_encoder: Path) -> None:
+    config = RelevanceConfig(source="interventions", initial="glove")
+    with pytest.raises(ConfigError, match=r"training\.relevance\.vectors: expected a file of word vectors beside"):
+        similarity_of(config, fakes.reader(tiny_encoder))
+
+
+def test_effects_are_plain_data() -> None:
+    assert Effect(0, 1, 0.5) == Effect(0, 1, 0.5)
