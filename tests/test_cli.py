@@ -254,6 +254,88 @@ def test_prepare(files: Files, call: Call, tmp_path: Path) -> None:
     assert gzip.decompress(output.read_bytes()) == gzip.decompress(files.data.read_bytes())
 
 
+@pytest.fixture(scope="module")
+def classified(files: Files) -> Path:
+    """A run of a classifier that found its relevance labels by interventions."""
+    folder = files.folder / "labels"
+    for number, example in enumerate(corpus.make(6)):
+        place = folder / "data" / ("boat" if number % 2 else "cup") / f"{number}.txt"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(example.document.text)
+    values = yaml.safe_load(files.config.read_text())
+    values |= {"task": {"name": "classification"}, "reasoner": {"name": "classification"}}
+    values["data"] = {"train": str(folder / "data"), "held_out": 2}
+    values["training"] = {"epochs": 2, "batch_size": 2, "relevance": {"source": "interventions"}}
+    write_text(folder / "run.yaml", yaml.safe_dump(values, sort_keys=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["cogltx", "train", str(folder / "run.yaml"), "--output", str(folder / "run")])
+        before = signal.getsignal(signal.SIGINT)
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        signal.signal(signal.SIGINT, before)
+        assert not stopped.value.code
+    return folder
+
+
+def test_labels(files: Files, classified: Path, call: Call, tmp_path: Path) -> None:
+    done = call("evaluate", classified / "run", "--data", classified / "data", "--json")
+    assert done.code == 0, done.err
+    assert {"accuracy", "micro_f1", "macro_f1"} <= done.json["metrics"].keys()
+    assert {name: own["texts"] for name, own in done.json["labels"].items()} == {"boat": 3, "cup": 3}
+    table = call("evaluate", classified / "run", "--data", classified / "data", "--confusion", tmp_path / "c.png")
+    assert "precision  recall      f1   texts" in table.out
+    assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
+    found = call("predict", classified / "run", "--document", files.document, "--json").json
+    assert found["answer"] in ("boat", "cup")
+    assert sum(label["score"] for label in found["labels"]) == pytest.approx(1)
+    assert found["evidence"]
+    plain = call("predict", classified / "run", "--document", files.document)
+    assert "labels, * chosen:" in plain.out
+
+
+def test_relevance_by_epoch(classified: Path, call: Call, tmp_path: Path) -> None:
+    names = sorted(str(path.relative_to(classified / "data")) for path in (classified / "data").rglob("*.txt"))
+    codes = []
+    for name in names:
+        done = call("relevance", classified / "run", "--example", name, "--json")
+        codes.append(done.code)
+        if done.code == 0:
+            assert done.json["epochs"] == [1, 2]
+            text = (classified / "data" / name).read_text()
+            assert "".join(block["text"] for block in done.json["blocks"]) == text
+            assert not any(block["labels"][0] for block in done.json["blocks"]), "no intervention in the first epoch"
+            plain = call("relevance", classified / "run", "--example", name, "--picture", tmp_path / "r.svg")
+            assert "epoch 1  epoch 2" in plain.out
+            assert b"<svg" in (tmp_path / "r.svg").read_bytes()
+        else:
+            assert "--example: expected the id of a training example, such as " in done.err
+    assert codes.count(0) == 4, "two are held out"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["relevance", "RUN", "--example", "0"], "expected a run with training.relevance.source: interventions"),
+        (["relevance", "LABELS/run", "--example", "cup/0.txt", "--picture", "/tmp/a.doc"], "/tmp/a.doc: expected the name"),
+        (["evaluate", "RUN", "--data", "DATA", "--confusion", "/tmp/a.png"], "--confusion: expected texts with one label"),
+        (["evaluate", "LABELS/run", "--data", "LABELS/other.jsonl"], "expected labels that the model was trained on, got 'egg'"),
+        (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.name=poet"], "reasoner.name: expected one of span, classification, got 'poet'"),
+        (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.top_k=3"], "reasoner.top_k: expected one of init_from, name, labels, "),
+        (["train", "CONFIG", "--output", "LABELS/x", "--set", "reasoner.name=classification", "--set", "reasoner.top_k=1"], "reasoner"),
+        (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "training.relevance.source=data"], "choose training.relevance.source: interventions"),
+    ],
+)  # fmt: skip
+def test_wrong_labels(files: Files, classified: Path, call: Call, arguments: list[str], expected: str) -> None:
+    (classified / "other.jsonl").write_text('{"id": "1", "text": "anna has the egg.", "label": "egg"}\n')
+    named = {"RUN": files.run, "DATA": files.data, "CONFIG": files.config}
+    chosen = [
+        named.get(one, one.replace("LABELS", str(classified))) if isinstance(one, str) else one for one in arguments
+    ]
+    done = call(*chosen)
+    assert done.code == 2
+    assert expected in done.err.splitlines()[-1]
+
+
 def write(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path

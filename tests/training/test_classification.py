@@ -126,7 +126,7 @@ def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, t
     options = {"epochs": 3, "batch_size": 2, "checkpoint_steps": 1, "relevance": INTERVENTIONS}
     train(reader(corpus_encoder), tmp_path / "undisturbed", examples, **options)
 
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     settings = TrainingConfig.model_validate({"judge": FAST, "reasoner": FAST} | options)
@@ -140,12 +140,12 @@ def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, t
             if left[0] is not None:
                 left[0] -= 1
                 if not left[0]:
-                    raise Killed
+                    raise KilledError
 
         trainer.checkpoints.save = save  # type: ignore[method-assign]
         try:
             trainer.run(resume=True)
-        except Killed:
+        except KilledError:
             continue
     ends = [next((tmp_path / name / "checkpoints").iterdir()) for name in ("undisturbed", "killed")]
     names = sorted(path.name for path in ends[0].glob("*.safetensors"))
