@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from cogltx.judges import Judge, ScoringJudge
     from cogltx.memrecall import MemRecall, Recall
     from cogltx.pipeline import CogLTX
-    from cogltx.prediction import Answer, Evidence, Prediction
-    from cogltx.reasoners import SpanReasoner
+    from cogltx.positions import extend_positions
+    from cogltx.prediction import Answer, Evidence, Label, Prediction
+    from cogltx.reasoners import ClassificationReasoner, SpanReasoner
     from cogltx.window import Window
 
 __version__ = "0.1.0"
@@ -24,6 +25,7 @@ __all__ = [
     "Answer",
     "Block",
     "Blocks",
+    "ClassificationReasoner",
     "CogLTX",
     "CogltxError",
     "ConfigError",
@@ -32,6 +34,7 @@ __all__ = [
     "Evidence",
     "Example",
     "Judge",
+    "Label",
     "MemRecall",
     "ModelError",
     "Prediction",
@@ -43,6 +46,7 @@ __all__ = [
     "SpanReasoner",
     "TrainingError",
     "Window",
+    "extend_positions",
     "split",
 ]
 
@@ -50,6 +54,7 @@ _MODULES = {
     "Answer": "prediction",
     "Block": "blocks",
     "Blocks": "blocks",
+    "ClassificationReasoner": "reasoners",
     "CogLTX": "pipeline",
     "CogltxError": "errors",
     "ConfigError": "errors",
@@ -58,6 +63,7 @@ _MODULES = {
     "Evidence": "prediction",
     "Example": "document",
     "Judge": "judges",
+    "Label": "prediction",
     "MemRecall": "memrecall",
     "ModelError": "errors",
     "Prediction": "prediction",
@@ -69,6 +75,7 @@ _MODULES = {
     "SpanReasoner": "reasoners",
     "TrainingError": "errors",
     "Window": "window",
+    "extend_positions": "positions",
     "split": "blocks",
 }
 

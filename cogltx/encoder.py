@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from cogltx.errors import ConfigError, ModelError
+from cogltx.positions import PositionsConfig, extend_positions, n_positions, restore_positions
 from cogltx.window import Window
 
 BUNDLED = "minilm"
@@ -44,6 +45,7 @@ class EncoderConfig(BaseModel):
         freeze_embeddings: keep the word embeddings as they are; saves time and memory in training.
         precision: of the arithmetic; ``auto`` is bfloat16 where the processor has it.
         batch_tokens: most tokens in a batch, padding included.
+        positions: how the encoder's positions go on after its own, for windows longer than it was trained on.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +56,7 @@ class EncoderConfig(BaseModel):
     freeze_embeddings: bool = True
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     batch_tokens: int = Field(4096, ge=64)
+    positions: PositionsConfig | None = None
 
 
 @dataclass(frozen=True)
@@ -88,23 +91,23 @@ class Encoder(nn.Module):
     @property
     def positions(self) -> int | None:
         """Longest window that the encoder can read; None where its positions have no end."""
-        rows = getattr(self.model.config, "max_position_embeddings", None)
-        if rows is None or rows <= 0:
-            return None
-        table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
-        offset = table.padding_idx + 1 if isinstance(table, nn.Embedding) and table.padding_idx is not None else 0
-        return int(rows) - offset
+        own = n_positions(self.model)
+        rows = getattr(self.model.config, "max_position_embeddings", None) if own is None else own
+        return int(rows) if rows is not None and rows > 0 else None
 
     def freeze_embeddings(self) -> None:
         """Excludes the word embeddings from training."""
         self.model.get_input_embeddings().requires_grad_(False)
 
     def forward(self, batch: Batch) -> Float[Tensor, "windows tokens width"]:
-        """Contextual vectors."""
-        types = {"token_type_ids": batch.token_type_ids} if self._typed else {}
-        output = self.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask.long(), **types)
+        """Contextual vectors; zeros for padding beyond the last position."""
+        length = batch.input_ids.shape[1]
+        shown = slice(min(length, self.positions or length))
+        types = {"token_type_ids": batch.token_type_ids[:, shown]} if self._typed else {}
+        mask = batch.attention_mask[:, shown].long()
+        output = self.model(input_ids=batch.input_ids[:, shown], attention_mask=mask, **types)
         hidden: Tensor = output.last_hidden_state
-        return hidden
+        return nn.functional.pad(hidden, (0, 0, 0, length - hidden.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,10 @@ def load_encoder(config: EncoderConfig) -> Encoder:
             **_attention(settings),
         )
 
-    return _prepared(_loaded(load, config.name, "an encoder"), config)
+    model = restore_positions(_loaded(load, config.name, "an encoder"))
+    if config.positions is not None:
+        extend_positions(model, **config.positions.model_dump())
+    return _prepared(model, config)
 
 
 def empty_encoder(folder: Path, config: EncoderConfig) -> Encoder:
@@ -197,7 +203,7 @@ def empty_encoder(folder: Path, config: EncoderConfig) -> Encoder:
         settings = AutoConfig.from_pretrained(folder, trust_remote_code=False)
         return AutoModel.from_config(with_dropout(settings, config), **_attention(settings))
 
-    return _prepared(_loaded(load, folder, "an encoder"), config)
+    return _prepared(restore_positions(_loaded(load, folder, "an encoder")), config)
 
 
 def _prepared(model: Any, config: EncoderConfig) -> Encoder:

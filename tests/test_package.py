@@ -16,14 +16,15 @@ import cogltx
 ROOT = Path(__file__).parents[1]
 
 PUBLIC = {
-    "prediction": {"Answer", "Evidence", "Prediction"},
+    "positions": {"extend_positions"},
+    "prediction": {"Answer", "Evidence", "Label", "Prediction"},
     "blocks": {"Block", "Blocks", "split"},
     "document": {"Document", "Example", "Query", "Segment", "Span"},
     "errors": {"CogltxError", "ConfigError", "DataError", "ModelError", "TrainingError"},
     "judges": {"Judge", "ScoringJudge"},
     "memrecall": {"MemRecall", "Recall"},
     "pipeline": {"CogLTX"},
-    "reasoners": {"SpanReasoner"},
+    "reasoners": {"ClassificationReasoner", "SpanReasoner"},
     "window": {"Window"},
 }
 
