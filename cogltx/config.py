@@ -6,7 +6,7 @@ Every stage's own config class lives beside the stage.
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cogltx.baselines import reader_class
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.judges import Judge, ScoringJudge, make_judge
+from cogltx.judges import Judge, ScoringJudge, check_name, make_judge
 from cogltx.parts import ModelConfig, load_config, load_parts, model_folder, new_parts
 from cogltx.pipeline import Reader
 from cogltx.reasoners import REASONER_CONFIGS, ClassificationConfig
@@ -87,7 +87,23 @@ def load_run(path: Path, changes: Sequence[str] = ()) -> RunConfig:
         for depth in range(len(parents)):
             places.setdefault(tuple(parents[: depth + 1]), "--set")
         places[*parents, last] = "--set"
-    return _validated(RunConfig, changed(values, changes), str(path), places)
+    run = _validated(RunConfig, changed(values, changes), str(path), places)
+    _check_names(run, places)
+    return run
+
+
+def _check_names(run: RunConfig, places: Mapping[tuple[str, ...], str]) -> None:
+    """Reader, task and judge are known by these names."""
+    checks: dict[tuple[str, ...], Callable[[], object]] = {
+        ("reader",): lambda: reader_class(run.reader),
+        ("task",): lambda: make_task(run.task.name, run.task.options),
+        ("judge", "name"): lambda: check_name(run.judge.name),
+    }
+    for key, check in checks.items():
+        try:
+            check()
+        except ConfigError as error:
+            raise ConfigError(f"{places[key]}: {error}") from error
 
 
 def changed(values: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:

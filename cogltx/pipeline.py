@@ -22,6 +22,7 @@ from cogltx.memrecall import MemRecall, Recall
 from cogltx.parts import Parts, load_config, load_parts, model_folder
 from cogltx.prediction import Evidence, Prediction
 from cogltx.reasoners import ReasonerConfig
+from cogltx.reasoners.base import Relevant
 from cogltx.storage import new_folder, save_tensors, write_json
 from cogltx.window import Window
 
@@ -199,12 +200,25 @@ class CogLTX(Reader):
         """Solves the task on the key blocks of each document."""
         windows = (self.window(recall) for recall in recalls)
         readings = self.reason(windows, [recall.blocks for recall in recalls])
+        if self.judge.probabilities:
+            readings = [
+                self.reasoner.weighed(reading, _relevant(recall))
+                for recall, reading in zip(recalls, readings, strict=True)
+            ]  # fmt: skip
         return [ReadDocument(recall.blocks, reading, recall) for recall, reading in zip(recalls, readings, strict=True)]
 
     def window(self, recall: Recall) -> Window:
         """What the reasoner sees: the query and all key blocks, in document order."""
         prefix = self.form.prefix(recall.query, int(recall.blocks.sizes.max()))
         return self.form.window(prefix, recall.blocks, recall.key_blocks)
+
+
+def _relevant(recall: Recall) -> list[Relevant]:
+    blocks = recall.blocks
+    return [
+        Relevant(blocks[block].start, blocks[block].end, score)
+        for block, score in zip(recall.key_blocks, recall.scores, strict=True)
+    ]  # fmt: skip
 
 
 def _evidence(recall: Recall) -> tuple[Evidence, ...]:

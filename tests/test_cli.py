@@ -407,6 +407,26 @@ def test_wrong_configurations(files: Files, call: Call, tmp_path: Path, change: 
     assert not (tmp_path / "run" / "config.yaml").exists(), "the folder of a run that never began is free"
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("reader", "skimming", "reader: expected one of cogltx, sliding_window, truncation, got 'skimming'"),
+        ("task", {"name": "poetry"}, "task: expected one of hotpotqa, newsqa, "),
+        ("judge", {"name": "bm52"}, 'judge.name: expected "encoder", "bm25" or package.module:Class, got \'bm52\''),
+    ],
+)
+def test_wrong_names_are_found_in_their_line(
+    files: Files, call: Call, tmp_path: Path, key: str, value: object, expected: str
+) -> None:
+    values = yaml.safe_load(files.config.read_text()) | {key: value}
+    wrong = write(tmp_path / "run.yaml", yaml.safe_dump(values, sort_keys=False))
+    lines = wrong.read_text().splitlines()
+    line = 1 + next(n for n, text in enumerate(lines) if text.startswith(f"{key}:")) + (key == "judge")
+    done = call("train", wrong, "--output", tmp_path / "run")
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert f"{wrong}:{line}: {expected}" in done.err
+
+
 def test_a_wrong_line_of_a_configuration(files: Files, call: Call, tmp_path: Path) -> None:
     wrong = write(tmp_path / "run.yaml", files.config.read_text().replace("batch_size: 4", "batch_size: few"))
     line = 1 + wrong.read_text().splitlines().index("  batch_size: few")

@@ -26,6 +26,7 @@ __all__ = [
     "ScoringJudge",
     "WindowJudge",
     "as_judge",
+    "check_name",
     "import_class",
     "judge_model",
     "make_judge",
@@ -71,10 +72,19 @@ def judge_model(config: JudgeConfig, encoder: Encoder | None) -> nn.Module | Jud
                 'judge.name: expected "bm25" or package.module:Class, got "encoder", which needs a trained run'
             )
         return EncoderJudge(encoder)
-    if ":" not in config.name:
-        raise ConfigError(f'judge.name: expected "encoder", "bm25" or package.module:Class, got {config.name!r}')
+    check_name(config.name)
     made = _make(config)
     return made if isinstance(made, nn.Module) else ScoredBlocks(made)
+
+
+def check_name(name: str) -> None:
+    """Checks the form of a judge's name.
+
+    Raises:
+        ConfigError: it is no name of a judge.
+    """
+    if name not in ("encoder", "bm25") and ":" not in name:
+        raise ConfigError(f'judge.name: expected "encoder", "bm25" or package.module:Class, got {name!r}')
 
 
 def _make(config: JudgeConfig) -> nn.Module | ScoringJudge:

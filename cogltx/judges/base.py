@@ -6,7 +6,7 @@ Knows documents, queries and blocks; no model.
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -38,7 +38,13 @@ class Memory:
 
 
 class Judge(abc.ABC):
-    """Scores blocks for many documents at once."""
+    """Scores blocks for many documents at once.
+
+    Attributes:
+        probabilities: whether fine scores are probabilities of being relevant.
+    """
+
+    probabilities: ClassVar[bool] = False
 
     @abc.abstractmethod
     def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:

@@ -69,6 +69,8 @@ class WindowJudge(Judge):
         batch_tokens: most tokens in a batch.
     """
 
+    probabilities = True
+
     def __init__(self, model: nn.Module, form: WindowFormat, precision: Precision, batch_tokens: int) -> None:
         self.model = model
         self.form = form

@@ -37,6 +37,15 @@ class BaseReasonerConfig(BaseModel):
 
 
 @dataclass(frozen=True)
+class Relevant:
+    """A block of a window with its relevance, in [0, 1]; ``start:end`` are its characters in the document."""
+
+    start: int
+    end: int
+    score: float
+
+
+@dataclass(frozen=True)
 class Conclusion:
     """What a prediction says of one document, by the reasoner's thresholds; the fields are ``Prediction``'s."""
 
@@ -90,6 +99,10 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
     @abc.abstractmethod
     def merged(self, readings: Sequence[Reading]) -> Reading:
         """One reading of a document from those of its windows."""
+
+    def weighed(self, reading: Reading, relevance: Sequence[Relevant]) -> Reading:
+        """A reading in the light of the judge's fine scores; the same where they say nothing about it."""
+        return reading
 
     @abc.abstractmethod
     def conclude(self, reading: Reading) -> Conclusion:

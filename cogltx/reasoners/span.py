@@ -2,12 +2,13 @@
 
 The probability of an answer is p(kind) · p(start) · p(end), where kind is one of span, yes, no and none, read off the
 first token, and start and end range over the tokens of the document that the window shows; query, separators and
-headings are never part of a span. It is a probability, so scores compare between documents.
+headings are never part of a span. It is a probability, so scores compare between documents. A judge whose fine scores
+are probabilities too has its say: they multiply the answers of their blocks (ours, not the paper's).
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -20,9 +21,10 @@ from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoder import Batch, Encoder
 from cogltx.prediction import Answer
-from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner
+from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner, Relevant
 from cogltx.window import Window
 
+_CANDIDATES = 20  # answers of a window that the judge's scores may still reorder
 SPAN, YES, NO, NO_ANSWER = range(4)
 _SAID = {YES: "yes", NO: "no"}
 
@@ -34,6 +36,9 @@ class SpanReasonerConfig(BaseReasonerConfig):
         name: of the reasoner.
         max_answer_tokens: most tokens of an answer.
         top_k: answers that a prediction carries, the best included.
+        evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block that holds
+            the answer (of yes and no: the mean of the two best); 0 leaves it out. Judges without scores in [0, 1] are
+            left out too.
         no_answer_threshold: no answer is given where log p(none) − log p(best answer) exceeds it; None: always answer.
             Training chooses it on the validation data.
     """
@@ -41,6 +46,7 @@ class SpanReasonerConfig(BaseReasonerConfig):
     name: Literal["span"] = "span"
     max_answer_tokens: int = Field(30, ge=1)
     top_k: int = Field(3, ge=1)
+    evidence_weight: float = Field(1.0, ge=0)
     no_answer_threshold: float | None = None
 
 
@@ -115,9 +121,24 @@ class SpanReasoner(Reasoner[SpanTarget, Reading]):
 
     def read(self, outputs: Float[np.ndarray, "tokens 6"], window: Window, blocks: Blocks) -> Reading:
         """See ``read``."""
-        return read(
-            outputs, window, blocks, max_answer_tokens=self.config.max_answer_tokens, top_k=self.config.top_k
-        )  # fmt: skip
+        candidates = max(self.config.top_k, _CANDIDATES)
+        return read(outputs, window, blocks, max_answer_tokens=self.config.max_answer_tokens, top_k=candidates)
+
+    def weighed(self, reading: Reading, relevance: Sequence[Relevant]) -> Reading:
+        """Answers in relevant blocks gain on the others: p(answer) · relevance of its block."""
+        two = sorted((block.score for block in relevance), reverse=True)[:2]
+        closed = sum(two) / len(two) if two else 1.0
+
+        def score(answer: Answer) -> float:
+            start, end = answer.start, answer.end
+            if start is None or end is None:
+                return float(answer.score * closed**self.config.evidence_weight)
+            holding = [block.score for block in relevance if block.start < end and start < block.end]
+            return float(answer.score * max(holding, default=0.0) ** self.config.evidence_weight)
+
+        answers = [replace(answer, score=score(answer)) for answer in reading.answers]
+        ranked = sorted(answers, key=lambda answer: -answer.score)
+        return Reading(tuple(ranked[: self.config.top_k]), reading.no_answer)
 
     def merged(self, readings: Sequence[Reading]) -> Reading:
         """The best answers of all windows; a document has no answer as far as its most promising window has none.
@@ -137,7 +158,7 @@ class SpanReasoner(Reasoner[SpanTarget, Reading]):
         if not reading.answers or (threshold is not None and reading.margin > threshold):
             others = reading.answers[: self.config.top_k - 1]
             return Conclusion("", None, None, math.exp(reading.no_answer), others)
-        best, *rest = reading.answers
+        best, *rest = reading.answers[: self.config.top_k]
         return Conclusion(best.text, best.start, best.end, best.score, tuple(rest))
 
     def tunings(self, examples: Sequence[Example], readings: Sequence[Reading]) -> list[SpanReasonerConfig]:

@@ -15,6 +15,7 @@ from cogltx.encoder import Batch, Precision, batches, to_batch
 from cogltx.errors import TrainingError
 from cogltx.window import Window
 
+_ENCODER = "encoder."
 FLOOR = 0.1  # the share of the peak that the learning rate decays to
 
 
@@ -23,6 +24,7 @@ class LearnerConfig(BaseModel):
 
     Attributes:
         learning_rate: at its peak.
+        head_rate: the learning rate of what is not the pre-trained encoder, as a multiple of that.
         warmup: share of the steps in which the rate rises from zero.
         weight_decay: of AdamW.
         max_gradient_norm: longer gradients are scaled to it.
@@ -31,6 +33,7 @@ class LearnerConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     learning_rate: float = Field(gt=0)
+    head_rate: float = Field(1.0, gt=0)
     warmup: float = Field(0.1, ge=0, lt=1)
     weight_decay: float = Field(0.01, ge=0)
     max_gradient_norm: float = Field(1.0, gt=0)
@@ -46,6 +49,21 @@ def rate(step: int, steps: int, warmup: float) -> float:
     if step < rising:
         return (step + 1) / rising
     return 1 - (1 - FLOOR) * (step - rising) / max(1, steps - rising)
+
+
+def _groups(model: nn.Module, config: LearnerConfig) -> list[dict[str, Any]]:
+    """Parameters by weight decay (none for biases and norms), and by whether they belong to the encoder."""
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    pretrained = any(name.startswith(_ENCODER) for name, _ in named)
+    groups: list[dict[str, Any]] = []
+    for is_head in (False, True):
+        own = [p for name, p in named if (pretrained and not name.startswith(_ENCODER)) == is_head]
+        multiple = config.head_rate if is_head else 1.0
+        groups.append(
+            {"params": [p for p in own if p.ndim > 1], "weight_decay": config.weight_decay, "multiple": multiple}
+        )
+        groups.append({"params": [p for p in own if p.ndim <= 1], "weight_decay": 0.0, "multiple": multiple})
+    return [group for group in groups if group["params"]]
 
 
 class Learner:
@@ -70,12 +88,7 @@ class Learner:
         self.precision, self.batch_tokens, self.padding_id = precision, batch_tokens, padding_id
         self.accelerator = accelerator
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        decayed = [parameter for parameter in trained if parameter.ndim > 1]
-        plain = [parameter for parameter in trained if parameter.ndim <= 1]
-        self.optimizer = torch.optim.AdamW(
-            [{"params": decayed, "weight_decay": config.weight_decay}, {"params": plain, "weight_decay": 0.0}],
-            lr=config.learning_rate,
-        )  # fmt: skip
+        self.optimizer = torch.optim.AdamW(_groups(model, config), lr=config.learning_rate)
         self.model = accelerator.prepare_model(model)
         self.parameters = trained
         self.step = 0
@@ -120,7 +133,9 @@ class Learner:
                 "the last checkpoint is kept"
             )
         for slots in self.optimizer.param_groups:
-            slots["lr"] = self.config.learning_rate * rate(self.step, self.steps, self.config.warmup)
+            slots["lr"] = (
+                slots["multiple"] * self.config.learning_rate * rate(self.step, self.steps, self.config.warmup)
+            )
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1

@@ -15,6 +15,7 @@ from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoder import EncoderConfig, load_encoder, to_batch
 from cogltx.prediction import Answer
+from cogltx.reasoners.base import Relevant
 from cogltx.reasoners.span import (
     NO,
     NO_ANSWER,
@@ -22,6 +23,7 @@ from cogltx.reasoners.span import (
     YES,
     Reading,
     SpanReasoner,
+    SpanReasonerConfig,
     SpanTarget,
     answer_tokens,
     read,
@@ -303,3 +305,23 @@ def test_the_model(architecture_encoder: Path) -> None:
     assert outputs.shape == (2, 64, 6)
     assert (outputs[:, :1, 2:] == outputs[:, :, 2:]).all()
     torch.testing.assert_close(outputs[0], outputs[1])
+
+
+def test_the_judges_scores_weigh_answers() -> None:
+    reasoner = SpanReasoner.__new__(SpanReasoner)
+    torch.nn.Module.__init__(reasoner)
+    reasoner.config = SpanReasonerConfig(top_k=2)
+    reading = Reading(
+        (Answer("a", 0, 1, 0.5), Answer("yes", None, None, 0.3), Answer("b", 10, 11, 0.2), Answer("c", 30, 31, 0.1)),
+        -1.0,
+    )
+    relevance = [Relevant(0, 5, 0.1), Relevant(5, 20, 0.9), Relevant(20, 25, 0.7)]
+    found = reasoner.weighed(reading, relevance)
+    assert [(answer.text, round(answer.score, 6)) for answer in found.answers] == [("yes", 0.24), ("b", 0.18)]
+    assert found.no_answer == reading.no_answer
+    reasoner.config = SpanReasonerConfig(top_k=4, evidence_weight=0.0)
+    assert reasoner.weighed(reading, relevance).answers == reading.answers
+    reasoner.config = SpanReasonerConfig(top_k=4, evidence_weight=2.0)
+    scores = {answer.text: answer.score for answer in reasoner.weighed(reading, relevance).answers}
+    assert scores["a"] == pytest.approx(0.5 * 0.1**2)
+    assert scores["c"] == 0, "an answer outside the key blocks"
