@@ -71,7 +71,7 @@ def test_the_given_runs_are_right() -> None:
         ("  train: $FOLDER/train.jsonl\n", "", 10, "data.train: expected a value, got none"),
         ("  epochs: 2", "  epochs: 0", 14, "training.epochs: expected greater than or equal to 1, got 0"),
         ("1e-4}", "-1}", 15, "training.judge.learning_rate: expected greater than 0, got -1"),
-        ("1e-4}", "1e-4, lr: 3}", 15, "training.judge.lr: expected one of learning_rate, warmup, weight_decay, max_gradient_"),
+        ("1e-4}", "1e-4, lr: 3}", 15, "training.judge.lr: expected one of learning_rate, head_rate, warmup, weight_decay, max_gradient_"),
         ("  name: minilm", "  precision: float16", 5, "encoder.precision: expected 'auto', 'float32' or 'bfloat16', got 'float"),
         ("task: {name: jsonl}", "task: jsonl", 3, "task: expected .*dictionary.*, got 'jsonl'"),
         ("memrecall:", "1: 2\nmemrecall:", 7, "1: expected"),
