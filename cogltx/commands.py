@@ -63,8 +63,8 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
         report(
             f"{summary.skipped} training examples have no known place of the answer; only the judge learned from them"
         )
-    best = summary.history[summary.best_epoch][task.main_metric]
-    report(f"best epoch {summary.best_epoch + 1}: {task.main_metric} {best:.1f}; model in {output}")
+    best = summary.history[summary.best_epoch][trainer.main_metric]
+    report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
     return summary
 
 

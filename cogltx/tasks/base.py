@@ -51,11 +51,13 @@ class Task(BaseModel, abc.ABC):
     Attributes:
         name: what configurations call the task.
         main_metric: the key of ``metrics`` that chooses the best checkpoint; higher is better.
+        answer_metric: the same for readers that show no evidence, where ``main_metric`` asks for it.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: ClassVar[str]
     main_metric: ClassVar[str]
+    answer_metric: ClassVar[str | None] = None
 
     @abc.abstractmethod
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:

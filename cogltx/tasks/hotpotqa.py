@@ -44,6 +44,7 @@ class HotpotQA(Task):
 
     name: ClassVar[str] = "hotpotqa"
     main_metric: ClassVar[str] = "joint_f1"
+    answer_metric: ClassVar[str | None] = "answer_f1"
     supporting_facts: int = Field(default=2, ge=0)
     fact_threshold: float | None = Field(default=None, ge=0, le=1)
 

@@ -32,7 +32,7 @@ from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, save_his
 from cogltx.training.sampling import has_relevance
 from cogltx.training.similarity import similarity_of
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
-from cogltx.training.validation import validate
+from cogltx.training.validation import main_metric, validate
 
 
 class TrainingConfig(BaseModel):
@@ -113,6 +113,7 @@ class Trainer:
     ) -> None:
         self.reader, self.task, self.train_examples, self.validation = reader, task, train, validation
         self.config, self.output, self.report = config, output, report
+        self.main_metric = main_metric(task, reader)
         self.trains_judge = isinstance(reader.parts.judge, nn.Module) and config.judge_passes > 0
         self._check()
         precision = reader.parts.precision
@@ -147,9 +148,9 @@ class Trainer:
                 "training.relevance.source: interventions or judge.name: bm25"
             )
         silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
-        if self.task.main_metric not in self.task.metrics((example, silent) for example in self.validation):
+        if self.main_metric not in self.task.metrics((example, silent) for example in self.validation):
             raise DataError(
-                f"training: expected validation examples with known answers, for {self.task.main_metric}, got none"
+                f"training: expected validation examples with known answers, for {self.main_metric}, got none"
             )
 
     def _learners(self) -> dict[str, Learner]:
@@ -275,8 +276,8 @@ class Trainer:
         return np.random.default_rng([self.config.seed, self.progress.epoch, phase, index, 1])
 
     def _validate(self) -> None:
-        epoch, main = self.progress.epoch + 1, self.task.main_metric
-        metrics = validate(self.reader, self.task, self.validation)
+        epoch, main = self.progress.epoch + 1, self.main_metric
+        metrics = validate(self.reader, self.task, self.validation, main)
         best = self.progress.best_epoch
         if best is None or metrics[main] > self.progress.history[best][main]:
             self.progress.best_epoch = self.progress.epoch
@@ -309,7 +310,7 @@ class Trainer:
         if self.progress.best_epoch == epoch:
             self.reader.save_pretrained(self.output / f"epoch-{epoch + 1}")
         best = f"epoch-{(self.progress.best_epoch or 0) + 1}"
-        run = {"best": best, "main_metric": self.task.main_metric, "history": self.progress.history}
+        run = {"best": best, "main_metric": self.main_metric, "history": self.progress.history}
         write_json(self.output / "run.json", run)
         for old in self.output.glob("epoch-*"):
             if old.name != best:

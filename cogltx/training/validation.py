@@ -9,8 +9,19 @@ from cogltx.pipeline import ReadDocument, Reader, batched
 from cogltx.tasks import Task
 
 
-def validate(reader: Reader, task: Task, examples: Sequence[Example]) -> dict[str, float]:
+def main_metric(task: Task, reader: Reader) -> str:
+    """The metric that chooses the best epoch: of the answers alone where a reader shows no evidence."""
+    return task.main_metric if reader.uses_judge else task.answer_metric or task.main_metric
+
+
+def validate(reader: Reader, task: Task, examples: Sequence[Example], main: str) -> dict[str, float]:
     """Reads the examples, sets the thresholds that are best for them, and measures.
+
+    Args:
+        reader: reads.
+        task: measures.
+        examples: for validation.
+        main: the metric by which thresholds are chosen.
 
     Returns:
         the task's metrics, in percent.
@@ -20,18 +31,18 @@ def validate(reader: Reader, task: Task, examples: Sequence[Example]) -> dict[st
         for batch in batched(examples):
             results += reader.read(batch)
             bar.update(len(batch))
-    tune(reader, task, examples, results)
+    tune(reader, task, examples, results, main)
     return _metrics(reader, task, examples, results)
 
 
-def tune(reader: Reader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument]) -> None:
+def tune(reader: Reader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument], main: str) -> None:
     """Gives the reasoner the thresholds with the best main metric; of equal ones the highest."""
     configs = reader.reasoner.tunings(examples, [result.reading for result in results])
     if len(configs) > 1:
         values = []
         for config in configs:
             reader.with_reasoner(config)
-            values.append(_metrics(reader, task, examples, results)[task.main_metric])
+            values.append(_metrics(reader, task, examples, results)[main])
         configs = [config for config, value in zip(configs, values, strict=True) if value == max(values)]
     if configs:
         reader.with_reasoner(configs[-1])

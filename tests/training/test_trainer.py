@@ -30,7 +30,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.learner import LearnerConfig
 from cogltx.training.trainer import Summary, Trainer, TrainingConfig
-from cogltx.training.validation import tune
+from cogltx.training.validation import main_metric, tune
 
 JSONL = make_task("jsonl", {})
 FAST = LearnerConfig(learning_rate=1e-3)
@@ -285,7 +285,7 @@ def calibrated(
         ReadDocument(made.split(document), Reading((likely,), margin + float(np.log(likely.score))))
         for margin in margins
     ]
-    tune(made, JSONL, examples, results)
+    tune(made, JSONL, examples, results, "f1")
     return made.config.reasoner.no_answer_threshold, [
         made.prediction(*pair).answer for pair in zip(examples, results, strict=True)
     ]
@@ -377,6 +377,13 @@ def test_a_judge_that_is_not_trained(corpus_encoder: Path, tmp_path: Path, judge
     assert not equal(weights(made.reasoner), before)
     assert set(final(tmp_path)) == {"reasoner.safetensors", "reasoner.optimizer.safetensors", "scores.arrays.safetensors", "random.safetensors"}  # fmt: skip
     assert "judge/loss" not in (tmp_path / "log.jsonl").read_text()
+
+
+def test_a_reader_without_evidence_is_chosen_by_its_answers(corpus_encoder: Path) -> None:
+    hotpotqa = make_task("hotpotqa", {})
+    assert main_metric(hotpotqa, reader(corpus_encoder)) == "joint_f1"
+    assert main_metric(hotpotqa, reader(corpus_encoder, kind=SlidingWindow)) == "answer_f1"
+    assert main_metric(JSONL, reader(corpus_encoder, kind=SlidingWindow)) == "f1"
 
 
 @pytest.mark.parametrize("kind", [SlidingWindow, Truncation])
