@@ -4,7 +4,7 @@ Knows nothing about the command line.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -174,10 +174,10 @@ def evaluate(
     wanted = [*changes, *([f"judge.name={judge}"] if judge else [])]
     reader = load_reader(run, changes=wanted)
     task = make_task(reader.config.task.name, reader.config.task.options)
-    examples = known_labels(reader, task.read(expand(data), split=split))
+    examples: Iterable[Example] = task.read(expand(data), split=split)
     if limit is not None:
-        examples = known_labels(reader, read_examples(reader.config, data, split, limit=limit)[0])
-    pairs = answer(reader, task, examples, key_blocks=key_blocks, written=predictions)
+        examples, _ = read_examples(reader.config, data, split, limit=limit)
+    pairs = answer(reader, task, known_labels(reader, examples), key_blocks=key_blocks, written=predictions)
     found = list(with_progress(pairs, "evaluate"))
     if not found:
         raise DataError(f"{data}: expected examples of task {task.name}, found none")

@@ -76,12 +76,25 @@ def write_text(path: Path, text: str) -> None:
     Raises:
         TrainingError: the file cannot be written; an earlier one is as it was.
     """
+    with _replaced(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Writes a safetensors file atomically; see ``write_text``."""
+    with _replaced(path) as temporary:
+        save_tensors(temporary, tensors)
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """A temporary file that takes the place of ``path`` when the block ends well, and leaves no trace otherwise."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
+        yield temporary
         os.replace(temporary, path)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         temporary.unlink(missing_ok=True)
         raise TrainingError(f"{path}: expected to save, got: {_reason(error)}") from error
 

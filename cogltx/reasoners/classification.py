@@ -73,7 +73,7 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
         config: names the labels.
 
     Raises:
-        ConfigError: there are fewer than two labels, or one that may be absent where a text has any number.
+        ConfigError: there are too few labels: fewer than two, or none where a text may have any number.
     """
 
     def __init__(self, encoder: Encoder, config: ClassificationConfig) -> None:

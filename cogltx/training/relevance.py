@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.blocks import Blocks
 from cogltx.document import Example
-from cogltx.storage import load_tensors, save_tensors
+from cogltx.storage import load_tensors, write_tensors
 from cogltx.training.sampling import has_relevance, relevance_labels
 
 Labels = Bool[np.ndarray, " blocks"]
@@ -98,16 +98,13 @@ class RelevanceLabels:
                 labels[block] = False
         return int((labels != before).sum())
 
-    def start(
-        self, examples: Sequence[Example], split: Callable[[Example], Blocks], similarity: Similarity | None
-    ) -> int:
+    def start(self, examples: Sequence[Example], split: Callable[[Example], Blocks], similarity: Similarity) -> int:
         """Sets the labels that interventions begin with.
 
         Args:
             examples: of the training data.
             split: cuts an example's document.
-            similarity: of each block to what is asked; None: no block is marked. It gives None where there is nothing
-                to compare with.
+            similarity: of each block to what is asked; it gives None where there is nothing to compare with.
 
         Returns:
             how many examples have a relevant block now.
@@ -116,7 +113,7 @@ class RelevanceLabels:
         for index, example in enumerate(examples):
             blocks = split(example)
             labels = np.zeros(len(blocks), dtype=bool)
-            scores = similarity(example, blocks) if similarity is not None else None
+            scores = similarity(example, blocks)
             if scores is not None:
                 best = np.argsort(-scores, kind="stable")[: self.config.initial_blocks]
                 labels[best[scores[best] > 0]] = True
@@ -127,13 +124,9 @@ class RelevanceLabels:
 
 def save_history(folder: Path, epoch: int, labels: RelevanceLabels, scores: Mapping[int, np.ndarray]) -> None:
     """Notes the labels and the judge's scores at the end of an epoch, from 1."""
-    folder.mkdir(parents=True, exist_ok=True)
     named = {f"{index}.labels": torch.from_numpy(own) for index, own in labels.found.items()}
     named |= {f"{index}.scores": torch.from_numpy(own) for index, own in scores.items()}
-    target = folder / f"epoch-{epoch}.safetensors"
-    temporary = target.with_suffix(".part")
-    save_tensors(temporary, named)
-    temporary.replace(target)
+    write_tensors(folder / f"epoch-{epoch}.safetensors", named)
 
 
 def load_history(folder: Path, index: int) -> dict[int, tuple[Labels | None, Float[np.ndarray, " blocks"] | None]]:

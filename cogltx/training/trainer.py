@@ -141,7 +141,7 @@ class Trainer:
                 "training: expected examples to train on and to validate on, "
                 f"got {len(self.train_examples)} and {len(self.validation)}"
             )
-        from_data = RelevanceLabels(self.config.relevance).from_data
+        from_data = self.config.relevance.source == "data"
         if self.trains_judge and from_data and not any(has_relevance(example) for example in self.train_examples):
             raise DataError(
                 "training: expected examples with relevance labels to train the judge, got none; choose "
@@ -202,12 +202,11 @@ class Trainer:
     def _first_labels(self) -> None:
         """What interventions begin with, by similarity."""
         similarity = similarity_of(self.config.relevance, self.reader)
-        marked = self.relevance.start(
-            self.train_examples, lambda example: self.reader.split(example.document), similarity
-        )
-        if similarity is not None:
-            name = self.config.relevance.initial
-            self.report(f"relevance labels to begin with, by {name}: {marked} of {len(self.train_examples)} examples")
+        if similarity is None:
+            return
+        examples, name = self.train_examples, self.config.relevance.initial
+        marked = self.relevance.start(examples, lambda example: self.reader.split(example.document), similarity)
+        self.report(f"relevance labels to begin with, by {name}: {marked} of {len(examples)} examples")
 
     def _out_of_patience(self) -> bool:
         best, patience = self.progress.best_epoch, self.config.patience

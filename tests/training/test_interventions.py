@@ -14,10 +14,11 @@ import torch
 from fakes import sentences
 from torch import Tensor
 
+from cogltx import storage
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoder import Batch, EncoderConfig, Precision, load_encoder
-from cogltx.errors import ConfigError, DataError
+from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.reasoners import SpanReasoner
 from cogltx.training.interventions import Effect, effects, removals
 from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, load_history, save_history
@@ -192,3 +193,18 @@ def test_word_vectors_without_a_file(tiny_encoder: Path) -> None:
 
 def test_effects_are_plain_data() -> None:
     assert Effect(0, 1, 0.5) == Effect(0, 1, 0.5)
+
+
+def test_a_full_disk_keeps_the_history_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = RelevanceLabels(RelevanceConfig(source="interventions"))
+    labels.found[3] = np.array([True, False])
+    save_history(tmp_path, 1, labels, {})
+
+    def full(tensors: object, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage, "save_file", full)
+    with pytest.raises(TrainingError, match=r"epoch-2\.safetensors: expected to save, got: .*No space left on device"):
+        save_history(tmp_path, 2, labels, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["epoch-1.safetensors"]
