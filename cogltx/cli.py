@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _interrupted(number: int, frame: object) -> NoReturn:
-    _fail("interrupted; what was written is kept, and the same command goes on (train: with --resume)", 130)
+    _fail("interrupted; what was written is kept, and the same command goes on (train, mlm: with --resume)", 130)
 
 
 def _fail(line: str, code: int) -> NoReturn:
@@ -85,6 +85,22 @@ def train(
     from cogltx.config import load_run
 
     train_run(load_run(config, changes or ()), output, resume=resume, report=_note)
+
+
+@app.command()
+def mlm(
+    config: Annotated[Path, typer.Argument(help="The YAML file of a masked-LM run.")],
+    output: Annotated[Path, typer.Option(help="The run's folder; its encoder goes to the folder encoder in it.")],
+    changes: SetOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on training an encoder, as a masked language model, on your own texts, perhaps with more positions."""
+    from cogltx.commands import mlm as train_encoder
+    from cogltx.config import load_mlm
+
+    summary = train_encoder(load_mlm(config, changes or ()), output, resume=resume, report=_note)
+    print(json.dumps(summary.to_dict(), indent=2) if as_json else summary.table())
 
 
 @app.command()
