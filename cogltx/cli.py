@@ -279,6 +279,22 @@ def cost(
     print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
 
 
+@bench.command()
+def positions(
+    config: Annotated[Path, typer.Argument(help="The YAML file of a masked-LM run; its length is the new one.")],
+    output: Annotated[Path, typer.Option(help="Where runs, table and plot go.")] = Path("runs/positions"),
+    alphas: Annotated[str, typer.Option(help="Of the hierarchical method.")] = "0.2,0.4,0.6",
+    changes: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Masked accuracy over training steps by the way positions go on; an interrupted call goes on."""
+    from cogltx.bench.positions import compare
+    from cogltx.config import load_mlm
+
+    found = compare(load_mlm(config, changes or ()), output, _fractions(alphas), report=_note)
+    print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())
+
+
 def _note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -299,6 +315,13 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     if min(numbers) < 1:
         raise ConfigError(f"expected numbers of at least 1, got {text!r}")
     return numbers
+
+
+def _fractions(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"expected numbers with commas between, got {text!r}") from error
 
 
 def _document(name: str) -> Document:

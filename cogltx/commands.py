@@ -49,7 +49,7 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
         DataError: a data file is wrong.
         TrainingError: a loss is not finite or the disk is full; the last checkpoint is kept.
     """
-    _check_folder(run, output, resume)
+    check_folder(run, output, resume)
     task = make_task(run.task.name, run.task.options)
     examples, validation, unmapped = run_examples(run)
     report(f"{len(examples)} training and {len(validation)} validation examples")
@@ -96,7 +96,7 @@ def mlm(
         ModelError: the encoder, or its tokenizer, is none of a masked language model.
         TrainingError: a loss is not finite or the disk is full; the last checkpoint is kept.
     """
-    _check_folder(run, output, resume)
+    check_folder(run, output, resume)
     data = run.data
     tokenizer = tokenizer_of(run.encoder.name)
     train = packed(read_texts(expand(data.train)), tokenizer, run.length)
@@ -115,8 +115,12 @@ def _store(run: BaseModel, output: Path) -> None:
     write_text(_stored(output), yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
-def _check_folder(run: BaseModel, output: Path, resume: bool) -> None:
-    """A run's folder is new, or to be resumed with the configuration that it began with."""
+def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
+    """A run's folder is new, or to be resumed with the configuration that it began with.
+
+    Raises:
+        ConfigError: it is neither.
+    """
     if not _stored(output).exists():
         return
     if not resume:
@@ -125,7 +129,7 @@ def _check_folder(run: BaseModel, output: Path, resume: bool) -> None:
     before = yaml.safe_load(_stored(output).read_text(encoding="utf-8"))
     other = next((key for key in values if values[key] != before.get(key)), None)
     if other is not None:
-        raise ConfigError(f"--resume: expected the configuration that {output} began with, got another {other}")
+        raise ConfigError(f"{output}: expected the configuration that the run began with, got another {other}")
 
 
 @dataclass(frozen=True)
