@@ -10,6 +10,13 @@ from cogltx.tasks.records import Record, shorten
 _NAMES: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "dev"), "test": ("test",)}
 
 
+def is_craft(record: Record) -> bool:
+    """Whether a line is of this format: it names a split, or an entity has ``spans``."""
+    entities = record.fields.get("entities")
+    pieces = isinstance(entities, list) and any(isinstance(one, dict) and "spans" in one for one in entities)
+    return "split" in record.fields or pieces
+
+
 def of_split(record: Record, split: Split) -> bool:
     """Whether a line belongs to a split; one that names none belongs to all."""
     own = record.find("split", str)

@@ -15,7 +15,7 @@ from cogltx.metrics import EntityScores, entity_scores
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped
 from cogltx.tasks.conll import read_conll
-from cogltx.tasks.craft import craft_example, of_split
+from cogltx.tasks.craft import craft_example, is_craft, of_split
 from cogltx.tasks.entities import Overlapping, flat
 from cogltx.tasks.files import read_json_lines, read_lines
 from cogltx.tasks.jsonl import JsonLines
@@ -64,10 +64,9 @@ class Tagging(Task):
     def _json_lines(self, path: Path, split: Split) -> Iterator[tuple[Example, list[str], str]]:
         foreign = False
         for record in read_json_lines(path):
-            entities = record.fields.get("entities")
             if "sentences" in record.fields:
                 yield litbank_example(record, spaces=self.spaces), [], record.where
-            elif isinstance(entities, list) and any(isinstance(one, dict) and "spans" in one for one in entities):
+            elif is_craft(record):
                 if of_split(record, split):
                     yield *craft_example(record), record.where
             else:
