@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from cogltx.blocks import Block, Blocks, split
-    from cogltx.document import Document, Example, Query, Segment, Span
+    from cogltx.document import Document, Entity, Example, Query, Segment, Span
     from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
     from cogltx.judges import Judge, ScoringJudge
     from cogltx.memrecall import MemRecall, Recall
     from cogltx.pipeline import CogLTX
     from cogltx.positions import extend_positions
-    from cogltx.prediction import Answer, Evidence, Label, Prediction
-    from cogltx.reasoners import ClassificationReasoner, SpanReasoner
+    from cogltx.prediction import Answer, Evidence, FoundEntity, Label, Prediction
+    from cogltx.reasoners import ClassificationReasoner, SpanReasoner, TaggingReasoner
     from cogltx.window import Window
 
 __version__ = "0.1.0"
@@ -31,8 +31,10 @@ __all__ = [
     "ConfigError",
     "DataError",
     "Document",
+    "Entity",
     "Evidence",
     "Example",
+    "FoundEntity",
     "Judge",
     "Label",
     "MemRecall",
@@ -44,6 +46,7 @@ __all__ = [
     "Segment",
     "Span",
     "SpanReasoner",
+    "TaggingReasoner",
     "TrainingError",
     "Window",
     "extend_positions",
@@ -60,8 +63,10 @@ _MODULES = {
     "ConfigError": "errors",
     "DataError": "errors",
     "Document": "document",
+    "Entity": "document",
     "Evidence": "prediction",
     "Example": "document",
+    "FoundEntity": "prediction",
     "Judge": "judges",
     "Label": "prediction",
     "MemRecall": "memrecall",
@@ -73,6 +78,7 @@ _MODULES = {
     "Segment": "document",
     "Span": "document",
     "SpanReasoner": "reasoners",
+    "TaggingReasoner": "reasoners",
     "TrainingError": "errors",
     "Window": "window",
     "extend_positions": "positions",

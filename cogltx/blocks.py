@@ -6,15 +6,16 @@ Blocks tile the text; none crosses a segment that the data marks. Knows a tokeni
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from cogltx.cuts import cheapest_cuts, cut_costs
-from cogltx.document import Document, Example, Segment
+from cogltx.document import Document, Example, Query, Segment
 from cogltx.errors import ConfigError
 from cogltx.tokens import heading_ids, tokenize
+from cogltx.words import Words, words_of
 
 MIN_BLOCK_TOKENS = 8
 
@@ -43,6 +44,27 @@ class Block:
     def n_tokens(self) -> int:
         """Number of tokens, heading left out."""
         return self.end_token - self.first_token
+
+
+@dataclass(frozen=True)
+class BlockQuery:
+    """A block of the document itself as the query: what does the rest say of it (paper, figure 2c)?
+
+    Attributes:
+        block: its index; it is no candidate for z.
+        text: its exact slice of the document, its heading before it.
+        token_ids: what windows show of it, heading included.
+        n_heading: tokens of the heading.
+    """
+
+    block: int
+    text: str
+    token_ids: tuple[int, ...]
+    n_heading: int
+
+
+Asked: TypeAlias = Query | BlockQuery | None
+"""What is asked of a document; None for tasks without a query."""
 
 
 class Blocks(Sequence[Block]):
@@ -98,6 +120,18 @@ class Blocks(Sequence[Block]):
     def starts(self) -> Int[np.ndarray, " blocks"]:
         """First character of each block."""
         return np.array([b.start for b in self._blocks])
+
+    @cached_property
+    def words(self) -> Words:
+        """The words of the document."""
+        return words_of(self.document.text, self.token_starts, self.token_ends)
+
+    def query(self, index: int) -> BlockQuery:
+        """A block as the query."""
+        block = self._blocks[index]
+        heading = self.headings[block.heading]
+        ids = (*heading.tolist(), *self.token_ids[block.first_token : block.end_token].tolist())
+        return BlockQuery(index, self.shown(index), ids, len(heading))
 
     def text(self, index: int) -> str:
         """The exact slice of the document that a block covers."""

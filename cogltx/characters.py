@@ -18,6 +18,10 @@ CLOSERS = _code_points("\"')]}»”’›」』】》〉）］｝＂＇")
 SENTENCE_ENDS, WIDE_SENTENCE_ENDS = _code_points(".?!"), _code_points("。？！｡．؟۔।॥։።‼⁇⁈⁉")
 CLAUSE_ENDS, WIDE_CLAUSE_ENDS = _code_points(",;:"), _code_points("，；：、､،؛﹐﹑﹔﹕")
 END_OF_TEXT = 0xFFFFFFFF
+# Scripts written without spaces between words: every character counts as a word.
+_UNSPACED = (
+    (0x2E80, 0x33FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x20000, 0x3FFFF),
+)  # fmt: skip
 
 
 def code_points(text: str, start: int, end: int) -> np.ndarray:
@@ -29,6 +33,11 @@ def among(characters: np.ndarray, wanted: np.ndarray) -> Bool[np.ndarray, " n"]:
     """Which of the characters are wanted ones (sorted)."""
     nearest = wanted[np.minimum(np.searchsorted(wanted, characters), len(wanted) - 1)]
     return np.asarray(np.equal(nearest, characters))
+
+
+def unspaced(characters: np.ndarray) -> np.ndarray:
+    """Which of the characters belong to scripts written without spaces, such as Chinese and Japanese."""
+    return np.asarray(np.logical_or.reduce([(characters >= low) & (characters <= high) for low, high in _UNSPACED]))
 
 
 def scans(text: str, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[int, int, int, int]]:

@@ -162,8 +162,12 @@ def predict(
         return
     text = _document(str(document))
     query = Query(question) if question is not None else None
-    prediction = load_reader(run, changes=changes or ()).predict(text, query)
-    print(json.dumps(prediction.to_dict(), ensure_ascii=False, indent=2) if as_json else _answer_lines(prediction))
+    reader = load_reader(run, changes=changes or ())
+    prediction = reader.predict(text, query)
+    if as_json:
+        print(json.dumps(prediction.to_dict(), ensure_ascii=False, indent=2))
+    else:
+        print(_entity_lines(prediction) if reader.reasoner.by_block else _answer_lines(prediction))
 
 
 @app.command()
@@ -361,6 +365,16 @@ def _answer_lines(prediction: "Prediction") -> str:
         if evidence.kept or holds:
             mark, text = ">" if holds else " ", " ".join(evidence.text.split())
             lines.append(f"  {evidence.score:5.2f}  step {evidence.step}  {mark} {text}")
+    return "\n".join(lines)
+
+
+def _entity_lines(prediction: "Prediction") -> str:
+    lines = [f"{len(prediction.entities)} entities in {prediction.n_tokens} tokens:"]
+    if prediction.n_unread:
+        lines[0] += f" the last {prediction.n_unread} were not read"
+    for entity in prediction.entities:
+        text = " ".join(entity.text.split())
+        lines.append(f"  {entity.score:5.2f}  {entity.start:>7}-{entity.end:<7} {entity.label}  {text}")
     return "\n".join(lines)
 
 

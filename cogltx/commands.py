@@ -17,7 +17,7 @@ from cogltx.document import Document, Example, Query
 from cogltx.encoder import EncoderConfig, Precision, tokenizer_of
 from cogltx.errors import ConfigError, DataError
 from cogltx.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
-from cogltx.inspection import draw_confusions, label_results
+from cogltx.inspection import draw_confusions, label_results, type_results
 from cogltx.judges import JudgeConfig, as_judge, judge_model
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.metrics import Interval, paired_bootstrap
@@ -151,7 +151,8 @@ class Result:
         examples: how many were measured.
         metrics: in percent.
         against: each measure beside the other system's, if there was one.
-        labels: precision, recall and F1 of every label, in percent, and how many texts have it; for classification.
+        labels: precision, recall and F1 of every label, in percent, and how many texts have it, for classification; of
+            every type of entity and how many there are, for tagging.
     """
 
     task: str
@@ -170,11 +171,11 @@ class Result:
         lines += [f"  {name:<20} {value:6.2f}" for name, value in self.metrics.items()]
         if self.labels:
             width = max(map(len, self.labels))
-            lines.append(f"  {'':<{width}}  precision  recall      f1   texts")
-            lines += [
-                f"  {name:<{width}}  {one['precision']:9.2f}  {one['recall']:6.2f}  {one['f1']:6.2f}  {one['texts']:6}"
-                for name, one in self.labels.items()
-            ]
+            counted = "texts" if "texts" in next(iter(self.labels.values())) else "entities"
+            lines.append(f"  {'':<{width}}  precision  recall      f1  {counted:>6}")
+            for name, one in self.labels.items():
+                shares = f"{one['precision']:9.2f}  {one['recall']:6.2f}  {one['f1']:6.2f}"
+                lines.append(f"  {name:<{width}}  {shares}  {one[counted]:{max(6, len(counted))}}")
         if self.against:
             lines.append("difference to the other system (paired bootstrap, 95 %)")
             lines += [f"  {c.metric:<20} {c.difference:+6.2f}  [{c.low:+.2f}, {c.high:+.2f}]" for c in self.against]
@@ -223,9 +224,10 @@ def evaluate(
         raise DataError(f"{data}: expected examples of task {task.name}, found none")
     compared = _compare(task, found, against) if against else ()
     labelled = any(prediction.labels for _, prediction in found)
+    labels = type_results(found) if reader.reasoner.by_block else label_results(found) if labelled else {}
     if confusion is not None:
         draw_confusions(found, confusion)
-    return Result(task.name, len(found), task.metrics(found), compared, label_results(found) if labelled else {})
+    return Result(task.name, len(found), task.metrics(found), compared, labels)
 
 
 def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: Path) -> tuple[Comparison, ...]:

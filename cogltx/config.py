@@ -22,7 +22,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.judges import Judge, ScoringJudge, check_name, make_judge
 from cogltx.parts import ModelConfig, load_config, load_parts, model_folder, new_parts
 from cogltx.pipeline import Reader
-from cogltx.reasoners import REASONER_CONFIGS, ClassificationConfig
+from cogltx.reasoners import REASONER_CONFIGS, ClassificationConfig, ReasonerConfig, TaggingConfig
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.training.masked import MaskedConfig
 from cogltx.training.trainer import TrainingConfig
@@ -251,13 +251,19 @@ def with_labels(run: RunConfig, examples: Sequence[Example]) -> RunConfig:
     """The run with the labels of its examples, and their weights in the loss, filled in; others have none.
 
     Args:
-        run: of a classification reasoner, or any other.
+        run: of a classification or tagging reasoner, or any other.
         examples: for training and validation.
 
     Raises:
         DataError: no example has a label.
     """
     reasoner = run.reasoner
+    if isinstance(reasoner, TaggingConfig):
+        types = {entity.label for example in examples for entity in example.entities or ()}
+        if not types:
+            raise DataError(f"{run.data.train}: expected examples with entities for reasoner tagging, got none")
+        filled: ReasonerConfig = reasoner.model_copy(update={"labels": reasoner.labels or tuple(sorted(types))})
+        return run.model_copy(update={"reasoner": filled})
     if not isinstance(reasoner, ClassificationConfig):
         return run
     counts = Counter(label for example in examples for label in example.labels or ())

@@ -30,6 +30,7 @@ from cogltx.characters import (
     among,
     code_points,
     scans,
+    unspaced,
 )
 from cogltx.errors import ConfigError
 
@@ -37,10 +38,6 @@ BLOCK_COST, LINE_COST, SENTENCE_COST, CLAUSE_COST, WORD_COST = 4, 0, 1, 2, 8
 
 _INSIDE_WORD, _INSIDE_CHARACTER = 254, 255
 _CUT_TOKENS, _ORIGIN_STEPS = 1 << 14, 1 << 12
-# Scripts written without spaces between words: every character counts as a word.
-_UNSPACED = (
-    (0x2E80, 0x33FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x20000, 0x3FFFF),
-)  # fmt: skip
 
 
 def cut_costs(
@@ -70,16 +67,12 @@ def _boundary_costs(characters: np.ndarray, own: np.ndarray, after: np.ndarray, 
     closing = free | among(beyond, CLOSERS)
     next_character = characters[np.minimum(following, len(characters) - 1)]
     gap = np.maximum(following, after)
-    apart = (spaces[gap] > spaces[after]) | _unspaced(mark) | _unspaced(next_character)
+    apart = (spaces[gap] > spaces[after]) | unspaced(mark) | unspaced(next_character)
     costs = np.where(apart | free, WORD_COST, _INSIDE_WORD)
     costs = np.where(among(mark, WIDE_CLAUSE_ENDS) | among(mark, CLAUSE_ENDS) & closing, CLAUSE_COST, costs)
     costs = np.where(among(mark, WIDE_SENTENCE_ENDS) | among(mark, SENTENCE_ENDS) & closing, SENTENCE_COST, costs)
     costs = np.where(lines[gap] > lines[after], LINE_COST, costs)
     return np.where((following < after) | (following == own), _INSIDE_CHARACTER, costs)
-
-
-def _unspaced(characters: np.ndarray) -> np.ndarray:
-    return np.asarray(np.logical_or.reduce([(characters >= low) & (characters <= high) for low, high in _UNSPACED]))
 
 
 def _allow_cuts_in_long_words(costs: np.ndarray, max_tokens: int) -> np.ndarray:

@@ -34,6 +34,27 @@ class Span:
         return self.start < other.end and other.start < self.end
 
 
+@dataclass(frozen=True, order=True)
+class Entity:
+    """A labelled slice of a document's text: a person's name, a gene.
+
+    Attributes:
+        start: first character, from 0.
+        end: one past the last character; greater than ``start``.
+        label: its type.
+    """
+
+    start: int
+    end: int
+    label: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.start < self.end:
+            raise DataError(f"entity: expected 0 <= start < end, got start {self.start} and end {self.end}")
+        if not self.label.strip():
+            raise DataError(f"entity {self.start}:{self.end}: expected a label, got an empty one")
+
+
 @dataclass(frozen=True)
 class Segment:
     """A span that the data marks and no block may cross: a sentence, a paragraph.
@@ -109,6 +130,8 @@ class Example:
             answer, None that the answer is unknown. ``("yes",)`` and ``("no",)`` without spans are yes/no answers.
         answer_spans: places of the answer in the document, each a target for training; empty for yes, no and no answer.
         labels: the labels that the document has, for classification: one, or any number of them; None: unknown.
+        entities: the labelled spans of the document, for tagging, in any order; ``()`` says that it has none, None that
+            they are unknown.
         relevant: the evidence spans; a block that overlaps one is relevant. None where the data has no such labels.
         extra: facts of the data set that only its task and metric read.
 
@@ -122,6 +145,7 @@ class Example:
     answers: tuple[str, ...] | None = None
     answer_spans: tuple[Span, ...] = ()
     labels: tuple[str, ...] | None = None
+    entities: tuple[Entity, ...] | None = None
     relevant: tuple[Span, ...] | None = None
     extra: dict[str, object] = field(default_factory=dict)
 
@@ -131,7 +155,7 @@ class Example:
         return self.relevant is not None or bool(self.answer_spans)
 
     def __post_init__(self) -> None:
-        for span in (*self.answer_spans, *(self.relevant or ())):
+        for span in (*self.answer_spans, *(self.relevant or ()), *(self.entities or ())):
             if span.end > len(self.document.text):
                 raise DataError(
                     f"example {self.id!r}: expected spans within the {len(self.document.text)} characters of the "

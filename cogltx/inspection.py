@@ -16,6 +16,7 @@ from cogltx.metrics import label_counts
 from cogltx.pictures import draw_confusion, draw_relevance
 from cogltx.prediction import Prediction
 from cogltx.tasks.classification import gold_and_predicted
+from cogltx.tasks.tagging import entity_results
 from cogltx.training.relevance import load_history
 
 
@@ -126,6 +127,20 @@ def label_results(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, dict
         precision, recall = (100 * hits / whole if whole else 0.0 for whole in (said, true))
         results[label] = {"precision": precision, "recall": recall, "f1": 200 * hits / (said + true), "texts": true}
     return results
+
+
+def type_results(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, dict[str, float]]:
+    """Precision, recall and F1 of every type of entity, in percent, and how many there are."""
+    found = entity_results(pairs)
+    return {
+        label: {
+            "precision": 100 * score.precision,
+            "recall": 100 * score.recall,
+            "f1": 100 * score.f1,
+            "entities": found.gold.get(label, 0),
+        }
+        for label, score in found.types.items()
+    }
 
 
 def draw_confusions(pairs: Sequence[tuple[Example, Prediction]], path: Path) -> None:

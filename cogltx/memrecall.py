@@ -9,7 +9,7 @@
 After the last step the window is not emptied: z filled up to the capacity is what the reasoner is trained on, and the
 blocks that outlive the last decay are marked as kept. So after step k, s_1 + … + s_k blocks are kept; one kept
 earlier can fall out. In between, z takes at most half of the room (or one block), so that retrieval can compete.
-A document that fits one window is read whole.
+A document that fits one window is read whole. Where the query is a block of the document, it is no candidate.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field
 
-from cogltx.blocks import Blocks
-from cogltx.document import Query
+from cogltx.blocks import Asked, BlockQuery, Blocks
 from cogltx.judges.base import Judge, Memory
 from cogltx.window import WindowFormat
 
@@ -75,7 +74,7 @@ class Recall:
         trace: what happened at each step.
     """
 
-    query: Query | None
+    query: Asked
     blocks: Blocks
     key_blocks: tuple[int, ...]
     scores: tuple[float, ...]
@@ -88,7 +87,7 @@ class Recall:
 class _Search:
     """One document on its way through MemRecall."""
 
-    query: Query | None
+    query: Asked
     blocks: Blocks
     room: int
     whole: bool
@@ -116,7 +115,7 @@ class MemRecall:
         self.form = form
         self.config = config
 
-    def __call__(self, items: Sequence[tuple[Query | None, Blocks]]) -> list[Recall]:
+    def __call__(self, items: Sequence[tuple[Asked, Blocks]]) -> list[Recall]:
         """Key blocks of each document for its query.
 
         Raises:
@@ -132,22 +131,28 @@ class MemRecall:
                 self._step(long, number, stride)
         return [self._result(search) for search in searches]
 
-    def _begin(self, query: Query | None, blocks: Blocks) -> _Search:
+    def _begin(self, query: Asked, blocks: Blocks) -> _Search:
         room = self.form.room(self.form.prefix(query, int(blocks.sizes.max())))
-        return _Search(query, blocks, room, whole=int(blocks.sizes.sum()) <= room)
+        size = int(blocks.sizes.sum()) - (int(blocks.sizes[query.block]) if isinstance(query, BlockQuery) else 0)
+        return _Search(query, blocks, room, whole=size <= room)
 
     def _read_whole(self, searches: Sequence[_Search]) -> None:
-        memories = [search.memory(range(len(search.blocks))) for search in searches]
-        for search, memory, fine in zip(searches, memories, self.judge.rehearse(memories), strict=True):
+        memories = [search.memory(search.memory([]).candidates) for search in searches]
+        for search, memory, fine in zip(searches, memories, self._rehearse(memories), strict=True):
             search.kept = list(memory.kept)
             search.first_seen = dict.fromkeys(memory.kept, 0)
             search.fine = dict(zip(memory.kept, fine.tolist(), strict=True))
+
+    def _rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
+        """Fine scores; the judge is not asked about an empty z, as of a document that is one block, the query."""
+        found = iter(self.judge.rehearse([memory for memory in memories if memory.kept]))
+        return [next(found) if memory.kept else np.empty(0) for memory in memories]
 
     def _step(self, searches: Sequence[_Search], number: int, stride: int) -> None:
         coarse = self.judge.retrieve([search.memory(search.kept) for search in searches])
         retrieved = [_fill(search, scores) for search, scores in zip(searches, coarse, strict=True)]
         memories = [search.memory([*search.kept, *new]) for search, new in zip(searches, retrieved, strict=True)]
-        fine = self.judge.rehearse(memories) if self.config.rehearse else None
+        fine = self._rehearse(memories) if self.config.rehearse else None
         last = number == len(self.config.strides)
         for index, (search, memory) in enumerate(zip(searches, memories, strict=True)):
             for block in retrieved[index]:

@@ -29,6 +29,7 @@ from cogltx.window import Window
 _BATCH_EXAMPLES = 32
 _BATCH_CHARACTERS = 2_000_000
 _REMEMBERED_DOCUMENTS = 4
+_BLOCKS_AT_ONCE = 256
 
 
 @dataclass(frozen=True)
@@ -111,8 +112,9 @@ class Reader(abc.ABC):
         blocks = result.blocks
         return Prediction(
             id=example.id, answer=found.answer, start=found.start, end=found.end, score=found.score,
-            alternatives=found.alternatives, labels=found.labels,
+            alternatives=found.alternatives, labels=found.labels, entities=found.entities,
             evidence=_evidence(result.recall) if result.recall else (), n_tokens=blocks.n_tokens, n_blocks=len(blocks),
+            n_unread=found.n_unread,
         )  # fmt: skip
 
     def with_reasoner(self, config: ReasonerConfig) -> None:
@@ -192,6 +194,8 @@ class CogLTX(Reader):
 
     def read(self, examples: Sequence[Example]) -> list[ReadDocument]:
         """From documents and queries to answers and evidence."""
+        if self.reasoner.by_block:
+            return self.read_by_block([self.split(example.document) for example in examples])
         items = [(example.query, self.split(example.document)) for example in examples]
         recalls = self.memrecall(items)
         return self.reason_over(recalls)
@@ -207,10 +211,25 @@ class CogLTX(Reader):
             ]  # fmt: skip
         return [ReadDocument(recall.blocks, reading, recall) for recall, reading in zip(recalls, readings, strict=True)]
 
+    def read_by_block(self, documents: Sequence[Blocks]) -> list[ReadDocument]:
+        """Every block in turn is the query, to which MemRecall brings context from the rest of its document."""
+        pairs = [(blocks, block) for blocks in documents for block in range(len(blocks))]
+        readings = iter(self.reason(self.windows_by_block(pairs), [blocks for blocks, _ in pairs]))
+        return [
+            ReadDocument(blocks, self.reasoner.merged([next(readings) for _ in range(len(blocks))]))
+            for blocks in documents
+        ]  # fmt: skip
+
+    def windows_by_block(self, pairs: Sequence[tuple[Blocks, int]]) -> Iterator[Window]:
+        """``[CLS] block [SEP] z`` for each of some blocks; as many recalls are held as are made at once."""
+        for first in range(0, len(pairs), _BLOCKS_AT_ONCE):
+            some = pairs[first : first + _BLOCKS_AT_ONCE]
+            yield from map(self.window, self.memrecall([(blocks.query(block), blocks) for blocks, block in some]))
+
     def window(self, recall: Recall) -> Window:
         """What the reasoner sees: the query and all key blocks, in document order."""
         prefix = self.form.prefix(recall.query, int(recall.blocks.sizes.max()))
-        return self.form.window(prefix, recall.blocks, recall.key_blocks)
+        return self.form.window(prefix, recall.blocks, recall.key_blocks, recall.query)
 
 
 def _relevant(recall: Recall) -> list[Relevant]:

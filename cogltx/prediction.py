@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+_LATER = ("labels", "entities", "n_unread")  # fields that files of older predictions lack
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -44,6 +46,25 @@ class Label:
     chosen: bool
 
 
+@dataclass(frozen=True)
+class FoundEntity:
+    """An entity that the reasoner found.
+
+    Attributes:
+        start: first character in the document.
+        end: one past the last character.
+        text: ``document.text[start:end]``.
+        label: its type.
+        score: probability in [0, 1] of this entity, with exactly this place and type.
+    """
+
+    start: int
+    end: int
+    text: str
+    label: str
+    score: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
     """The answer to one example.
@@ -51,15 +72,18 @@ class Prediction:
     Attributes:
         id: the example's.
         answer: a slice of the document, "yes", "no", or "" where the document holds no answer. For classification the
-            chosen label; several are parted by "; ".
+            chosen label; several are parted by "; ". Empty for tagging.
         start: first character of the answer in the document; None for yes, no and no answer.
         end: one past its last character.
-        score: probability in [0, 1] that the reasoner gives the answer; comparable between documents.
+        score: probability in [0, 1] that the reasoner gives the answer; comparable between documents. For tagging the
+            lowest of the entities', 1 where there is none.
         evidence: the key blocks, highest score first.
         alternatives: the next best answers, best first, without duplicates.
         labels: for classification, every label, the most probable first.
+        entities: for tagging, in document order, without overlap.
         n_tokens: tokens in the document.
         n_blocks: blocks in the document.
+        n_unread: for tagging, tokens that no window showed, as a truncated document's: they have no label.
     """
 
     id: str
@@ -70,8 +94,10 @@ class Prediction:
     evidence: tuple[Evidence, ...] = ()
     alternatives: tuple["Answer", ...] = ()
     labels: tuple[Label, ...] = ()
+    entities: tuple[FoundEntity, ...] = ()
     n_tokens: int = 0
     n_blocks: int = 0
+    n_unread: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The prediction as plain data for JSON."""
@@ -84,9 +110,11 @@ class Prediction:
         Raises:
             KeyError: a field is missing.
         """
-        plain = {field.name: values[field.name] for field in fields(cls) if field.name != "labels"}
+        plain = {field.name: values[field.name] for field in fields(cls) if field.name not in _LATER}
         plain["evidence"] = tuple(Evidence(**evidence) for evidence in values["evidence"])
         plain["labels"] = tuple(Label(**label) for label in values.get("labels", ()))
+        plain["entities"] = tuple(FoundEntity(**entity) for entity in values.get("entities", ()))
+        plain["n_unread"] = values.get("n_unread", 0)
         plain["alternatives"] = tuple(Answer(**answer) for answer in values["alternatives"])
         return cls(**plain)
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from cogltx.blocks import Blocks
-from cogltx.document import Query
+from cogltx.blocks import Asked, BlockQuery, Blocks
 from cogltx.errors import ConfigError, DataError, ModelError
 
 NONE = -1  # in ``Window.block`` and ``Window.document_token``: a token that stands for no block, no part of the text
@@ -24,7 +23,8 @@ class Window:
     Attributes:
         token_ids: vocabulary indices, shape [tokens].
         block: index of the block that each token shows (heading included), ``NONE`` for the query and separators.
-        document_token: index of each token in the document, ``NONE`` for the query, headings and separators.
+        document_token: index of each token in the document, ``NONE`` for a question, headings and separators; those of
+            a block that is the query have one.
         n_prefix: tokens of ``[CLS] Q [SEP]`` at the start.
     """
 
@@ -35,6 +35,13 @@ class Window:
 
     def __len__(self) -> int:
         return len(self.token_ids)
+
+    @property
+    def subject(self) -> Int[np.ndarray, " places"]:
+        """Where the document's tokens stand that the window is about: the query's, if that is a block; else all."""
+        places = np.flatnonzero(self.document_token >= 0)
+        own = places[places < self.n_prefix]
+        return own if len(own) else places
 
     def block_means(self, values: np.ndarray, n_blocks: int) -> np.ndarray:
         """The mean of a value a token over each block's tokens, shape [n_blocks]; NaN for blocks not in the window."""
@@ -65,24 +72,28 @@ class WindowFormat:
         self.separator_id = _first_set(tokenizer, "sep_token_id", "eos_token_id")
         self.padding_id = tokenizer.pad_token_id or 0
 
-    def prefix(self, query: Query | None, largest_block: int) -> Int[np.ndarray, " prefix"]:
+    def prefix(self, query: Asked, largest_block: int) -> Int[np.ndarray, " prefix"]:
         """``[CLS] Q [SEP]``, or ``[CLS]`` without a query.
 
         Args:
-            query: the question; None for tasks without one.
+            query: the question, or a block; None for tasks without one.
             largest_block: tokens the largest block takes, for which there must be room.
 
         Raises:
             ConfigError: a window cannot hold the largest block.
         DataError: the question leaves no room for one block.
         """
-        least = largest_block + (1 if query is None else 3)
+        least = 1 + largest_block if query is None else 3 + largest_block
+        if isinstance(query, BlockQuery):
+            least += largest_block
         if least > self.capacity:
             raise ConfigError(
                 f"capacity: expected at least {least}, as blocks take up to {largest_block}, got {self.capacity}"
             )
         if query is None:
             return np.array([self.start_id], dtype=np.int32)
+        if isinstance(query, BlockQuery):
+            return np.array([self.start_id, *query.token_ids, self.separator_id], dtype=np.int32)
         ids = self.tokenizer(query.text, add_special_tokens=False, verbose=False)["input_ids"]
         room = self.capacity - largest_block - 2
         if len(ids) > room:
@@ -96,11 +107,23 @@ class WindowFormat:
         """Tokens left for blocks."""
         return self.capacity - len(prefix)
 
-    def window(self, prefix: Int[np.ndarray, " prefix"], blocks: Blocks, order: Iterable[int]) -> Window:
-        """A window that shows blocks in the given order, each with its heading before and a separator behind it."""
+    def window(
+        self, prefix: Int[np.ndarray, " prefix"], blocks: Blocks, order: Iterable[int], query: Asked = None
+    ) -> Window:
+        """A window that shows blocks in the given order, each with its heading before and a separator behind it.
+
+        Args:
+            prefix: ``[CLS] Q [SEP]``.
+            blocks: of the document.
+            order: which of them.
+            query: Q, where it is a block.
+        """
         ids: list[np.ndarray] = [prefix]
         block: list[np.ndarray] = [np.full(len(prefix), NONE)]
         token: list[np.ndarray] = [np.full(len(prefix), NONE)]
+        if isinstance(query, BlockQuery):
+            own = blocks[query.block]
+            token[0][1 + query.n_heading : -1] = np.arange(own.first_token, own.end_token)
         separator = np.array([self.separator_id])
         for index in order:
             shown = blocks[index]

@@ -571,3 +571,66 @@ def test_interrupted_training_says_how_to_go_on(files: Files, tmp_path: Path) ->
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, env=environment, timeout=240)
     assert done.returncode == 0, done.stderr
     assert "resumed at epoch" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def tagged(files: Files) -> Path:
+    """A run of a tagger that reads overlapping windows."""
+    folder = files.folder / "tags"
+    folder.mkdir()
+    sentence = "anna B-PER\nhas O\nthe O\nboat B-THING\n. O\n\n"
+    (folder / "data.conll").write_text("".join(f"-DOCSTART- O\n\n{sentence * count}" for count in (3, 4, 16)))
+    values = yaml.safe_load(files.config.read_text())
+    values |= {"reader": "sliding_window", "task": {"name": "tagging"}, "reasoner": {"name": "tagging"}}
+    values["data"] = {"train": str(folder / "data.conll"), "held_out": 1}
+    values["training"] = {"epochs": 25, "batch_size": 1, "reasoner": {"learning_rate": 0.003}}
+    write_text(folder / "run.yaml", yaml.safe_dump(values, sort_keys=False))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["cogltx", "train", str(folder / "run.yaml"), "--output", str(folder / "run")])
+        before = signal.getsignal(signal.SIGINT)
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        signal.signal(signal.SIGINT, before)
+        assert not stopped.value.code
+    return folder
+
+
+def test_tags(tagged: Path, call: Call, tmp_path: Path) -> None:
+    data = tagged / "data.conll"
+    predictions = tmp_path / "p.jsonl"
+    done = call("evaluate", tagged / "run", "--data", data, "--predictions", predictions, "--json")
+    assert done.code == 0, done.err
+    assert done.json["metrics"]["entity_f1"] == 100
+    assert {name: own["entities"] for name, own in done.json["labels"].items()} == {"PER": 23, "THING": 23}
+    lines = [json.loads(line) for line in predictions.read_text().splitlines()]
+    assert lines[0]["entities"][0] | {"score": 1} == {"start": 0, "end": 4, "text": "anna", "label": "PER", "score": 1}
+    predictions.write_text("".join(json.dumps(line) + "\n" for line in lines[:1]) + '{"id": "cut')
+    again = call("evaluate", tagged / "run", "--data", data, "--predictions", predictions, "--json")
+    assert again.json == done.json
+    table = call("evaluate", tagged / "run", "--data", data, "--set", "reader=truncation")
+    assert "precision  recall      f1  entities" in table.out
+    assert "tokens_read" in table.out
+    compared = call("evaluate", tagged / "run", "--data", data, "--against", predictions)
+    assert "document_f1" in compared.out
+
+
+def test_tags_of_a_document(tagged: Path, call: Call, tmp_path: Path) -> None:
+    document = tmp_path / "a.txt"
+    document.write_text("anna has the boat.\n" * 16)
+    found = call("predict", tagged / "run", "--document", document, "--json").json
+    assert [own["text"] for own in found["entities"]] == ["anna", "boat"] * 16
+    plain = call("predict", tagged / "run", "--document", document)
+    assert plain.out.startswith(f"32 entities in {found['n_tokens']} tokens:\n")
+    assert "0-4       PER  anna" in plain.out
+    cut = call("predict", tagged / "run", "--document", document, "--set", "reader=truncation").out
+    assert "were not read" in cut.splitlines()[0]
+    examples = tmp_path / "a.jsonl"
+    examples.write_text('{"id": "1", "text": "anna has the boat ."}\n')
+    call("predict", tagged / "run", "--input", examples, "--output", tmp_path / "b.jsonl")
+    assert json.loads((tmp_path / "b.jsonl").read_text())["entities"]
+    wrong = tmp_path / "wrong.conll"
+    wrong.write_text("anna B-PER\nhas I-PER\nthe I-THING\n")
+    refused = call("evaluate", tagged / "run", "--data", wrong)
+    assert (refused.code, refused.err) == (
+        2, f"cogltx: {wrong}:3: expected B-THING or I-THING before I-THING (IOB2), got I-PER\n",
+    )  # fmt: skip

@@ -1,6 +1,6 @@
 """MemRecall retrieves, rehearses and decays as its description says, alike for every document in any company."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from cogltx.blocks import Blocks, split
 from cogltx.document import Query
 from cogltx.encoder import EncoderConfig, Precision, load_encoder, tokenizer_of
 from cogltx.errors import DataError
-from cogltx.judges import EncoderJudge, Judge, Memory, ScoredBlocks, WindowJudge
+from cogltx.judges import EncoderJudge, Judge, LexicalJudge, Memory, ScoredBlocks, WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, fill
 from cogltx.window import WindowFormat
 
@@ -347,3 +347,43 @@ def test_fill_takes_the_best_that_fit(sizes: list[int], scores: list[float], roo
 def test_wrong_options(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         MemRecallConfig(**values)
+
+
+def test_a_block_that_asks_is_no_candidate() -> None:
+    blocks = split(HOPS, TOKENIZER, max_tokens=16)
+    finder = memrecall(capacity=40)
+    asked = [(blocks.query(block), blocks) for block in (FIRST, SECOND)]
+    for block, found in zip((FIRST, SECOND), finder(asked), strict=True):
+        assert block not in found.key_blocks
+        assert all(np.isnan(step.coarse[block]) for step in found.trace)
+        window = finder.form.window(
+            finder.form.prefix(found.query, int(blocks.sizes.max())), blocks, found.key_blocks, found.query
+        )
+        assert len(window) <= 40
+        assert window.document_token[window.subject].tolist() == list(
+            range(blocks[block].first_token, blocks[block].end_token)
+        )
+    first, second = finder(asked)
+    assert SECOND in first.key_blocks, "they share a word"
+    assert FIRST in second.key_blocks
+
+
+@pytest.mark.parametrize("kind", ["words", "bm25", "encoder"])
+def test_a_document_of_one_block_that_asks_has_no_context(tiny_encoder: Path, kind: str) -> None:
+    form = WindowFormat(tokenizer_of(tiny_encoder), 40)
+    if kind == "bm25":
+        pytest.importorskip("bm25s")
+    judges: dict[str, Callable[[], Judge]] = {
+        "words": lambda: ScoredBlocks(WordOverlap()),
+        "bm25": LexicalJudge,
+        "encoder": lambda: WindowJudge(
+            EncoderJudge(load_encoder(EncoderConfig(name=str(tiny_encoder)))), form, Precision(torch.device("cpu"), False), 256
+        ),
+    }  # fmt: skip
+    blocks = split(sentences("alpha beta."), form.tokenizer, max_tokens=16)
+    (found,) = memrecall(judges[kind](), form=form, capacity=40)([(blocks.query(0), blocks)])
+    assert (found.key_blocks, found.scores) == ((), ())
+    long = split(HOPS, form.tokenizer, max_tokens=16)
+    (found,) = memrecall(judges[kind](), form=form, capacity=40)([(long.query(FIRST), long)])
+    assert FIRST not in found.key_blocks
+    assert found.key_blocks

@@ -17,14 +17,14 @@ ROOT = Path(__file__).parents[1]
 
 PUBLIC = {
     "positions": {"extend_positions"},
-    "prediction": {"Answer", "Evidence", "Label", "Prediction"},
+    "prediction": {"Answer", "Evidence", "FoundEntity", "Label", "Prediction"},
     "blocks": {"Block", "Blocks", "split"},
-    "document": {"Document", "Example", "Query", "Segment", "Span"},
+    "document": {"Document", "Entity", "Example", "Query", "Segment", "Span"},
     "errors": {"CogltxError", "ConfigError", "DataError", "ModelError", "TrainingError"},
     "judges": {"Judge", "ScoringJudge"},
     "memrecall": {"MemRecall", "Recall"},
     "pipeline": {"CogLTX"},
-    "reasoners": {"ClassificationReasoner", "SpanReasoner"},
+    "reasoners": {"ClassificationReasoner", "SpanReasoner", "TaggingReasoner"},
     "window": {"Window"},
 }
 

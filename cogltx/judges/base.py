@@ -11,8 +11,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from cogltx.blocks import Blocks
-from cogltx.document import Query
+from cogltx.blocks import Asked, BlockQuery, Blocks
 from cogltx.errors import ModelError
 
 
@@ -21,19 +20,21 @@ class Memory:
     """What MemRecall holds of one document at one moment.
 
     Attributes:
-        query: what is asked; None for tasks without a query.
+        query: what is asked; None for tasks without a query. A block that is the query is never in z.
         blocks: the document.
         kept: indices of the blocks in z, in document order.
     """
 
-    query: Query | None
+    query: Asked
     blocks: Blocks
     kept: tuple[int, ...]
 
     @property
     def candidates(self) -> list[int]:
-        """The blocks that are not in z, in document order."""
+        """The blocks that are not in z, nor the query, in document order."""
         kept = set(self.kept)
+        if isinstance(self.query, BlockQuery):
+            kept.add(self.query.block)
         return [index for index in range(len(self.blocks)) if index not in kept]
 
 
@@ -51,7 +52,7 @@ class Judge(abc.ABC):
         """Coarse scores (retrieval competition, paper §3.2).
 
         Returns:
-            for each memory a score for each of its blocks, higher is more relevant; NaN for the blocks in z.
+            for each memory a score for each of its blocks, higher is more relevant; NaN for the blocks in z and for one that is the query.
         """
 
     @abc.abstractmethod

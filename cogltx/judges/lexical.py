@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Float
 
 from cogltx.blocks import Blocks
-from cogltx.document import Query
 from cogltx.errors import ConfigError
 from cogltx.judges.base import Judge, Memory
 
@@ -32,14 +31,14 @@ class LexicalJudge(Judge):
     """BM25 (bm25s, Lucene's variant) over heading and text of the blocks of one document."""
 
     def __init__(self) -> None:
-        self._known: WeakKeyDictionary[Blocks, tuple[Query, Float[np.ndarray, " blocks"]]] = WeakKeyDictionary()
+        self._known: WeakKeyDictionary[Blocks, BlockIndex] = WeakKeyDictionary()
 
     def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
         """See ``Judge.retrieve``."""
         results = []
         for memory in memories:
-            scores = self._scores(memory).copy()
-            scores[list(memory.kept)] = np.nan
+            scores = np.full(len(memory.blocks), np.nan)
+            scores[memory.candidates] = self._scores(memory)[memory.candidates]
             results.append(scores)
         return results
 
@@ -51,10 +50,10 @@ class LexicalJudge(Judge):
         query = memory.query
         if query is None:
             raise ConfigError('judge "bm25": expected a query, got none')
-        known = self._known.get(memory.blocks)
-        if known is None or known[0] != query:
-            known = self._known[memory.blocks] = (query, bm25(query.text, memory.blocks))
-        return known[1]
+        index = self._known.get(memory.blocks)
+        if index is None:
+            index = self._known[memory.blocks] = BlockIndex(memory.blocks)
+        return index.scores(query.text)
 
 
 def bm25(query: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
@@ -63,16 +62,38 @@ def bm25(query: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
     Raises:
         ConfigError: bm25s is not installed.
     """
-    try:
-        import bm25s
-    except ImportError as error:
-        raise ConfigError(
-            'judge "bm25": expected the package bm25s, which is not installed; pip install "cogltx[quickstart]"'
-        ) from error
-    corpus = [terms(blocks.shown(index)) for index in range(len(blocks))]
-    wanted = sorted(set(terms(query)) & {term for words in corpus for term in words})
-    if not wanted:
-        return np.zeros(len(blocks))
-    index = bm25s.BM25(method="lucene")
-    index.index(corpus, show_progress=False)
-    return np.asarray(index.get_scores(wanted), dtype=np.float64)
+    return BlockIndex(blocks).scores(query)
+
+
+class BlockIndex:
+    """The terms of a document's blocks, for any number of queries.
+
+    Args:
+        blocks: of the document.
+
+    Raises:
+        ConfigError: bm25s is not installed.
+    """
+
+    def __init__(self, blocks: Blocks) -> None:
+        try:
+            import bm25s
+        except ImportError as error:
+            raise ConfigError(
+                'judge "bm25": expected the package bm25s, which is not installed; pip install "cogltx[quickstart]"'
+            ) from error
+        corpus = [terms(blocks.shown(index)) for index in range(len(blocks))]
+        self._vocabulary = {term for words in corpus for term in words}
+        self._nothing = np.zeros(len(blocks))
+        self._last = ("", self._nothing)
+        self._index = bm25s.BM25(method="lucene")
+        if self._vocabulary:
+            self._index.index(corpus, show_progress=False)
+
+    def scores(self, query: str) -> Float[np.ndarray, " blocks"]:
+        """The BM25 score of every block; zero where it shares no term with the query."""
+        if self._last[0] != query:
+            wanted = sorted(set(terms(query)) & self._vocabulary)
+            found = np.asarray(self._index.get_scores(wanted), dtype=np.float64) if wanted else self._nothing
+            self._last = (query, found)
+        return self._last[1]

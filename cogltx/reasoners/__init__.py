@@ -1,4 +1,4 @@
-"""Reasoners: what solves the task on a window of key blocks. Named by ``span`` or ``classification``."""
+"""Reasoners: what solves the task on a window of key blocks. Named by ``span``, ``classification`` or ``tagging``."""
 
 from typing import Annotated, Any
 
@@ -8,6 +8,7 @@ from cogltx.encoder import Encoder
 from cogltx.reasoners.base import Conclusion, Reasoner
 from cogltx.reasoners.classification import ClassificationConfig, ClassificationReasoner
 from cogltx.reasoners.span import Reading, SpanReasoner, SpanReasonerConfig
+from cogltx.reasoners.tagging import TaggingConfig, TaggingReasoner
 
 __all__ = [
     "REASONER_CONFIGS",
@@ -19,11 +20,13 @@ __all__ = [
     "ReasonerConfig",
     "SpanReasoner",
     "SpanReasonerConfig",
+    "TaggingConfig",
+    "TaggingReasoner",
     "make_reasoner",
 ]
 
 
-REASONER_CONFIGS = {"span": SpanReasonerConfig, "classification": ClassificationConfig}
+REASONER_CONFIGS = {"span": SpanReasonerConfig, "classification": ClassificationConfig, "tagging": TaggingConfig}
 
 
 def _name(config: Any) -> Any:
@@ -31,13 +34,17 @@ def _name(config: Any) -> Any:
 
 
 ReasonerConfig = Annotated[
-    Annotated[SpanReasonerConfig, Tag("span")] | Annotated[ClassificationConfig, Tag("classification")],
+    Annotated[SpanReasonerConfig, Tag("span")]
+    | Annotated[ClassificationConfig, Tag("classification")]
+    | Annotated[TaggingConfig, Tag("tagging")],
     Discriminator(_name),
 ]
 
 
-def make_reasoner(config: SpanReasonerConfig | ClassificationConfig, encoder: Encoder) -> Reasoner[Any, Any]:
+def make_reasoner(config: ReasonerConfig, encoder: Encoder) -> Reasoner[Any, Any]:
     """The reasoner that a config describes, with a fresh head."""
     if isinstance(config, ClassificationConfig):
         return ClassificationReasoner(encoder, config)
+    if isinstance(config, TaggingConfig):
+        return TaggingReasoner(encoder, config)
     return SpanReasoner(encoder, config)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoder import Batch, Encoder
-from cogltx.prediction import Answer, Label
+from cogltx.prediction import Answer, FoundEntity, Label
 from cogltx.window import Window
 
 Target = TypeVar("Target")
@@ -55,6 +55,8 @@ class Conclusion:
     score: float
     alternatives: tuple[Answer, ...] = ()
     labels: tuple[Label, ...] = ()
+    entities: tuple[FoundEntity, ...] = ()
+    n_unread: int = 0
 
 
 class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
@@ -62,11 +64,16 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
 
     Args:
         encoder: the pre-trained encoder.
+
+    Attributes:
+        by_block: whether every part of a document has an answer of its own, so that each block in turn is the query,
+            and every window teaches something.
     """
 
     config: Any
     auxiliary: ClassVar[tuple[str, ...]] = ()
     """Beginnings of the names of weights that training alone needs; a model to start from may lack them."""
+    by_block: ClassVar[bool] = False
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()

@@ -15,6 +15,7 @@ from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.newsgroups import Newsgroups
 from cogltx.tasks.newsqa import NewsQA
 from cogltx.tasks.squad import Squad
+from cogltx.tasks.tagging import Tagging
 
 __all__ = ["TASKS", "ReadReport", "Split", "Task", "Unmapped", "make_task"]
 
@@ -25,6 +26,7 @@ TASKS: dict[str, type[Task]] = {
     "jsonl": JsonLines,
     "classification": Classification,
     "newsgroups": Newsgroups,
+    "tagging": Tagging,
 }
 
 

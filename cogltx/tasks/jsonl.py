@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import ClassVar
 
-from cogltx.document import Document, Example, Query, Segment, Span
+from cogltx.document import Document, Entity, Example, Query, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, answer_scores, evidence_scores
@@ -25,6 +25,7 @@ _KEYS = (
     "answer_spans",
     "label",
     "labels",
+    "entities",
     "relevant",
     "segments",
     "extra",
@@ -100,6 +101,8 @@ def to_json(example: Example) -> str:
         fields["answer_spans"] = [[span.start, span.end] for span in example.answer_spans]
     if example.labels is not None:
         fields["labels"] = list(example.labels)
+    if example.entities is not None:
+        fields["entities"] = [[entity.start, entity.end, entity.label] for entity in example.entities]
     if example.relevant is not None:
         fields["relevant"] = [[span.start, span.end] for span in example.relevant]
     if document.segments:
@@ -132,6 +135,7 @@ def _example(record: Record, last: Document | None, unmapped: list[Unmapped]) ->
             answers=answers,
             answer_spans=spans,
             labels=_labels(record),
+            entities=_entities(record, document.text),
             relevant=_spans(record, "relevant"),
             extra=record.find("extra", dict) or {},
         )
@@ -178,6 +182,29 @@ def _spans(record: Record, key: str) -> tuple[Span, ...] | None:
             case _:
                 raise DataError(f"{record.where}: {key}[{number}]: expected [start, end], got {shorten(pair)}")
     return tuple(spans)
+
+
+def _entities(record: Record, text: str) -> tuple[Entity, ...] | None:
+    """A list of [start, end, label], or of objects with these keys; a ``text`` beside them is compared."""
+    given = record.find("entities", list)
+    if given is None:
+        return None
+    found = []
+    for number, item in enumerate(given):
+        where = f"{record.where}: entities[{number}]"
+        match item:
+            case [int(start), int(end), str(label)] if not isinstance(start, bool) and not isinstance(end, bool):
+                found.append(Entity(start, end, label))
+            case {"start": _, "end": _, "label": _}:
+                own = Record(item, where)
+                found.append(Entity(own.get("start", int), own.get("end", int), own.get("label", str)))
+                shown = own.find("text", str)
+                if shown is not None and shown != text[found[-1].start : found[-1].end]:
+                    got = shorten(text[found[-1].start : found[-1].end])
+                    raise DataError(f"{where}: expected {shorten(shown)} at {found[-1].start}, got {got}")
+            case _:
+                raise DataError(f"{where}: expected [start, end, label], got {shorten(item)}")
+    return tuple(found)
 
 
 def _labels(record: Record) -> tuple[str, ...] | None:

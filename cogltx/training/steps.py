@@ -25,6 +25,8 @@ from cogltx.training.sampling import (
     JudgeTarget,
     ReasonerTarget,
     baseline_window,
+    baseline_windows,
+    block_windows,
     judge_windows,
     reasoner_windows,
 )
@@ -89,6 +91,7 @@ class ReasonerSteps:
         scores: takes up the coarse scores of the blocks, by example.
         by_judge: whether the judge chooses the other blocks, or chance.
         keeps_scores: whether the scores are wanted.
+        windows: most windows of a document an epoch, where it has several; None: all.
         skipped: ids of examples without a known target.
         changed: labels that interventions changed in this epoch.
         tried: blocks that they removed.
@@ -102,6 +105,7 @@ class ReasonerSteps:
     scores: dict[int, np.ndarray]
     by_judge: bool
     keeps_scores: bool
+    windows: int | None = None
     skipped: set[str] = field(default_factory=set)
     changed: int = 0
     tried: int = 0
@@ -116,10 +120,8 @@ class ReasonerSteps:
         """One optimiser step and its interventions; the mean loss, or None where no target is known."""
         started = time.perf_counter()
         found = self._items(indices, random)
-        known = [(index, item) for index, item in zip(indices, found, strict=True) if item is not None]
-        self.skipped |= {
-            self.examples[index].id for index, item in zip(indices, found, strict=True) if item is None
-        }  # fmt: skip
+        known = [(index, item) for index, own in zip(indices, found, strict=True) for item in own]
+        self.skipped |= {self.examples[index].id for index, own in zip(indices, found, strict=True) if not own}
         if not known:
             return None
         items = [item for _, item in known]
@@ -137,10 +139,24 @@ class ReasonerSteps:
             self.seconds["interventions"] += time.perf_counter() - started
         return value
 
-    def _items(self, indices: Sequence[int], random: Randomness) -> list[ReasonerTarget | None]:
+    def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:
+        """The windows of each example: one, or, where every part of a document has an answer of its own, several."""
         reader = self.reader
         examples = [self.examples[index] for index in indices]
         rngs = [random(index) for index in indices]
+        if reader.reasoner.by_block:
+            pairs = zip(examples, rngs, strict=True)
+            if isinstance(reader, CogLTX):
+                return [block_windows(reader, example, rng, self.windows) for example, rng in pairs]
+            assert isinstance(reader, SlidingWindow)
+            return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
+        items = self._one_each(indices, examples, rngs)
+        return [[] if item is None else [item] for item in items]
+
+    def _one_each(
+        self, indices: Sequence[int], examples: Sequence[Example], rngs: Sequence[np.random.Generator]
+    ) -> list[ReasonerTarget | None]:
+        reader = self.reader
         if isinstance(reader, CogLTX):
             documents = [reader.split(example.document) for example in examples]
             relevance = [self.relevance.of(*pair) for pair in zip(indices, examples, documents, strict=True)]

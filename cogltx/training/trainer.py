@@ -47,6 +47,8 @@ class TrainingConfig(BaseModel):
             that the judge scored highest; random ones only, as in the paper, otherwise.
         reasoner_blocks: what fills the reasoner's windows beside the relevant blocks: the judge's best-scoring
             (``recall``) or any (``random``, the paper's ablation of train-test matching).
+        windows: for tagging, windows of a document that the reasoner is trained on in an epoch, drawn at random (with
+            ``cogltx`` each is about one block); None: all.
         relevance: where relevance labels come from: the data, or interventions.
         patience: epochs without a better validation metric before training stops; None: never.
         checkpoint_steps: optimiser steps between checkpoints.
@@ -62,6 +64,7 @@ class TrainingConfig(BaseModel):
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"
+    windows: int | None = Field(None, ge=1)
     relevance: RelevanceConfig = RelevanceConfig()
     patience: int | None = Field(None, ge=1)
     checkpoint_steps: int = Field(100, ge=1)
@@ -132,6 +135,7 @@ class Trainer:
         self.reasoner_steps = ReasonerSteps(
             reader, self.learners["reasoner"], train, self.relevance, self.scores,
             by_judge=config.reasoner_blocks == "recall", keeps_scores=self.trains_judge,
+            windows=config.windows,
         )  # fmt: skip
 
     def _check(self) -> None:
@@ -141,6 +145,16 @@ class Trainer:
                 f"got {len(self.train_examples)} and {len(self.validation)}"
             )
         from_data = self.config.relevance.source == "data"
+        if self.reader.reasoner.by_block and not from_data:
+            raise ConfigError(
+                "training.relevance.source: expected data for tagging, where every block asks for blocks of its own, got "
+                "interventions"
+            )
+        if self.reader.reasoner.by_block and self.trains_judge:
+            raise ConfigError(
+                "training: expected a judge that needs no training for tagging; choose judge.name: bm25, or judge.init_from a "
+                "trained run and training.judge_passes: 0"
+            )
         if self.trains_judge and from_data and not any(example.has_relevance for example in self.train_examples):
             raise DataError(
                 "training: expected examples with relevance labels to train the judge, got none; choose "

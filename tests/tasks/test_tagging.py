@@ -1,0 +1,316 @@
+"""Documents with labelled spans: CoNLL, LitBank, CRAFT and JSON Lines; what is refused; F1 by seqeval's definition."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cogltx.document import Document, Entity, Example
+from cogltx.errors import ConfigError, DataError
+from cogltx.metrics import Score, entity_scores
+from cogltx.prediction import FoundEntity, Prediction
+from cogltx.tasks import ReadReport, make_task
+from cogltx.tasks.entities import bio_entities, flat, joined
+from cogltx.tasks.jsonl import JsonLines, to_json
+
+HERE = Path(__file__).parents[1] / "data"
+CONLL = """-DOCSTART- -X- -X- O
+
+Anna NNP B-NP B-PER
+Karlsson NNP I-NP I-PER
+went VBD B-VP O
+to TO B-PP O
+Paris NNP B-NP B-LOC
+. . O O
+
+Bert NNP B-NP B-PER
+Carl NNP B-NP B-PER
+too RB B-ADVP O
+
+-DOCSTART- -X- -X- O
+
+Nothing NN B-NP O
+"""
+
+
+def write(folder: Path, text: str, name: str = "a.conll") -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def lines(folder: Path, *values: dict[str, object]) -> Path:
+    return write(folder, "".join(json.dumps(value) + "\n" for value in values), "a.jsonl")
+
+
+def read(path: Path, **options: object) -> list[Example]:
+    return list(make_task("tagging", options).read(path, split="train"))
+
+
+def shown(example: Example) -> list[tuple[str, str]]:
+    return [(example.document.text[own.start : own.end], own.label) for own in example.entities or ()]
+
+
+def test_columns(tmp_path: Path) -> None:
+    first, second = read(write(tmp_path, CONLL))
+    assert first.document.text == "Anna Karlsson went to Paris .\nBert Carl too"
+    assert shown(first) == [("Anna Karlsson", "PER"), ("Paris", "LOC"), ("Bert", "PER"), ("Carl", "PER")]
+    assert (first.id, second.id, second.entities) == ("1", "2", ())
+
+
+def test_columns_by_tabs_gzipped_and_without_a_document_start(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"New York\tB-LOC\r\nis\tO\r\n\r\n\r\nbig\tO"))
+    (example,) = read(path)
+    assert example.document.text == "New York is\nbig"
+    assert shown(example) == [("New York", "LOC")]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Anna B-PER\nsat\n", "a.conll:2: expected 2 columns as in line 1, got 1 column"),
+        ("Anna B-PER\nsat X O\n", "a.conll:2: expected 2 columns as in line 1, got 3 columns"),
+        ("Anna\n", "a.conll:1: expected a word and its tag, got 1 column"),
+        ("Anna O\nsat I-PER\n", r"a.conll:2: expected B-PER or I-PER before I-PER (IOB2), got O"),
+        ("Anna B-LOC\nsat I-PER\n", "a.conll:2: expected B-PER or I-PER before I-PER (IOB2), got B-LOC"),
+        ("Anna B-PER\n\nsat I-PER\n", "a.conll:3: expected B-PER or I-PER before I-PER (IOB2), got O"),
+        ("Anna PER\n", "a.conll:1: expected a tag O, B-TYPE or I-TYPE, got 'PER'"),
+        ("Anna S-PER\n", "a.conll:1: expected a tag O, B-TYPE or I-TYPE, got 'S-PER'"),
+        ("Anna B-\n", "a.conll:1: expected a tag O, B-TYPE or I-TYPE, got 'B-'"),
+    ],
+)
+def test_wrong_columns(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(write(tmp_path, text))
+    assert expected in str(error.value)
+
+
+def test_chinese_is_joined_without_spaces() -> None:
+    first, second = read(HERE / "chinese.conll")
+    assert first.document.text.splitlines()[0] == "李明在北京大学读书。"
+    assert shown(first) == [("李明", "人名"), ("北京大学", "机构"), ("上海", "地名"), ("王小红", "人名"), ("2018年", "时间")]
+    assert shown(second) == [("巴黎", "地名"), ("法国", "地名")]
+    (spaced, _) = read(HERE / "chinese.conll", spaces=True)
+    assert spaced.document.text.startswith("李 明 在")
+    assert shown(spaced)[0] == ("李 明", "人名")
+
+
+WORD = st.text(st.sampled_from("abcé猫"), min_size=1, max_size=4)
+
+
+@settings(max_examples=200, deadline=None)
+@given(sentences=st.lists(st.lists(WORD, min_size=1, max_size=6), min_size=1, max_size=5), spaces=st.sampled_from([None, True, False]))
+def test_words_keep_their_places(sentences: list[list[str]], spaces: bool | None) -> None:
+    text, starts = joined(sentences, spaces=spaces)
+    for words, own in zip(sentences, starts, strict=True):
+        for word, start in zip(words, own, strict=True):
+            assert text[start : start + len(word)] == word
+    assert text.count("\n") == len(sentences) - 1
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["O", "PER", "LOC"])), max_size=8))
+def test_tags_say_what_they_were_made_from(pieces: list[tuple[int, str]]) -> None:
+    tags: list[str] = []
+    gold: list[tuple[int, int, str]] = []
+    for length, label in pieces:
+        if label != "O":
+            gold.append((len(tags), len(tags) + length, label))
+        tags += ["O"] * length if label == "O" else [f"B-{label}", *[f"I-{label}"] * (length - 1)]
+    starts = [2 * place for place in range(len(tags))]
+    found = bio_entities(["x"] * len(tags), starts, tags, ["a:1"] * len(tags))
+    assert [(own.start // 2, own.end // 2 + 1, own.label) for own in found] == gold
+
+
+LITBANK = {
+    "id": "1",
+    "sentences": [["the", "house", "of", "the", "man"], ["He", "left"]],
+    "tags": [[["O", "O", "O", "B-PER", "I-PER"], ["O", "O"]], [["B-FAC", "I-FAC", "I-FAC", "I-FAC", "I-FAC"], ["O", "O"]]],
+}
+
+
+def test_nested_layers(tmp_path: Path) -> None:
+    path = lines(tmp_path, LITBANK)
+    with pytest.raises(DataError) as error:
+        read(path)
+    assert str(error.value) == (
+        f"{path}:1: expected entities that do not overlap, got FAC 0:20 and PER 13:20; "
+        "set task.options.overlapping to outermost or innermost"
+    )
+    report = ReadReport()
+    (inner,) = make_task("tagging", {"overlapping": "innermost"}).read(path, split="train", report=report)
+    assert shown(inner) == [("the man", "PER")]
+    assert inner.extra == {"entities_left_out": 1}
+    assert [(own.id, own.reason) for own in report.unmapped] == [
+        ("1", "1 of 2 entities overlap others or stand in several pieces and are left out")
+    ]
+    assert shown(read(path, overlapping="outermost")[0]) == [("the house of the man", "FAC")]
+    assert make_task("tagging", {}).metrics([(inner, said("1"))])["entities_kept"] == 50
+    one_layer = LITBANK | {"tags": LITBANK["tags"][0]}  # type: ignore[index]
+    assert shown(read(lines(tmp_path, one_layer))[0]) == [("the man", "PER")]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"tags": [[["O"] * 4, ["O"] * 2]]}, ":1: tags[0][0]: expected 5 tags, one a word, got 4"),
+        ({"tags": [[["O"] * 5]]}, ":1: tags[0]: expected 2 sentences as in sentences, got 1"),
+        ({"tags": [[["O"] * 4 + ["I-PER"], ["O"] * 2]]}, ":1: tags[0][0][4]: expected B-PER or I-PER before I-PER"),
+        ({"tags": [3]}, ":1: tags[0]: expected a list, got 3"),
+        ({"sentences": [["a", 3]]}, ":1: sentences[0][1]: expected a string, got 3"),
+        ({"sentences": [], "tags": []}, ":1: document '1': expected text, got an empty text"),
+    ],
+)
+def test_wrong_layers(tmp_path: Path, change: dict[str, object], expected: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(lines(tmp_path, LITBANK | change))
+    assert expected in str(error.value)
+
+
+def test_standoff_in_pieces(tmp_path: Path) -> None:
+    text = "alpha and beta cells in mice"
+    whole = {"type": "CL", "spans": [[10, 20]], "concept": "CL:1"}
+    broken = {"type": "CL", "spans": [[0, 5], [15, 20]], "concept": "CL:2"}
+    record = {"id": "1", "split": "train", "text": text, "entities": [whole, broken], "copyright": "-"}
+    path = lines(tmp_path, record, record | {"id": "2", "split": "dev", "entities": []})
+    with pytest.raises(DataError, match=r":1: expected entities in one piece, got CL of 2 pieces; set task\.options"):
+        read(path)
+    (train,) = read(path, overlapping="outermost")
+    assert shown(train) == [("beta cells", "CL")]
+    assert train.extra == {"entities_left_out": 1}
+    (validation,) = make_task("tagging", {}).read(path, split="validation")
+    assert (validation.id, validation.entities) == ("2", ())
+    wrong = lines(tmp_path, record | {"entities": [{"type": "CL", "spans": [3]}]})
+    with pytest.raises(DataError, match=r":1: entities\[0\]: expected spans \[\[start, end\], …\], got \[3\]"):
+        read(wrong)
+
+
+def test_json_lines(tmp_path: Path) -> None:
+    path = lines(
+        tmp_path,
+        {"id": "1", "text": "Anna in Paris", "entities": [[0, 4, "PER"], {"start": 8, "end": 13, "label": "LOC", "text": "Paris"}]},
+        {"id": "2", "text": "nothing", "entities": []},
+        {"id": "3", "text": "unknown"},
+    )  # fmt: skip
+    report = ReadReport()
+    first, second, third = make_task("tagging", {}).read(path, split="test", report=report)
+    assert first.entities == (Entity(0, 4, "PER"), Entity(8, 13, "LOC"))
+    assert (second.entities, third.entities) == ((), None)
+    assert [own.id for own in report.unmapped] == ["3"]
+    again = write(tmp_path, to_json(first) + "\n", "b.jsonl")
+    assert list(JsonLines().read(again, split="test")) == [first]
+
+
+@pytest.mark.parametrize(
+    ("entities", "expected"),
+    [
+        ([[0, 4]], ":1: entities[0]: expected [start, end, label], got [0, 4]"),
+        ([[0, 99, "PER"]], ":1: example '1': expected spans within the 13 characters of the document, got 0:99"),
+        ([[4, 4, "PER"]], ":1: entity: expected 0 <= start < end, got start 4 and end 4"),
+        ([[0, 4, " "]], ":1: entity 0:4: expected a label, got an empty one"),
+        ([{"start": 0, "end": 4, "label": "PER", "text": "Bert"}], ":1: entities[0]: expected 'Bert' at 0, got 'Anna'"),
+        ([[0, 4, "PER"], [2, 7, "LOC"]], "example '1': expected entities that do not overlap, got PER 0:4 and LOC 2:7"),
+    ],
+)
+def test_wrong_spans(tmp_path: Path, entities: list[object], expected: str) -> None:
+    with pytest.raises(DataError) as error:
+        read(lines(tmp_path, {"id": "1", "text": "Anna in Paris", "entities": entities}))
+    assert expected in str(error.value)
+
+
+def test_wrong_files(tmp_path: Path) -> None:
+    twice = lines(tmp_path, LITBANK | {"tags": [[["O"] * 5, ["O"] * 2]]}, LITBANK | {"tags": [[["O"] * 5, ["O"] * 2]]})
+    with pytest.raises(DataError, match=r"a\.jsonl:2: expected a new id, got '1' again"):
+        read(twice)
+    mixed = lines(tmp_path, LITBANK | {"tags": [[["O"] * 5, ["O"] * 2]]}, {"id": "2", "text": "x", "entities": []})
+    with pytest.raises(DataError, match=r"a\.jsonl:2: expected a line of the same format as those before, got another"):
+        read(mixed)
+    with pytest.raises(ConfigError, match="task tagging: option 'overlapping': expected 'refuse', 'outermost' or 'inn"):
+        make_task("tagging", {"overlapping": "all"})
+
+
+SPAN = st.builds(lambda start, length, label: Entity(start, start + length, label), st.integers(0, 20), st.integers(1, 8), st.sampled_from("AB"))
+
+
+@settings(max_examples=200, deadline=None)
+@given(entities=st.lists(SPAN, max_size=10), how=st.sampled_from(["outermost", "innermost"]))
+def test_flat_entities_share_no_character(entities: list[Entity], how: str) -> None:
+    kept = flat(entities, how, "a")  # type: ignore[arg-type]
+    assert set(kept) <= set(entities)
+    assert all(one.end <= other.start for one, other in zip(kept, kept[1:], strict=False))
+    length = max if how == "outermost" else min
+    for entity in set(entities) - set(kept):
+        rivals = [own for own in kept if own.start < entity.end and entity.start < own.end]
+        sizes = [own.end - own.start for own in rivals]
+        assert rivals, "only what overlaps is left out"
+        assert length(*sizes, entity.end - entity.start) in sizes
+    assert flat(kept, "refuse", "a") == kept
+
+
+def said(id: str, *entities: tuple[int, int, str], n_unread: int = 0) -> Prediction:
+    found = tuple(FoundEntity(start, end, "", label, 0.9) for start, end, label in entities)
+    return Prediction(id=id, answer="", start=None, end=None, score=1, entities=found, n_tokens=10, n_unread=n_unread)
+
+
+def test_f1_of_entities() -> None:
+    gold = [{(0, 3, "PER"), (5, 6, "LOC")}, {(0, 2, "PER")}, set()]
+    found = [{(0, 3, "PER"), (5, 6, "PER")}, {(0, 2, "PER")}, {(1, 2, "ORG")}]
+    scores = entity_scores(gold, found)
+    assert (scores.micro.precision, scores.micro.recall) == pytest.approx((1 / 2, 2 / 3))
+    assert scores.micro.f1 == pytest.approx(4 / 7)
+    assert (scores.types["PER"].precision, scores.types["PER"].recall) == pytest.approx((2 / 3, 1))
+    assert scores.types["PER"].f1 == pytest.approx(0.8)
+    assert scores.types["LOC"] == scores.types["ORG"] == Score(0.0, 0.0, 0.0, 0.0)
+    assert (list(scores.types), scores.gold) == (["LOC", "ORG", "PER"], {"PER": 2, "LOC": 1})
+    assert entity_scores([set()], [set()]).micro.f1 == 0
+
+
+def test_metrics() -> None:
+    task = make_task("tagging", {})
+    document = Document("0123456789")
+    first = Example(id="1", document=document, entities=(Entity(0, 3, "PER"), Entity(5, 6, "LOC")))
+    second = Example(id="2", document=document, entities=())
+    unknown = Example(id="3", document=document)
+    pairs = [(first, said("1", (0, 3, "PER"))), (second, said("2")), (unknown, said("3", (0, 1, "PER")))]
+    assert task.metrics(pairs) == {
+        "entity_precision": 100, "entity_recall": 50, "entity_f1": pytest.approx(200 / 3),
+        "document_f1": pytest.approx(100 * (2 / 3 + 1) / 2),
+    }  # fmt: skip
+    assert task.metrics(pairs[2:]) == {}
+    assert task.per_example(first, said("1", n_unread=4)) == {"document_f1": 0, "tokens_read": 0.6}
+    assert task.metrics([(first, said("1", n_unread=4))])["tokens_read"] == 60
+
+
+def test_an_unseen_type_counts_as_missed() -> None:
+    example = Example(id="1", document=Document("0123456789"), entities=(Entity(0, 3, "NEW"),))
+    assert make_task("tagging", {}).metrics([(example, said("1"))])["entity_recall"] == 0
+
+
+def test_older_predictions_have_no_entities() -> None:
+    values = said("1", (0, 3, "PER")).to_dict()
+    assert Prediction.from_dict(values) == said("1", (0, 3, "PER"))
+    del values["entities"], values["n_unread"]
+    assert Prediction.from_dict(values).entities == ()
+
+
+@pytest.mark.parametrize(("split", "documents"), [("train", 60), ("dev", 10), ("test", 15)])
+def test_the_real_novels(data_folder: Path, split: str, documents: int) -> None:
+    path = data_folder / "litbank" / f"{split}.jsonl.gz"
+    examples = read(path, overlapping="innermost")
+    assert len(examples) == documents
+    with gzip.open(path, "rt") as file:
+        first_layer = sum(tag.startswith("B") for line in file for row in json.loads(line)["tags"][0] for tag in row)
+    assert sum(len(example.entities or ()) for example in examples) == first_layer, "the innermost are layer 0"
+    with pytest.raises(DataError, match="expected entities that do not overlap"):
+        read(path)
+
+
+def test_the_real_articles(data_folder: Path) -> None:
+    task = make_task("tagging", {"overlapping": "outermost"})
+    path = data_folder / "craft" / "concepts.jsonl.gz"
+    counts = {split: sum(1 for _ in task.read(path, split=split)) for split in ("train", "validation", "test")}
+    assert counts == {"train": 60, "validation": 7, "test": 30}
