@@ -391,7 +391,7 @@ def test_wrong_data(files: Files, call: Call, tmp_path: Path, lines: str, expect
         ("training.epochs=many", "--set: training.epochs: expected a valid integer"),
         ("memrecall.capacity=600", "memrecall.capacity: expected at most 512, the positions of the encoder, got 600"),
         ("judge.name=nobody:Here", "judge nobody:Here: expected a class that can be imported, got ModuleNotFoundError"),
-        ("judge.name=bm52", 'judge.name: expected "encoder", "bm25" or package.module:Class, got \'bm52\''),
+        ("judge.name=bm52", 'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got \'bm52\''),
         ("reader=skimming", "reader: expected one of cogltx, sliding_window, truncation, got 'skimming'"),
         ("task.name=poetry", "task"),
         ("data.train=/nowhere/data.jsonl", "/nowhere/data.jsonl"),
@@ -412,7 +412,7 @@ def test_wrong_configurations(files: Files, call: Call, tmp_path: Path, change: 
     [
         ("reader", "skimming", "reader: expected one of cogltx, sliding_window, truncation, got 'skimming'"),
         ("task", {"name": "poetry"}, "task: expected one of hotpotqa, newsqa, "),
-        ("judge", {"name": "bm52"}, 'judge.name: expected "encoder", "bm25" or package.module:Class, got \'bm52\''),
+        ("judge", {"name": "bm52"}, 'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got \'bm52\''),
     ],
 )
 def test_wrong_names_are_found_in_their_line(
@@ -443,7 +443,7 @@ def test_a_wrong_line_of_a_configuration(files: Files, call: Call, tmp_path: Pat
         ("my_judges:Short", "scores, got shape (1,)"),
         ("my_judges:NotANumber", "judge my_judges:NotANumber: expected finite scores, got nan"),
         ("my_judges:Silent", "expected an nn.Module or a method score(query, kept, candidates), got neither"),
-        ("encoder", 'expected "bm25" or package.module:Class, got "encoder", which needs a trained run'),
+        ("encoder", 'expected "bm25", "embedding" or package.module:Class, got "encoder", which needs a trained run'),
     ],
 )
 def test_wrong_judges(

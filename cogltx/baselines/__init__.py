@@ -1,12 +1,17 @@
 """What a user would do instead of CogLTX, with the same encoder, reasoner and interface."""
 
-from cogltx.baselines.sliding_window import SlidingWindow, Truncation
+from cogltx.baselines.sliding_window import HeadAndTail, SlidingWindow, Truncation
 from cogltx.errors import ConfigError
 from cogltx.pipeline import CogLTX, Reader
 
-__all__ = ["READERS", "SlidingWindow", "Truncation", "reader_class"]
+__all__ = ["READERS", "HeadAndTail", "SlidingWindow", "Truncation", "reader_class"]
 
-READERS: dict[str, type[Reader]] = {"cogltx": CogLTX, "sliding_window": SlidingWindow, "truncation": Truncation}
+READERS: dict[str, type[Reader]] = {
+    "cogltx": CogLTX,
+    "sliding_window": SlidingWindow,
+    "truncation": Truncation,
+    "head_and_tail": HeadAndTail,
+}
 
 
 def reader_class(name: str) -> type[Reader]:

@@ -1,4 +1,4 @@
-"""Reading a long document without choosing: overlapping windows over all of it, or only the first window.
+"""Reading a long document without choosing: overlapping windows over all of it, the first window, or both ends.
 
 The windows hold the same blocks and headings as CogLTX's, and the same reasoner reads them.
 """
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cogltx.blocks import Blocks
 from cogltx.document import Example, Query
 from cogltx.pipeline import ReadDocument, Reader
-from cogltx.window import Window
+from cogltx.window import Window, pack
 
 
 class SlidingWindow(Reader):
@@ -41,6 +41,38 @@ class Truncation(SlidingWindow):
     def windows(self, query: Query | None, blocks: Blocks) -> list[Window]:
         """The first window alone."""
         return super().windows(query, blocks)[:1]
+
+
+class HeadAndTail(SlidingWindow):
+    """One window a document: its beginning and its end, half of the room each."""
+
+    def windows(self, query: Query | None, blocks: Blocks) -> list[Window]:
+        """The window."""
+        sizes = [int(size) for size in blocks.sizes]
+        prefix = self.form.prefix(query, max(sizes))
+        return [self.form.window(prefix, blocks, head_and_tail(sizes, self.form.room(prefix)))]
+
+
+def head_and_tail(sizes: Sequence[int], room: int) -> list[int]:
+    """The first items that fill half of the room, and the last that fill the rest.
+
+    >>> head_and_tail([2, 2, 2, 2, 2, 2], room=8)
+    [0, 1, 4, 5]
+    >>> head_and_tail([2, 2, 2], room=8)
+    [0, 1, 2]
+    """
+    places = range(len(sizes))
+    if sum(sizes) <= room:
+        return list(places)
+    (head, *_) = pack(sizes, room // 2) if sizes[0] <= room // 2 else ([0],)
+    left = room - sum(sizes[place] for place in head)
+    tail: list[int] = []
+    for place in reversed(places):
+        if place in head or sizes[place] > left:
+            break
+        tail.insert(0, place)
+        left -= sizes[place]
+    return [*head, *tail]
 
 
 def overlapping_runs(sizes: Sequence[int], room: int, overlap: int) -> list[range]:

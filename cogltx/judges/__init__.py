@@ -1,4 +1,6 @@
-"""Judges: what gives blocks their relevance. Named by ``encoder``, ``bm25`` or ``package.module:Class``."""
+"""Judges: what gives blocks their relevance. Named by ``encoder``, ``bm25``, ``embedding`` or
+``package.module:Class``.
+"""
 
 import importlib
 import inspect
@@ -12,11 +14,13 @@ from torch import nn
 from cogltx.encoder import Encoder, Precision
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges.base import Judge, Memory, ScoredBlocks, ScoringJudge
+from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
 from cogltx.judges.lexical import LexicalJudge
 from cogltx.window import WindowFormat
 
 __all__ = [
+    "EmbeddingJudge",
     "EncoderJudge",
     "Judge",
     "JudgeConfig",
@@ -33,15 +37,18 @@ __all__ = [
 ]
 
 
+_READY: dict[str, type[Judge]] = {"bm25": LexicalJudge, "embedding": EmbeddingJudge}
+
+
 class JudgeConfig(BaseModel):
     """Which judge scores blocks.
 
     Attributes:
-        name: ``encoder`` (the paper's, trained jointly), ``bm25`` (no training), or ``package.module:Class``: a class
-            with a ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose ``forward(input_ids,
-            attention_mask, token_type_ids)`` gives a relevance logit for every token, shape [windows, tokens]; the
-            latter is trained, saved and loaded with the run.
-        args: arguments of the class.
+        name: ``encoder`` (the paper's, trained jointly), ``bm25`` and ``embedding`` (no training), or
+            ``package.module:Class``: a class with a ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose
+            ``forward(input_ids, attention_mask, token_type_ids)`` gives a relevance logit for every token, shape
+            [windows, tokens]; the latter is trained, saved and loaded with the run.
+        args: arguments of the class; of ``embedding``, its ``encoder``.
         init_from: a run or model folder whose judge this one starts from, or ``reasoner``: the encoder that this run's
             reasoner starts from.
     """
@@ -64,17 +71,25 @@ def judge_model(config: JudgeConfig, encoder: Encoder | None) -> nn.Module | Jud
         ConfigError: there is no such judge.
         ModelError: the class cannot be imported or made, or is no judge.
     """
-    if config.name == "bm25":
-        return LexicalJudge()
+    if config.name in _READY:
+        return _ready(config)
     if config.name == "encoder":
         if encoder is None:
             raise ConfigError(
-                'judge.name: expected "bm25" or package.module:Class, got "encoder", which needs a trained run'
+                'judge.name: expected "bm25", "embedding" or package.module:Class, got "encoder", which needs a trained '
+                "run"
             )
         return EncoderJudge(encoder)
     check_name(config.name)
     made = _make(config)
     return made if isinstance(made, nn.Module) else ScoredBlocks(made)
+
+
+def _ready(config: JudgeConfig) -> Judge:
+    try:
+        return _READY[config.name](**config.args)
+    except TypeError as error:
+        raise ConfigError(f"judge.args: expected arguments of {config.name!r}, got: {error}") from error
 
 
 def check_name(name: str) -> None:
@@ -83,8 +98,10 @@ def check_name(name: str) -> None:
     Raises:
         ConfigError: it is no name of a judge.
     """
-    if name not in ("encoder", "bm25") and ":" not in name:
-        raise ConfigError(f'judge.name: expected "encoder", "bm25" or package.module:Class, got {name!r}')
+    if name not in ("encoder", *_READY) and ":" not in name:
+        raise ConfigError(
+            f'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got {name!r}'
+        )
 
 
 def _make(config: JudgeConfig) -> nn.Module | ScoringJudge:

