@@ -52,7 +52,7 @@ class BlockQuery:
 
     Attributes:
         block: its index; it is no candidate for z.
-        text: its exact slice of the document, its heading before it.
+        text: its heading, if it has one, and its exact slice of the document.
         token_ids: what windows show of it, heading included.
         n_heading: tokens of the heading.
     """

@@ -232,7 +232,7 @@ def split(
 
 @app.command()
 def prepare(
-    task: Annotated[str, typer.Argument(help="hotpotqa, newsqa, squad or jsonl.")],
+    task: Annotated[str, typer.Argument(help="hotpotqa, newsqa, squad, tagging or jsonl.")],
     output: Annotated[Path, typer.Option(help="A JSON Lines file; gzipped if its name ends in .gz.")],
     source: Annotated[
         Path | None, typer.Option("--source", help="The task's file; without it, it is downloaded.")
@@ -252,6 +252,8 @@ def prepare(
     report = write(make_task(task, changed({}, options or ())), source, output, wanted)
     for sample in report.unmapped:
         _note(f"{sample.id}: {sample.reason}")
+    for line in report.notes():
+        _note(line)
     _note(f"{report.examples} examples in {output}, {len(report.unmapped)} pieces of gold without a place in the text")
 
 

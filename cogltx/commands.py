@@ -57,16 +57,15 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
         report(f"  without a place in the text: {sample.id}: {sample.reason}")
     if len(unmapped.unmapped) > _NAMED:
         report(f"  … and {len(unmapped.unmapped) - _NAMED} more; cogltx prepare names them all")
-    for line in _rare_labels(examples):
+    for line in [*unmapped.notes(), *_rare_labels(examples)]:
         report(line)
     reader = new_reader(with_labels(run, [*examples, *validation]))
     trainer = Trainer(reader, task, examples, validation, run.training, output, report)
     _store(run, output)
     summary = trainer.run(resume=resume)
     if summary.skipped:
-        report(
-            f"{summary.skipped} training examples have no known place of the answer; only the judge learned from them"
-        )
+        lacking = "entities" if reader.reasoner.by_block else "place of the answer; only the judge learned from them"
+        report(f"{summary.skipped} training examples have no known {lacking}")
     best = summary.history[summary.best_epoch][trainer.main_metric]
     report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
     return summary

@@ -155,7 +155,8 @@ class Example:
         return self.relevant is not None or bool(self.answer_spans)
 
     def __post_init__(self) -> None:
-        for span in (*self.answer_spans, *(self.relevant or ()), *(self.entities or ())):
+        spans: tuple[Span | Entity, ...] = (*self.answer_spans, *(self.relevant or ()), *(self.entities or ()))
+        for span in spans:
             if span.end > len(self.document.text):
                 raise DataError(
                     f"example {self.id!r}: expected spans within the {len(self.document.text)} characters of the "

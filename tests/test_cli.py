@@ -319,7 +319,7 @@ def test_relevance_by_epoch(classified: Path, call: Call, tmp_path: Path) -> Non
         (["relevance", "LABELS/run", "--example", "cup/0.txt", "--picture", "/tmp/a.doc"], "/tmp/a.doc: expected the name"),
         (["evaluate", "RUN", "--data", "DATA", "--confusion", "/tmp/a.png"], "--confusion: expected texts with one label"),
         (["evaluate", "LABELS/run", "--data", "LABELS/other.jsonl"], "expected labels that the model was trained on, got 'egg'"),
-        (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.name=poet"], "reasoner.name: expected one of span, classification, got 'poet'"),
+        (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.name=poet"], "reasoner.name: expected one of span, classification, tagging, got 'poet'"),
         (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.top_k=3"], "reasoner.top_k: expected one of init_from, name, labels, "),
         (["train", "CONFIG", "--output", "LABELS/x", "--set", "reasoner.name=classification", "--set", "reasoner.top_k=1"], "reasoner"),
         (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "training.relevance.source=data"], "choose training.relevance.source: interventions"),

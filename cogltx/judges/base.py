@@ -52,7 +52,8 @@ class Judge(abc.ABC):
         """Coarse scores (retrieval competition, paper §3.2).
 
         Returns:
-            for each memory a score for each of its blocks, higher is more relevant; NaN for the blocks in z and for one that is the query.
+            for each memory a score for each of its blocks, higher is more relevant; NaN for those in z, and for one
+            that is the query.
         """
 
     @abc.abstractmethod

@@ -39,10 +39,22 @@ class ReadReport:
     Attributes:
         examples: how many were read.
         unmapped: gold without a place in the text; the examples themselves are kept.
+        entities: how many distinct entities the file has.
+        left_out: those that overlap others or stand in several pieces, which the examples do not have.
     """
 
     examples: int = 0
     unmapped: list[Unmapped] = field(default_factory=list)
+    entities: int = 0
+    left_out: int = 0
+
+    def notes(self) -> list[str]:
+        """What a user should know of gold that is not in the examples, beside ``unmapped``."""
+        if not self.left_out:
+            return []
+        return [
+            f"{self.left_out} of {self.entities} entities overlap others or stand in several pieces and are left out"
+        ]  # fmt: skip
 
 
 class Task(BaseModel, abc.ABC):

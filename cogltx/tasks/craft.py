@@ -1,5 +1,6 @@
-"""Standoff annotations of several pieces, as CRAFT has them: ``{"id", "split", "text", "entities"}`` a line, each entity
-``{"type", "spans": [[start, end], …]}``.
+"""Standoff annotations of several pieces, as CRAFT has them: ``{"id", "split", "text", "entities"}`` a line.
+
+Each entity is ``{"type", "spans": [[start, end], …]}``; other fields are ignored.
 """
 
 from cogltx.document import Document, Entity, Example

@@ -3,6 +3,7 @@
 Knows nothing about files or data sets. BIO is IOB2: ``B-TYPE`` begins every entity, ``I-TYPE`` goes on with one.
 """
 
+import itertools
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -100,7 +101,7 @@ def flat(entities: Sequence[Entity], overlapping: Overlapping, where: str) -> tu
     """
     distinct = sorted(dict.fromkeys(entities))
     if overlapping == "refuse":
-        for one, other in zip(distinct, distinct[1:], strict=False):
+        for one, other in itertools.pairwise(distinct):
             if other.start < one.end:
                 raise DataError(
                     f"{where}: expected entities that do not overlap, got {one.label} {one.start}:{one.end} and "

@@ -1,7 +1,7 @@
 """Tagging: documents with labelled spans, from CoNLL's columns or JSON Lines, and the F1 of entities.
 
-JSON Lines are the package's own (``entities``), LitBank's or CRAFT's. Entities are flat here: of those that overlap, and
-those of several pieces, an option says what becomes, and what is left out is counted. Knows nothing about tokens.
+JSON Lines are the package's own (``entities``), LitBank's or CRAFT's. Entities are flat here: an option says what
+becomes of those that overlap or stand in several pieces, and what is left out is counted. Knows nothing about tokens.
 """
 
 from collections.abc import Iterable, Iterator
@@ -90,11 +90,11 @@ class Tagging(Task):
             )
         entities = flat(example.entities, self.overlapping, where)
         total = len(dict.fromkeys(example.entities)) + len(broken)
+        report.entities += total
         if total == len(entities):
             return replace(example, entities=entities)
         lost = total - len(entities)
-        reason = f"{lost} of {total} entities overlap others or stand in several pieces and are left out"
-        report.unmapped.append(Unmapped(example.id, reason))
+        report.left_out += lost
         return replace(example, entities=entities, extra=example.extra | {LEFT_OUT: lost})
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:

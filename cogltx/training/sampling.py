@@ -3,7 +3,7 @@
 Every choice is drawn from a generator of its own for (seed, epoch, example), so that it depends on nothing else.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +15,6 @@ from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
 from cogltx.judges.base import Judge, Memory
 from cogltx.memrecall import fill
-from cogltx.pipeline import CogLTX, Reader
 from cogltx.window import Window, WindowFormat
 
 TargetOf: TypeAlias = Callable[[Example, Blocks, Window], Any]
@@ -218,41 +217,6 @@ def _filled(
     window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room)]))
     wanted = target(example, blocks, window)
     return ReasonerTarget(window, wanted) if wanted is not None else None
-
-
-def block_windows(
-    reader: CogLTX, example: Example, rng: np.random.Generator, count: int | None
-) -> list[ReasonerTarget]:  # fmt: skip
-    """The windows of a document whose every block is the query in turn; as at inference, MemRecall chooses the rest.
-
-    Args:
-        reader: holds reasoner and judge.
-        example: whose windows are wanted.
-        rng: of this example and epoch.
-        count: blocks drawn at random; None for all.
-    """
-    blocks = reader.split(example.document)
-    windows = reader.windows_by_block([(blocks, block) for block in _drawn(len(blocks), rng, count)])
-    return _known(reader, example, blocks, windows)
-
-
-def baseline_windows(
-    reader: SlidingWindow, example: Example, rng: np.random.Generator, count: int | None
-) -> list[ReasonerTarget]:  # fmt: skip
-    """The windows of a baseline; arguments as of ``block_windows``."""
-    blocks = reader.split(example.document)
-    windows = reader.windows(example.query, blocks)
-    return _known(reader, example, blocks, [windows[place] for place in _drawn(len(windows), rng, count)])
-
-
-def _drawn(total: int, rng: np.random.Generator, count: int | None) -> list[int]:
-    return sorted(rng.permutation(total)[:count].tolist())
-
-
-def _known(reader: Reader, example: Example, blocks: Blocks, windows: Iterable[Window]) -> list[ReasonerTarget]:
-    """The windows with a known target."""
-    targets = ((window, reader.reasoner.target(example, blocks, window)) for window in windows)
-    return [ReasonerTarget(window, target) for window, target in targets if target is not None]
 
 
 def baseline_window(reader: SlidingWindow, example: Example, rng: np.random.Generator) -> ReasonerTarget | None:

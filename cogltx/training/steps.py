@@ -18,6 +18,7 @@ from cogltx.document import Example
 from cogltx.encoder import Batch
 from cogltx.judges.encoder import relevance_logits
 from cogltx.pipeline import CogLTX, Reader
+from cogltx.training.every_window import baseline_windows, block_windows
 from cogltx.training.interventions import effects, removals
 from cogltx.training.learner import Learner
 from cogltx.training.relevance import RelevanceLabels
@@ -25,8 +26,6 @@ from cogltx.training.sampling import (
     JudgeTarget,
     ReasonerTarget,
     baseline_window,
-    baseline_windows,
-    block_windows,
     judge_windows,
     reasoner_windows,
 )

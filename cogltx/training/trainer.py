@@ -147,13 +147,12 @@ class Trainer:
         from_data = self.config.relevance.source == "data"
         if self.reader.reasoner.by_block and not from_data:
             raise ConfigError(
-                "training.relevance.source: expected data for tagging, where every block asks for blocks of its own, got "
-                "interventions"
+                "training.relevance.source: expected data for tagging, as each block asks for others, got interventions"
             )
         if self.reader.reasoner.by_block and self.trains_judge:
             raise ConfigError(
-                "training: expected a judge that needs no training for tagging; choose judge.name: bm25, or judge.init_from a "
-                "trained run and training.judge_passes: 0"
+                "training: expected a judge that needs no training for tagging; choose judge.name: bm25, or "
+                "judge.init_from a trained run and training.judge_passes: 0"
             )
         if self.trains_judge and from_data and not any(example.has_relevance for example in self.train_examples):
             raise DataError(

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cogltx.reasoners.chain import (
-    FORBIDDEN, Run, begin, best_path, forbidden, inside, log_partition, path_scores, run_probabilities, runs,
+    FORBIDDEN,
+    Run,
+    begin,
+    best_path,
+    forbidden,
+    inside,
+    log_partition,
+    path_scores,
+    run_probabilities,
+    runs,
 )  # fmt: skip
 
 N_LABELS, N_TAGS = 2, 5
@@ -28,7 +37,11 @@ def every_path(n_words: int) -> list[tuple[int, ...]]:
 
 def score(path: tuple[int, ...], emissions: np.ndarray, transitions: np.ndarray, before: int) -> float:
     previous = (before, *path[:-1])
-    return float(sum(emissions[n, tag] + transitions[last, tag] for n, (last, tag) in enumerate(zip(previous, path, strict=True))))
+    return float(
+        sum(
+            emissions[n, tag] + transitions[last, tag] for n, (last, tag) in enumerate(zip(previous, path, strict=True))
+        )
+    )
 
 
 def test_what_bio_forbids() -> None:
@@ -51,11 +64,15 @@ def test_against_brute_force(seed: int, n_words: int, before: int) -> None:
     best = best_path(emissions, transitions, before)
     assert tuple(best) == paths[int(values.argmax())]
     one = paths[seed % len(paths)]
-    assert path_scores(*tensors, torch.tensor([one])).item() == pytest.approx(score(one, emissions, transitions, before))
+    assert path_scores(*tensors, torch.tensor([one])).item() == pytest.approx(
+        score(one, emissions, transitions, before)
+    )
     if before == 0:
         chances = np.exp(values - whole)
         wanted = runs(best.tolist())
-        expected = [sum(chances[n] for n, path in enumerate(paths) if chances[n] > 0 and run in runs(path)) for run in wanted]
+        expected = [
+            sum(chances[n] for n, path in enumerate(paths) if chances[n] > 0 and run in runs(path)) for run in wanted
+        ]
         assert run_probabilities(emissions, transitions, before, wanted) == pytest.approx(expected)
 
 
@@ -67,7 +84,9 @@ def test_windows_together_equal_one_by_one(seed: int, lengths: list[int]) -> Non
     rng = np.random.default_rng(seed)
     tags = [torch.from_numpy(rng.integers(0, N_TAGS, length)) for length in lengths]
     before = torch.from_numpy(rng.integers(0, N_TAGS, len(lengths)))
-    emissions = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(one) for one in made], batch_first=True, padding_value=7.0)
+    emissions = torch.nn.utils.rnn.pad_sequence(
+        [torch.from_numpy(one) for one in made], batch_first=True, padding_value=7.0
+    )
     padded = torch.nn.utils.rnn.pad_sequence(tags, batch_first=True)
     together = log_partition(emissions, torch.tensor(lengths), transitions, before)
     paths = path_scores(emissions, torch.tensor(lengths), transitions, before, padded)

@@ -1,5 +1,6 @@
 """Tagging: which words a window is about, their tags, losses by hand, the most central window, exact entities."""
 
+import itertools
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,12 @@ def entity(text: str, label: str, within: str = TEXT) -> Entity:
     return Entity(within.index(text), within.index(text) + len(text), label)
 
 
-GOLD = (entity("Unheardof Karlsson", "PER"), entity("Stockholm", "LOC"), entity("Sweden", "LOC"), entity("Paris", "LOC"))
+GOLD = (
+    entity("Unheardof Karlsson", "PER"),
+    entity("Stockholm", "LOC"),
+    entity("Sweden", "LOC"),
+    entity("Paris", "LOC"),
+)
 EXAMPLE = Example(id="a", document=Document(TEXT), entities=GOLD)
 BLOCKS = split(EXAMPLE.document, TOKENIZER, max_tokens=20)
 
@@ -88,7 +94,9 @@ def test_tags_of_words() -> None:
 def test_gold_inside_a_word_takes_the_word() -> None:
     first, second = Entity(2, 4, "PER"), Entity(5, 9, "LOC")
     tags = word_tags("a", (first, second, Entity(10, 12, "LOC")), BLOCKS, INDEX)
-    assert tags[:3].tolist() == [begin(1), begin(0), OUTSIDE], "the first entity has the word; the second begins behind it"
+    assert tags[:3].tolist() == [begin(1), begin(0), OUTSIDE], (
+        "the first entity has the word; the second begins behind it"
+    )
 
 
 def test_what_is_refused(encoder_folder: Path) -> None:
@@ -169,7 +177,9 @@ def test_exact_entities(encoder_folder: Path, crf: bool) -> None:
     scores = certain(BLOCKS, word_tags("a", GOLD, BLOCKS, INDEX))
     words = np.arange(len(BLOCKS.words))
     found = made.conclude(TagReading(BLOCKS, words, scores, words * 0))
-    assert [(own.start, own.end, own.label) for own in found.entities] == [(g.start, g.end, g.label) for g in sorted(GOLD)]
+    assert [(own.start, own.end, own.label) for own in found.entities] == [
+        (g.start, g.end, g.label) for g in sorted(GOLD)
+    ]
     assert all(own.text == TEXT[own.start : own.end] for own in found.entities)
     assert all(own.score > 0.99 for own in found.entities)
     assert (found.answer, found.n_unread) == ("", 0)
@@ -185,7 +195,7 @@ def test_what_bio_forbids_is_never_said(encoder_folder: Path, crf: bool) -> None
     scores[:, [2, 4]] += 2  # I is likely everywhere
     found = made.conclude(TagReading(BLOCKS, words, scores, words * 0)).entities
     assert found
-    assert all(one.end <= other.start for one, other in zip(found, found[1:], strict=False))
+    assert all(one.end <= other.start for one, other in itertools.pairwise(found))
 
 
 def test_words_that_no_window_showed(encoder_folder: Path) -> None:

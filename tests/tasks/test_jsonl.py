@@ -144,7 +144,7 @@ def test_one_document_for_many_questions(tmp_path: Path) -> None:
         (
             {"text": "x", "answer": "x"},
             "expected only the fields id, document, text, question, answers, answer_spans, label, labels, "
-            "relevant, segments, extra, got 'answer'",
+            "entities, relevant, segments, extra, got 'answer'",
         ),
         ({"text": "x", "id": True}, "field 'id': expected a string, got True"),
         ({"text": "x", "id": "first"}, "expected a new id, got 'first', already at FILE:1"),

@@ -1,6 +1,7 @@
 """Documents with labelled spans: CoNLL, LitBank, CRAFT and JSON Lines; what is refused; F1 by seqeval's definition."""
 
 import gzip
+import itertools
 import json
 from pathlib import Path
 
@@ -92,7 +93,13 @@ def test_wrong_columns(tmp_path: Path, text: str, expected: str) -> None:
 def test_chinese_is_joined_without_spaces() -> None:
     first, second = read(HERE / "chinese.conll")
     assert first.document.text.splitlines()[0] == "李明在北京大学读书。"
-    assert shown(first) == [("李明", "人名"), ("北京大学", "机构"), ("上海", "地名"), ("王小红", "人名"), ("2018年", "时间")]
+    assert shown(first) == [
+        ("李明", "人名"),
+        ("北京大学", "机构"),
+        ("上海", "地名"),
+        ("王小红", "人名"),
+        ("2018年", "时间"),
+    ]
     assert shown(second) == [("巴黎", "地名"), ("法国", "地名")]
     (spaced, _) = read(HERE / "chinese.conll", spaces=True)
     assert spaced.document.text.startswith("李 明 在")
@@ -103,7 +110,10 @@ WORD = st.text(st.sampled_from("abcé猫"), min_size=1, max_size=4)
 
 
 @settings(max_examples=200, deadline=None)
-@given(sentences=st.lists(st.lists(WORD, min_size=1, max_size=6), min_size=1, max_size=5), spaces=st.sampled_from([None, True, False]))
+@given(
+    sentences=st.lists(st.lists(WORD, min_size=1, max_size=6), min_size=1, max_size=5),
+    spaces=st.sampled_from([None, True, False]),
+)
 def test_words_keep_their_places(sentences: list[list[str]], spaces: bool | None) -> None:
     text, starts = joined(sentences, spaces=spaces)
     for words, own in zip(sentences, starts, strict=True):
@@ -129,7 +139,10 @@ def test_tags_say_what_they_were_made_from(pieces: list[tuple[int, str]]) -> Non
 LITBANK = {
     "id": "1",
     "sentences": [["the", "house", "of", "the", "man"], ["He", "left"]],
-    "tags": [[["O", "O", "O", "B-PER", "I-PER"], ["O", "O"]], [["B-FAC", "I-FAC", "I-FAC", "I-FAC", "I-FAC"], ["O", "O"]]],
+    "tags": [
+        [["O", "O", "O", "B-PER", "I-PER"], ["O", "O"]],
+        [["B-FAC", "I-FAC", "I-FAC", "I-FAC", "I-FAC"], ["O", "O"]],
+    ],
 }
 
 
@@ -145,9 +158,7 @@ def test_nested_layers(tmp_path: Path) -> None:
     (inner,) = make_task("tagging", {"overlapping": "innermost"}).read(path, split="train", report=report)
     assert shown(inner) == [("the man", "PER")]
     assert inner.extra == {"entities_left_out": 1}
-    assert [(own.id, own.reason) for own in report.unmapped] == [
-        ("1", "1 of 2 entities overlap others or stand in several pieces and are left out")
-    ]
+    assert report.notes() == ["1 of 2 entities overlap others or stand in several pieces and are left out"]
     assert shown(read(path, overlapping="outermost")[0]) == [("the house of the man", "FAC")]
     assert make_task("tagging", {}).metrics([(inner, said("1"))])["entities_kept"] == 50
     one_layer = LITBANK | {"tags": LITBANK["tags"][0]}  # type: ignore[index]
@@ -233,7 +244,12 @@ def test_wrong_files(tmp_path: Path) -> None:
         make_task("tagging", {"overlapping": "all"})
 
 
-SPAN = st.builds(lambda start, length, label: Entity(start, start + length, label), st.integers(0, 20), st.integers(1, 8), st.sampled_from("AB"))
+SPAN = st.builds(
+    lambda start, length, label: Entity(start, start + length, label),
+    st.integers(0, 20),
+    st.integers(1, 8),
+    st.sampled_from("AB"),
+)
 
 
 @settings(max_examples=200, deadline=None)
@@ -241,7 +257,7 @@ SPAN = st.builds(lambda start, length, label: Entity(start, start + length, labe
 def test_flat_entities_share_no_character(entities: list[Entity], how: str) -> None:
     kept = flat(entities, how, "a")  # type: ignore[arg-type]
     assert set(kept) <= set(entities)
-    assert all(one.end <= other.start for one, other in zip(kept, kept[1:], strict=False))
+    assert all(one.end <= other.start for one, other in itertools.pairwise(kept))
     length = max if how == "outermost" else min
     for entity in set(entities) - set(kept):
         rivals = [own for own in kept if own.start < entity.end and entity.start < own.end]

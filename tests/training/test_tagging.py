@@ -17,8 +17,8 @@ from cogltx.parts import ModelConfig, new_parts
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
+from cogltx.training.every_window import baseline_windows, block_windows
 from cogltx.training.learner import LearnerConfig
-from cogltx.training.sampling import baseline_windows, block_windows
 from cogltx.training.trainer import Trainer, TrainingConfig
 
 TAGGING = make_task("tagging", {})
@@ -171,11 +171,26 @@ def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, name: s
             assert first[key].numpy().tobytes() == second[key].numpy().tobytes(), (file, key)
 
 
+def test_a_long_encoder_reads_in_one_window(corpus_encoder: Path) -> None:
+    (example,) = documents(1, sentences=90)
+    options = {"capacity": 1024, "positions": {"length": 1024}, "batch_tokens": 2048}
+    made = reader(corpus_encoder, "sliding_window", **options)
+    assert isinstance(made, SlidingWindow)
+    blocks = made.split(example.document)
+    assert blocks.n_tokens > 600
+    assert len(made.windows(None, blocks)) == 1
+    assert made.predict(example.document).n_unread == 0
+
+
 def test_what_is_refused(corpus_encoder: Path, tmp_path: Path) -> None:
     examples = documents(2, sentences=8)
-    with pytest.raises(ConfigError, match=r"training: expected a judge that needs no training for tagging; choose judge"):
+    with pytest.raises(
+        ConfigError, match=r"training: expected a judge that needs no training for tagging; choose judge"
+    ):
         trainer(reader(corpus_encoder, judge="encoder"), tmp_path, examples)
-    with pytest.raises(ConfigError, match=r"training\.relevance\.source: expected data for tagging, .* got interventions"):
+    with pytest.raises(
+        ConfigError, match=r"training\.relevance\.source: expected data for tagging, .* got interventions"
+    ):
         trainer(reader(corpus_encoder), tmp_path, examples, relevance={"source": "interventions"})
     unknown = [Example(id="x", document=examples[0].document, entities=(Entity(0, 3, "NEW"),))]
     with pytest.raises(DataError, match="example 'x': expected one of the labels PER, THING, got 'NEW'"):
