@@ -76,8 +76,8 @@ def judge_model(config: JudgeConfig, encoder: Encoder | None) -> nn.Module | Jud
     if config.name == "encoder":
         if encoder is None:
             raise ConfigError(
-                'judge.name: expected "bm25", "embedding" or package.module:Class, got "encoder", which needs a trained '
-                "run"
+                'judge.name: expected "bm25", "embedding" or package.module:Class, got "encoder", which needs a '
+                "trained run"
             )
         return EncoderJudge(encoder)
     check_name(config.name)
