@@ -167,7 +167,7 @@ def predict(
     if as_json:
         print(json.dumps(prediction.to_dict(), ensure_ascii=False, indent=2))
     else:
-        print(_entity_lines(prediction) if reader.reasoner.by_block else _answer_lines(prediction))
+        print(_entity_lines(prediction) if reader.config.reasoner.name == "tagging" else _answer_lines(prediction))
 
 
 @app.command()

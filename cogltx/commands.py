@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel
 
+from cogltx.baselines import BagOfWords
 from cogltx.blocks import split as cut
 from cogltx.config import RunConfig, expand, load_reader, new_reader, read_examples, run_examples, with_labels
 from cogltx.document import Document, Example, Query
@@ -21,14 +22,16 @@ from cogltx.inspection import draw_confusions, label_results, type_results
 from cogltx.judges import JudgeConfig, as_judge, judge_model
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.metrics import Interval, paired_bootstrap
-from cogltx.pipeline import CogLTX, Reader
+from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Prediction
-from cogltx.storage import write_text
+from cogltx.reader import Reader
+from cogltx.storage import write_json, write_text
 from cogltx.tasks import Split, Task, make_task
 from cogltx.tasks.texts import read_texts
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
 from cogltx.training.rows import packed, set_apart
 from cogltx.training.trainer import Summary, Trainer
+from cogltx.training.validation import main_metric
 from cogltx.window import WindowFormat
 
 _NAMED = 20
@@ -60,6 +63,9 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
     for line in [*unmapped.notes(), *_rare_labels(examples)]:
         report(line)
     reader = new_reader(with_labels(run, [*examples, *validation]))
+    if isinstance(reader, BagOfWords):
+        return _fit(reader, run, task, examples, validation, output, report)
+    assert isinstance(reader, WindowReader), "all others read windows"
     trainer = Trainer(reader, task, examples, validation, run.training, output, report)
     _store(run, output)
     summary = trainer.run(resume=resume)
@@ -69,6 +75,26 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
     best = summary.history[summary.best_epoch][trainer.main_metric]
     report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
     return summary
+
+
+def _fit(
+    reader: BagOfWords,
+    run: RunConfig,
+    task: Task,
+    examples: Sequence[Example],
+    validation: Sequence[Example],
+    output: Path,
+    report: Callable[[str], None],
+) -> Summary:
+    """Trains a reader that has no epochs; its folder is as any run's."""
+    _store(run, output)
+    reader.fit(examples, seed=run.training.seed)
+    metrics = task.metrics(zip(validation, reader.predict_many(validation), strict=True))
+    reader.save_pretrained(output / "model")
+    main = main_metric(task, reader)
+    write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
+    report(f"validation: {main} {metrics[main]:.1f}; model in {output}")
+    return Summary((metrics,), 0, 0)
 
 
 def _rare_labels(examples: Sequence[Example]) -> list[str]:
@@ -223,7 +249,8 @@ def evaluate(
         raise DataError(f"{data}: expected examples of task {task.name}, found none")
     compared = _compare(task, found, against) if against else ()
     labelled = any(prediction.labels for _, prediction in found)
-    labels = type_results(found) if reader.reasoner.by_block else label_results(found) if labelled else {}
+    tagged = reader.config.reasoner.name == "tagging"
+    labels = type_results(found) if tagged else label_results(found) if labelled else {}
     if confusion is not None:
         draw_confusions(found, confusion)
     return Result(task.name, len(found), task.metrics(found), compared, labels)

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cogltx.baselines import reader_class
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.judges import Judge, ScoringJudge, check_name, make_judge
-from cogltx.parts import ModelConfig, load_config, load_parts, model_folder, new_parts
-from cogltx.pipeline import Reader
+from cogltx.judges import Judge, ScoringJudge, check_name
+from cogltx.parts import ModelConfig, load_config, model_folder
+from cogltx.reader import Reader
 from cogltx.reasoners import REASONER_CONFIGS, ClassificationConfig, ReasonerConfig, TaggingConfig
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.training.masked import MaskedConfig
@@ -281,8 +281,7 @@ def with_labels(run: RunConfig, examples: Sequence[Example]) -> RunConfig:
 def new_reader(run: RunConfig) -> Reader:
     """An untrained reader for a run; the same seed gives the same weights."""
     torch.manual_seed(run.training.seed)
-    kind = reader_class(run.reader)
-    return kind(new_parts(run.model_part(), uses_judge=kind.uses_judge))
+    return reader_class(run.reader).new(run.model_part())
 
 
 def load_reader(
@@ -308,5 +307,4 @@ def load_reader(
     config = load_config(folder)
     if changes:
         config = _validated(ModelConfig, changed(config.model_dump(mode="json"), changes), "--set", {})
-    parts = load_parts(folder, config, device, make_judge(judge) if judge is not None else None)
-    return reader_class(config.reader)(parts)
+    return reader_class(config.reader).load(folder, config, device, judge)

@@ -14,8 +14,9 @@ from cogltx.blocks import relevance_labels
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.memrecall import Recall
-from cogltx.pipeline import CogLTX, Reader, batched
+from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.reader import Reader, batched
 from cogltx.reasoners import ClassificationConfig
 from cogltx.tasks import Task
 from cogltx.training.sampling import gold_blocks

@@ -14,6 +14,7 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.metrics import label_counts
 from cogltx.pictures import draw_confusion, draw_relevance
+from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.tasks.classification import gold_and_predicted
 from cogltx.tasks.tagging import entity_results
@@ -99,7 +100,9 @@ def relevance_history(run: Path, example: str) -> RelevanceHistory:
     if index is None:
         known = ", ".join(repr(own.id) for own in examples[:3])
         raise DataError(f"--example: expected the id of a training example, such as {known}, got {example!r}")
-    blocks = load_reader(run).split(examples[index].document)
+    reader = load_reader(run)
+    assert isinstance(reader, CogLTX), "only CogLTX keeps labels"
+    blocks = reader.split(examples[index].document)
     history = load_history(folder, index)
     nothing = np.full(len(blocks), np.nan)
     unmarked = np.zeros(len(blocks), dtype=bool)

@@ -392,7 +392,7 @@ def test_wrong_data(files: Files, call: Call, tmp_path: Path, lines: str, expect
         ("memrecall.capacity=600", "memrecall.capacity: expected at most 512, the positions of the encoder, got 600"),
         ("judge.name=nobody:Here", "judge nobody:Here: expected a class that can be imported, got ModuleNotFoundError"),
         ("judge.name=bm52", 'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got \'bm52\''),
-        ("reader=skimming", "reader: expected one of cogltx, sliding_window, truncation, head_and_tail, got 'skimming'"),
+        ("reader=skimming", "reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'skimming'"),
         ("task.name=poetry", "task"),
         ("data.train=/nowhere/data.jsonl", "/nowhere/data.jsonl"),
         ("encoder.name=/nowhere/encoder", "/nowhere/encoder"),
@@ -410,7 +410,7 @@ def test_wrong_configurations(files: Files, call: Call, tmp_path: Path, change: 
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("reader", "skimming", "reader: expected one of cogltx, sliding_window, truncation, head_and_tail, got 'skimming'"),
+        ("reader", "skimming", "reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'skimming'"),
         ("task", {"name": "poetry"}, "task: expected one of hotpotqa, newsqa, "),
         ("judge", {"name": "bm52"}, 'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got \'bm52\''),
     ],

@@ -246,7 +246,7 @@ def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, tmp_path: Path
 
 def test_readers_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
     assert isinstance(new_reader(run_of(tiny_encoder, tmp_path, "reader=sliding_window")), SlidingWindow)
-    with pytest.raises(ConfigError, match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, got 'slide'"):
+    with pytest.raises(ConfigError, match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'slide'"):
         new_reader(run_of(tiny_encoder, tmp_path, "reader=slide"))
 
 

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from cogltx.blocks import Blocks
 from cogltx.document import Example, Query
-from cogltx.pipeline import ReadDocument, Reader
+from cogltx.pipeline import WindowReader
+from cogltx.reader import ReadDocument
 from cogltx.window import Window, pack
 
 
-class SlidingWindow(Reader):
+class SlidingWindow(WindowReader):
     """Windows of consecutive blocks, each sharing about ``overlap`` tokens with the one before.
 
     The reasoner reads every window and merges what it made of them (``Reasoner.merged``).
@@ -30,7 +31,7 @@ class SlidingWindow(Reader):
         flat = [(window, blocks) for own, blocks in zip(windows, documents, strict=True) for window in own]
         readings = iter(self.reason((window for window, _ in flat), [blocks for _, blocks in flat]))
         return [
-            ReadDocument(blocks, self.reasoner.merged([next(readings) for _ in own]))
+            ReadDocument(self.reasoner.merged([next(readings) for _ in own]), blocks)
             for own, blocks in zip(windows, documents, strict=True)
         ]  # fmt: skip
 

@@ -154,18 +154,8 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
         return ClassReading(pooled if self.config.multi_label else pooled / pooled.sum())
 
     def conclude(self, reading: ClassReading) -> Conclusion:
-        """The most probable label, or all from the threshold on; the score is the lowest of the chosen ones'."""
-        order = np.argsort(-reading.probabilities, kind="stable").tolist()
-        scores = [(self.config.labels[index], float(reading.probabilities[index])) for index in order]
-        least = self.config.threshold if self.config.multi_label else scores[0][1]
-        labels = tuple(
-            Label(name, score, score >= least and (self.config.multi_label or place == 0))
-            for place, (name, score) in enumerate(scores)
-        )
-        chosen = [label for label in labels if label.chosen]
-        others = tuple(Answer(label.name, None, None, label.score) for label in labels if not label.chosen)[:2]
-        score = min((label.score for label in chosen), default=1 - scores[0][1])
-        return Conclusion("; ".join(label.name for label in chosen), None, None, score, others, labels)
+        """See ``conclude``."""
+        return conclude(reading, self.config)
 
     def tunings(
         self, examples: Sequence[Example], readings: Sequence[ClassReading]
@@ -177,3 +167,18 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
         quantiles = np.quantile(every, np.linspace(0.5, 1, 101))
         candidates = np.unique(np.clip([*quantiles, 0.5], 0, 1)).tolist()
         return [self.config.model_copy(update={"threshold": threshold}) for threshold in candidates]
+
+
+def conclude(reading: ClassReading, config: ClassificationConfig) -> Conclusion:
+    """The most probable label, or all from the threshold on; the score is the lowest of the chosen ones'."""
+    order = np.argsort(-reading.probabilities, kind="stable").tolist()
+    scores = [(config.labels[index], float(reading.probabilities[index])) for index in order]
+    least = config.threshold if config.multi_label else scores[0][1]
+    labels = tuple(
+        Label(name, score, score >= least and (config.multi_label or place == 0))
+        for place, (name, score) in enumerate(scores)
+    )
+    chosen = [label for label in labels if label.chosen]
+    others = tuple(Answer(label.name, None, None, label.score) for label in labels if not label.chosen)[:2]
+    score = min((label.score for label in chosen), default=1 - scores[0][1])
+    return Conclusion("; ".join(label.name for label in chosen), None, None, score, others, labels)

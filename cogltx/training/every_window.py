@@ -10,7 +10,7 @@ import numpy as np
 from cogltx.baselines.sliding_window import SlidingWindow
 from cogltx.blocks import Blocks
 from cogltx.document import Example
-from cogltx.pipeline import CogLTX, Reader
+from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.training.sampling import ReasonerTarget
 from cogltx.window import Window
 
@@ -44,7 +44,7 @@ def _drawn(total: int, rng: np.random.Generator, count: int | None) -> list[int]
     return sorted(rng.permutation(total)[:count].tolist())
 
 
-def _known(reader: Reader, example: Example, blocks: Blocks, windows: Iterable[Window]) -> list[ReasonerTarget]:
+def _known(reader: WindowReader, example: Example, blocks: Blocks, windows: Iterable[Window]) -> list[ReasonerTarget]:
     """The windows with a known target."""
     targets = ((window, reader.reasoner.target(example, blocks, window)) for window in windows)
     return [ReasonerTarget(window, target) for window, target in targets if target is not None]

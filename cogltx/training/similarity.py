@@ -15,13 +15,13 @@ from cogltx.document import Document, Example
 from cogltx.encoder import run_windows
 from cogltx.errors import ConfigError, DataError
 from cogltx.judges.lexical import bm25, terms
-from cogltx.pipeline import Reader
+from cogltx.pipeline import WindowReader
 from cogltx.tasks.files import read_lines
 from cogltx.training.relevance import RelevanceConfig, Similarity
 from cogltx.window import pack
 
 
-def similarity_of(config: RelevanceConfig, reader: Reader) -> Similarity | None:
+def similarity_of(config: RelevanceConfig, reader: WindowReader) -> Similarity | None:
     """The similarity that a config names; None for no labels to begin with.
 
     Raises:
@@ -96,7 +96,7 @@ class Embeddings:
         reader: whose encoder and windows are used.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: WindowReader) -> None:
         self.reader = reader
 
     def __call__(self, example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"] | None:

@@ -17,7 +17,7 @@ from cogltx.baselines import SlidingWindow
 from cogltx.document import Example
 from cogltx.encoder import Batch
 from cogltx.judges.encoder import relevance_logits
-from cogltx.pipeline import CogLTX, Reader
+from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.training.every_window import baseline_windows, block_windows
 from cogltx.training.interventions import effects, removals
 from cogltx.training.learner import Learner
@@ -46,7 +46,7 @@ class JudgeSteps:
         scores: coarse scores of an earlier epoch, by example; empty for random irrelevant blocks only.
     """
 
-    reader: Reader
+    reader: WindowReader
     learner: Learner
     examples: Sequence[Example]
     relevance: RelevanceLabels
@@ -97,7 +97,7 @@ class ReasonerSteps:
         seconds: what steps and interventions took in this epoch, as far as this process did them.
     """
 
-    reader: Reader
+    reader: WindowReader
     learner: Learner
     examples: Sequence[Example]
     relevance: RelevanceLabels

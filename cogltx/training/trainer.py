@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.judges.encoder import EncoderJudge
-from cogltx.pipeline import CogLTX, Reader
+from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Prediction
 from cogltx.storage import write_json
 from cogltx.tasks import Task
@@ -105,7 +105,7 @@ class Trainer:
 
     def __init__(
         self,
-        reader: Reader,
+        reader: WindowReader,
         task: Task,
         train: Sequence[Example],
         validation: Sequence[Example],

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from tqdm.auto import tqdm
 
 from cogltx.document import Example
-from cogltx.pipeline import ReadDocument, Reader, batched
+from cogltx.pipeline import WindowReader
+from cogltx.reader import ReadDocument, Reader, batched
 from cogltx.tasks import Task
 
 
@@ -14,7 +15,7 @@ def main_metric(task: Task, reader: Reader) -> str:
     return task.main_metric if reader.uses_judge else task.answer_metric or task.main_metric
 
 
-def validate(reader: Reader, task: Task, examples: Sequence[Example], main: str) -> dict[str, float]:
+def validate(reader: WindowReader, task: Task, examples: Sequence[Example], main: str) -> dict[str, float]:
     """Reads the examples, sets the thresholds that are best for them, and measures.
 
     Args:
@@ -35,7 +36,9 @@ def validate(reader: Reader, task: Task, examples: Sequence[Example], main: str)
     return _metrics(reader, task, examples, results)
 
 
-def tune(reader: Reader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument], main: str) -> None:
+def tune(
+    reader: WindowReader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument], main: str
+) -> None:
     """Gives the reasoner the thresholds with the best main metric; of equal ones the highest."""
     configs = reader.reasoner.tunings(examples, [result.reading for result in results])
     if len(configs) > 1:
@@ -49,7 +52,7 @@ def tune(reader: Reader, task: Task, examples: Sequence[Example], results: Seque
 
 
 def _metrics(
-    reader: Reader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument]
+    reader: WindowReader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument]
 ) -> dict[str, float]:
     pairs = zip(examples, results, strict=True)
     return task.metrics((example, reader.prediction(example, result)) for example, result in pairs)

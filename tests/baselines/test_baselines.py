@@ -27,10 +27,10 @@ def baseline(kind: type[SlidingWindow], folder: Path, **options: object) -> Slid
 
 
 def test_readers_by_name() -> None:
-    assert {"cogltx", "sliding_window", "truncation", "head_and_tail"} == set(READERS)
+    assert {"cogltx", "sliding_window", "truncation", "head_and_tail", "bag_of_words"} == set(READERS)
     assert reader_class("cogltx") is CogLTX
     assert reader_class("truncation") is Truncation
-    with pytest.raises(ConfigError, match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, got 'sliding'"):
+    with pytest.raises(ConfigError, match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'sliding'"):
         reader_class("sliding")
 
 

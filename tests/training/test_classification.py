@@ -14,7 +14,7 @@ from cogltx.config import load_reader
 from cogltx.document import Document, Example
 from cogltx.inspection import relevance_history
 from cogltx.parts import ModelConfig, new_parts
-from cogltx.pipeline import CogLTX, Reader
+from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.learner import LearnerConfig
@@ -55,7 +55,7 @@ def reader(encoder: Path, kind: type[Reader] = CogLTX, **options: object) -> Rea
 
 
 def train(
-    made: Reader, output: Path, examples: list[Example], report: Callable[[str], None] = lambda line: None, **options: object
+    made: WindowReader, output: Path, examples: list[Example], report: Callable[[str], None] = lambda line: None, **options: object
 ) -> Trainer:  # fmt: skip
     settings = {"epochs": 1, "batch_size": 4, "judge": FAST, "reasoner": FAST} | options
     trainer = Trainer(made, CLASSIFICATION, examples, examples, TrainingConfig.model_validate(settings), output, report)

@@ -14,7 +14,7 @@ from cogltx.config import load_reader
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.parts import ModelConfig, new_parts
-from cogltx.pipeline import CogLTX, Reader
+from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.every_window import baseline_windows, block_windows
@@ -54,7 +54,7 @@ def reader(encoder: Path, name: str = "cogltx", *, crf: bool = True, judge: str 
 
 
 def trainer(
-    made: Reader, output: Path, examples: list[Example], report: Callable[[str], None] = lambda line: None, **options: object
+    made: WindowReader, output: Path, examples: list[Example], report: Callable[[str], None] = lambda line: None, **options: object
 ) -> Trainer:  # fmt: skip
     settings = {"epochs": 1, "batch_size": 1, "reasoner": FAST} | options
     return Trainer(made, TAGGING, examples, examples, TrainingConfig.model_validate(settings), output, report)

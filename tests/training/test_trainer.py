@@ -22,8 +22,9 @@ from cogltx.config import load_reader
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.parts import ModelConfig, new_parts
-from cogltx.pipeline import CogLTX, ReadDocument, Reader
+from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Answer, Prediction
+from cogltx.reader import ReadDocument
 from cogltx.reasoners.span import Reading
 from cogltx.storage import load_tensors
 from cogltx.tasks import Task, make_task
@@ -49,7 +50,7 @@ def reader(encoder: Path, *, init_from: str | None = None, kind: type[Reader] = 
 
 
 def train(
-    made: Reader, output: Path, *, examples: list[Example] | None = None, task: Task = JSONL, resume: bool = False, **options: Any
+    made: WindowReader, output: Path, *, examples: list[Example] | None = None, task: Task = JSONL, resume: bool = False, **options: Any
 ) -> Summary:  # fmt: skip
     examples = examples or corpus.make(8)
     settings = TrainingConfig(**({"epochs": 1, "batch_size": 2, "judge": FAST, "reasoner": FAST} | options))
@@ -283,7 +284,7 @@ def calibrated(
     ]
     likely = Answer("cup", 0, 3, 0.5)
     results = [
-        ReadDocument(made.split(document), Reading((likely,), margin + float(np.log(likely.score))))
+        ReadDocument(Reading((likely,), margin + float(np.log(likely.score))), made.split(document))
         for margin in margins
     ]
     tune(made, JSONL, examples, results, "f1")

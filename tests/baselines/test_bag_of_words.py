@@ -1,0 +1,90 @@
+"""TF-IDF and a linear SVM behind the interface of every reader: train, evaluate, predict, save."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from fakes import config
+
+from cogltx.baselines import BagOfWords
+from cogltx.commands import evaluate, train
+from cogltx.config import DataConfig, RunConfig, load_reader, new_reader
+from cogltx.document import Document, Example
+from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.parts import ModelConfig
+from cogltx.reasoners.classification import ClassificationConfig
+from cogltx.storage import save_tensors
+from cogltx.tasks.jsonl import write_examples
+
+TEXTS = [
+    ("the fox ran into the forest", ("animals",)),
+    ("a dog and a fox sat", ("animals",)),
+    ("the report was written in the office", ("work",)),
+    ("the office closed before the report came", ("work",)),
+    ("a dog slept in the office", ("animals", "work")),
+]
+EXAMPLES = [Example(id=str(number), document=Document(text), labels=labels) for number, (text, labels) in enumerate(TEXTS)]
+
+
+def model_config(*, multi_label: bool) -> ModelConfig:
+    reasoner = ClassificationConfig(name="classification", labels=("animals", "work"), multi_label=multi_label)
+    return ModelConfig(reader="bag_of_words", reasoner=reasoner)
+
+
+def fitted(*, multi_label: bool) -> BagOfWords:
+    made = BagOfWords(model_config(multi_label=multi_label))
+    made.fit(EXAMPLES if multi_label else EXAMPLES[:4])
+    return made
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_it_learns_words_and_loads_as_it_was_saved(tmp_path: Path, multi_label: bool) -> None:
+    made = fitted(multi_label=multi_label)
+    known = EXAMPLES if multi_label else EXAMPLES[:4]
+    predictions = list(made.predict_many(known))
+    said = [set(prediction.answer.split("; ")) for prediction in predictions]
+    assert said == [set(example.labels or ()) for example in known]
+    assert all(0 < label.score < 1 for prediction in predictions for label in prediction.labels)
+    if not multi_label:
+        assert sum(label.score for label in predictions[0].labels) == pytest.approx(1)
+    made.save_pretrained(tmp_path / "model")
+    assert {path.suffix for path in (tmp_path / "model").iterdir()} == {".json", ".safetensors"}
+    again = load_reader(tmp_path / "model")
+    assert isinstance(again, BagOfWords)
+    assert list(again.predict_many(known)) == predictions
+    assert BagOfWords.from_pretrained(tmp_path / "model").predict("a fox").answer == "animals"
+
+
+def test_trained_and_evaluated_as_any_other(tmp_path: Path, tiny_encoder: Path) -> None:
+    write_examples(tmp_path / "texts.jsonl", EXAMPLES[:4])
+    base = config(tiny_encoder).model_dump(exclude={"reader", "reasoner", "task"})
+    run = RunConfig(
+        **base, reader="bag_of_words", task={"name": "classification"}, reasoner={"name": "classification"},
+        data=DataConfig(train=str(tmp_path / "texts.jsonl"), validation=str(tmp_path / "texts.jsonl")),
+    )  # fmt: skip
+    said: list[str] = []
+    summary = train(run, tmp_path / "run", report=said.append)
+    assert summary.history[0]["accuracy"] == 100
+    assert said[-1] == f"validation: micro_f1 100.0; model in {tmp_path / 'run'}"
+    assert evaluate(tmp_path / "run", str(tmp_path / "texts.jsonl")).metrics["accuracy"] == 100
+
+
+def test_mistakes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match='reader "bag_of_words": expected reasoner.name: classification, got \'span\''):
+        BagOfWords(ModelConfig(reader="bag_of_words"))
+    queries = model_config(multi_label=False).model_dump() | {"task": {"options": {"label_queries": True}}}
+    with pytest.raises(ConfigError, match="expected texts without queries"):
+        BagOfWords(ModelConfig.model_validate(queries))
+    new = BagOfWords.new(model_config(multi_label=False))
+    with pytest.raises(DataError, match="expected texts with different labels, got 2 texts"):
+        new.fit(EXAMPLES[:2])
+    for use in (lambda: new.predict("a fox"), lambda: new.save_pretrained(tmp_path / "new")):
+        with pytest.raises(ModelError, match="expected a trained model"):
+            use()
+    made = fitted(multi_label=False)
+    made.save_pretrained(tmp_path / "model")
+    save_tensors(tmp_path / "model" / "weights.safetensors", {"idf": torch.zeros(3)})
+    with pytest.raises(ModelError, match="expected the weights of a bag of words and its terms, got others"):
+        load_reader(tmp_path / "model")
+    run = RunConfig(**model_config(multi_label=False).model_dump(), data=DataConfig(train="texts.jsonl"))
+    assert isinstance(new_reader(run), BagOfWords)
