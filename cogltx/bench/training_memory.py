@@ -111,14 +111,17 @@ def measure(
         peaks = (found[0]["peak_bytes"], found[1]["peak_bytes"])
         room = Room(length, checkpointing, found[0]["device"], (batches[0], batches[1]), peaks)
         room = room.within(budget * _GIGABYTE)
-        while check and room.largest:
-            peak = _peak(encoder, length, room.largest, checkpointing, precision)["peak_bytes"]
-            if peak <= budget * _GIGABYTE:
-                room = replace(room, checked=peak)
-                break
-            room = replace(room, largest=room.largest - 1)
-        rooms.append(room)
+        rooms.append(_checked(room, budget * _GIGABYTE, encoder, precision) if check else room)
     return rooms
+
+
+def _checked(room: Room, budget: float, encoder: str, precision: str) -> Room:
+    """With the largest batch lowered until it fits, and its peak."""
+    for rows in range(room.largest or 0, 0, -1):
+        peak = _peak(encoder, room.length, rows, room.checkpointing, precision)["peak_bytes"]
+        if peak <= budget:
+            return replace(room, largest=rows, checked=peak)
+    return room if room.largest is None else replace(room, largest=0)
 
 
 def _peak(encoder: str, length: int, rows: int, checkpointing: bool, precision: str) -> dict[str, Any]:
