@@ -300,6 +300,19 @@ def memory(
 
 
 @bench.command()
+def quality(
+    config: Annotated[Path, typer.Argument(help="What is compared on what, as YAML.")],
+    output: Annotated[Path, typer.Option(help="Where runs, predictions and tables go; an interrupted call goes on.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Train and measure several readers under one budget; one table with spread, confidence, seconds and memory."""
+    from cogltx.bench.quality import run as measure_quality
+
+    rows = measure_quality(config, output, report=_note)
+    print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else (output / "quality.md").read_text())
+
+
+@bench.command()
 def positions(
     config: Annotated[Path, typer.Argument(help="The YAML file of a masked-LM run; its length is the new one.")],
     output: Annotated[Path, typer.Option(help="Where runs, table and plot go.")] = Path("runs/positions"),

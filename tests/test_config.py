@@ -8,6 +8,7 @@ import torch
 from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow
+from cogltx.bench.quality import load_quality
 from cogltx.config import changed, expand, load_mlm, load_reader, load_run, new_reader, read_examples, run_examples
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import ScoredBlocks
@@ -58,6 +59,8 @@ def test_the_given_runs_are_right() -> None:
         if path.name.startswith("mlm-"):
             positions = load_mlm(path).encoder.positions
             assert positions is None or positions.length == load_mlm(path).length
+        elif path.name.startswith("quality-"):
+            assert load_quality(path).readers
         else:
             assert load_run(path).memrecall.capacity <= 512
 

@@ -6,7 +6,7 @@ Knows windows and blocks; not where the windows come from.
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -65,6 +65,8 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
     """
 
     config: Any
+    auxiliary: ClassVar[tuple[str, ...]] = ()
+    """Beginnings of the names of weights that training alone needs; a model to start from may lack them."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
