@@ -286,6 +286,26 @@ def cost(
 
 
 @bench.command()
+def memory(
+    budget: Annotated[float, typer.Option(help="Memory of the process, or of the GPU, in GiB.")],
+    encoder: Annotated[str, typer.Option(help="The encoder to train.")] = "minilm",
+    lengths: Annotated[str, typer.Option(help="Tokens in a row.")] = "512,1024,1536,2048",
+    batches: Annotated[str, typer.Option(help="The two numbers of rows that are measured.")] = "2,6",
+    check: Annotated[bool, typer.Option("--check", help="Train with the largest batch too, and see it fit.")] = False,
+    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """The largest batch that full attention trains with in a budget, with and without gradient checkpointing."""
+    from cogltx.bench.training_memory import measure, table
+
+    arithmetic = _one_of("precision", precision, ("auto", "float32", "bfloat16"))
+    rooms = measure(
+        encoder, _numbers(lengths) or (), budget, batches=_numbers(batches) or (), check=check, precision=arithmetic
+    )
+    print(json.dumps([room.to_dict() for room in rooms], indent=2) if as_json else table(rooms, budget))
+
+
+@bench.command()
 def quality(
     config: Annotated[Path, typer.Argument(help="What is compared on what, as YAML.")],
     output: Annotated[Path, typer.Option(help="Where runs, predictions and tables go; an interrupted call goes on.")],

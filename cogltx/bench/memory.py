@@ -1,7 +1,8 @@
 """What answering a question about a long document needs in memory, in a process of its own for each length.
 
 ``python -m cogltx.bench.memory TOKENS`` is that process: it answers one question with new models (random heads on a
-pre-trained encoder), and prints a line of JSON. Knows nothing of speed (see ``cost``).
+pre-trained encoder), and prints a line of JSON. Knows nothing of speed (see ``cost``)
+or of training (see ``training_memory``).
 """
 
 import argparse
@@ -11,9 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tqdm.auto import tqdm
 
@@ -21,6 +23,7 @@ from cogltx.errors import CogltxError, ModelError
 
 _MEGABYTE = 1 << 20
 _STATUS = Path("/proc/self/status")
+_FORGET = Path("/proc/self/clear_refs")
 
 
 @dataclass(frozen=True)
@@ -89,14 +92,29 @@ def measure(
     peaks = []
     for length in tqdm(lengths, desc="memory", unit=" documents", disable=None, leave=False):
         options = ["--encoder", encoder, "--precision", precision, "--seed", str(seed)]
-        command = [sys.executable, "-m", __name__, str(length), *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            words = done.stderr.strip().splitlines() or ["nothing on standard error"]
-            said = f"exit code {done.returncode}: {words[-1]}"
-            raise ModelError(f"memory at {length} tokens: expected an answer, got {said}")
-        peaks.append(Peak(**json.loads(done.stdout.splitlines()[-1])))
+        found = in_new_process(__name__, [str(length), *options], f"memory at {length} tokens: expected an answer")
+        peaks.append(Peak(**found))
     return peaks
+
+
+def in_new_process(module: str, arguments: Sequence[str], expected: str) -> dict[str, Any]:
+    """What a module that runs in a process of its own prints as its last line, of JSON.
+
+    Args:
+        module: its name.
+        arguments: of its command line.
+        expected: opens the message of an error.
+
+    Raises:
+        ModelError: the process failed; its last words.
+    """
+    command = [sys.executable, "-m", module, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = done.stderr.strip().splitlines() or ["nothing on standard error"]
+        raise ModelError(f"{expected}, got exit code {done.returncode}: {words[-1]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def answer(length: int, *, encoder: str, precision: Literal["auto", "float32", "bfloat16"], seed: int) -> Peak:
@@ -135,6 +153,12 @@ def peak_bytes() -> int:
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def forget_peak() -> None:
+    """Lets ``peak_bytes`` count from what this process holds now, where the system can (Linux)."""
+    with suppress(OSError):
+        _FORGET.write_text("5")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

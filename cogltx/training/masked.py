@@ -4,7 +4,7 @@ What comes out is a checkpoint of ``transformers``, head included. Knows rows of
 ``rows``); nothing about files of texts.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from cogltx.storage import new_folder, write_json
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig
 from cogltx.training.log import Log
-from cogltx.training.masked_model import load_masked
+from cogltx.training.masked_model import load_masked, predictions, summed_loss
 from cogltx.training.masking import SHARE, MaskedRow, Masking
 from cogltx.training.rows import Rows, TextsConfig
 
@@ -200,8 +200,7 @@ class MaskedTrainer:
         rows = [self._masked(place) for place in range(step * size, (step + 1) * size)]
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            logits, targets = self._predict(model, batch, [rows[index] for index in group])
-            return nn.functional.cross_entropy(logits, targets, reduction="sum")
+            return summed_loss(model, batch, [rows[index] for index in group])
 
         value = self.learner.learn([row.window for row in rows], loss, max(1, sum(len(row.places) for row in rows)))
         self.progress.batch = step + 1
@@ -230,16 +229,6 @@ class MaskedTrainer:
     def _shuffled(self, epoch: int) -> np.ndarray:
         return np.random.default_rng([self.config.training.seed, epoch]).permutation(len(self.rows.train))
 
-    def _predict(self, model: nn.Module, batch: Batch, rows: Sequence[MaskedRow]) -> tuple[Tensor, Tensor]:
-        """Logits and targets of the masked places."""
-        chosen = np.zeros(batch.input_ids.shape, dtype=bool)
-        for number, row in enumerate(rows):
-            chosen[number, row.places] = True
-        targets = np.concatenate([row.targets for row in rows]).astype(np.int64)
-        device = self.precision.device
-        logits: Tensor = model(batch, torch.from_numpy(chosen).to(device))
-        return logits.float(), torch.from_numpy(targets).to(device)
-
     @torch.inference_mode()
     def _measure(self) -> None:
         """Loss and accuracy on the validation rows go into the history."""
@@ -255,7 +244,7 @@ class MaskedTrainer:
         for group in tqdm(groups, desc="validation", disable=None, leave=False):
             batch = to_batch([windows[index] for index in group], self.learner.padding_id, self.precision.device)
             with self.precision.autocast():
-                logits, targets = self._predict(self.model, batch, [rows[index] for index in group])
+                logits, targets = predictions(self.model, batch, [rows[index] for index in group])
             loss += float(nn.functional.cross_entropy(logits, targets, reduction="sum"))
             right += int((logits.argmax(dim=-1) == targets).sum())
         tokens, step = max(1, sum(len(row.places) for row in rows)), self.progress.batch

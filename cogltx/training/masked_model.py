@@ -3,14 +3,18 @@
 Knows nothing about how places are chosen, or about training.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from cogltx.encoder import Batch, Encoder, EncoderConfig, load_pretrained
 from cogltx.errors import ModelError
+from cogltx.training.masking import MaskedRow
 
 
 class _Given(nn.Module):
@@ -71,6 +75,22 @@ class MaskedModel(nn.Module):
             self.head.save_pretrained(folder)
         finally:
             self._put(stand_in)
+
+
+def predictions(model: nn.Module, batch: Batch, rows: Sequence[MaskedRow]) -> tuple[Tensor, Tensor]:
+    """Logits, shape [masked, vocabulary], and targets, shape [masked], of the masked places of a batch of rows."""
+    chosen = np.zeros(batch.input_ids.shape, dtype=bool)
+    for number, row in enumerate(rows):
+        chosen[number, row.places] = True
+    targets = np.concatenate([row.targets for row in rows]).astype(np.int64)
+    device = batch.input_ids.device
+    logits: Tensor = model(batch, torch.from_numpy(chosen).to(device))
+    return logits.float(), torch.from_numpy(targets).to(device)
+
+
+def summed_loss(model: nn.Module, batch: Batch, rows: Sequence[MaskedRow]) -> Float[Tensor, ""]:
+    """The cross-entropy of the masked places of a batch of rows, their sum."""
+    return nn.functional.cross_entropy(*predictions(model, batch, rows), reduction="sum")
 
 
 def load_masked(config: EncoderConfig) -> MaskedModel:

@@ -1,0 +1,91 @@
+"""The memory of training: how it is told, and that more rows, longer rows and kept layers take more."""
+
+import json
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny
+
+from cogltx.bench.training_memory import Room, _peak, main, measure, table
+from cogltx.cli import main as command_line
+from cogltx.errors import ConfigError, ModelError
+
+MEGABYTE = 1 << 20
+ROOM = Room(1024, True, "cpu", (2, 6), (500 * MEGABYTE, 700 * MEGABYTE))
+
+
+def test_what_a_row_takes_and_how_many_fit() -> None:
+    assert ROOM.row_bytes == 50 * MEGABYTE
+    assert ROOM.fixed_bytes == 400 * MEGABYTE
+    assert ROOM.within(1000 * MEGABYTE).largest == 12
+    assert ROOM.within(999 * MEGABYTE).largest == 11
+    assert ROOM.within(300 * MEGABYTE).largest == 0
+    assert replace(ROOM, peaks=(MEGABYTE, MEGABYTE)).within(1000 * MEGABYTE).largest is None
+
+
+def test_layers_that_are_not_kept_save_memory(tmp_path: Path) -> None:
+    bert = tiny.ARCHITECTURES["bert"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(tiny.ARCHITECTURES, "deep", replace(bert, config=bert.config | {"num_hidden_layers": 8}))
+        encoder = tiny.make_encoder(tmp_path, "deep")
+    kept, saved = (_peak(str(encoder), 576, 4, checkpointing, "float32") for checkpointing in (False, True))
+    assert kept["peak_bytes"] > saved["peak_bytes"] + 10 * MEGABYTE
+
+
+def test_the_largest_batch_is_lowered_until_it_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def peak(encoder: str, length: int, rows: int, checkpointing: bool, precision: str) -> dict[str, object]:
+        asked.append(rows)
+        return {"device": "cpu", "peak_bytes": (100 + 100 * rows + (150 if rows > 6 else 0)) * MEGABYTE}
+
+    monkeypatch.setattr("cogltx.bench.training_memory._peak", peak)
+    first, _ = measure("any", [512], 1.0, check=True)
+    assert asked[:5] == [2, 6, 9, 8, 7]
+    assert (first.largest, first.checked) == (7, 950 * MEGABYTE)
+
+
+def test_a_process_that_fails(tmp_path: Path) -> None:
+    wording = r"memory with 2 rows of 64 tokens: expected a peak, got exit code 2: .*no-such-model"
+    with pytest.raises(ModelError, match=wording):
+        measure(str(tmp_path / "no-such-model"), [64], 1.0)
+
+
+def test_one_line_of_json(tiny_encoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["64", "2", "--encoder", str(tiny_encoder), "--precision", "float32"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["peak_bytes"] > MEGABYTE
+    assert found["device"] in ("cpu", "cuda", "mps")
+
+
+def test_wrong_batches() -> None:
+    for batches in ((2,), (6, 2), (2, 2), (1, 2, 3)):
+        with pytest.raises(ConfigError, match="^batches: expected two ascending numbers, got "):
+            measure("minilm", [512], 1.0, batches=batches)
+
+
+def test_json_and_table() -> None:
+    values = json.loads(json.dumps(ROOM.within(1 << 30).to_dict()))
+    assert (values["row_bytes"], values["largest"]) == (50 * MEGABYTE, 12)
+    checked = replace(ROOM.within(1 << 30), checked=1001 * MEGABYTE)
+    head, *lines = table([checked, replace(ROOM, checkpointing=False)], 1.0).splitlines()
+    assert head.split()[0] == "tokens"
+    assert lines[0].split() == ["1024", "yes", "400", "50.0", "12", "1001"]
+    assert lines[1].split() == ["1024", "no", "400", "50.0", "?"]
+    assert {len(line) for line in lines} == {len(head)}
+
+
+def test_the_command(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--encoder", str(tiny_encoder), "--lengths", "64", "--budget", "2", "--batches", "6,2"]
+    monkeypatch.setattr(sys, "argv", ["cogltx", "bench", "memory", *options])
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as stopped:
+            command_line()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == "cogltx: batches: expected two ascending numbers, got 6, 2\n"
