@@ -14,8 +14,9 @@ from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
 from cogltx.judges import ScoredBlocks
 from cogltx.parts import load_config, new_parts
-from cogltx.pipeline import CogLTX, batched
+from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
+from cogltx.reader import batched
 from cogltx.reasoners.span import Reading
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4

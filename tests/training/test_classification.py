@@ -46,7 +46,7 @@ def texts(count: int, seed: int = 0, filler: int = 14) -> list[Example]:
     return examples
 
 
-def reader(encoder: Path, kind: type[Reader] = CogLTX, **options: object) -> Reader:
+def reader(encoder: Path, kind: type[WindowReader] = CogLTX, **options: object) -> WindowReader:
     torch.manual_seed(0)
     values = fakes.config(encoder).model_dump(mode="json")
     values["reasoner"] = {"name": "classification", "labels": list(LABELS)} | options

@@ -41,7 +41,7 @@ def quiet(line: str) -> None:
     pass
 
 
-def reader(encoder: Path, *, init_from: str | None = None, kind: type[Reader] = CogLTX, **options: Any) -> Reader:
+def reader(encoder: Path, *, init_from: str | None = None, kind: type[WindowReader] = CogLTX, **options: Any) -> WindowReader:
     torch.manual_seed(0)
     values = fakes.config(encoder, **options).model_dump(mode="json")
     values["reasoner"]["init_from"] = init_from
@@ -389,7 +389,7 @@ def test_a_reader_without_evidence_is_chosen_by_its_answers(corpus_encoder: Path
 
 
 @pytest.mark.parametrize("kind", [SlidingWindow, Truncation])
-def test_baselines_train_with_the_same_trainer(corpus_encoder: Path, tmp_path: Path, kind: type[Reader]) -> None:
+def test_baselines_train_with_the_same_trainer(corpus_encoder: Path, tmp_path: Path, kind: type[WindowReader]) -> None:
     made = reader(corpus_encoder, kind=kind)
     before = weights(made.reasoner)
     summary = train(made, tmp_path, examples=corpus.make(8, unanswered=True))
