@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any, TypeAlias, overload
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from cogltx.cuts import cheapest_cuts, cut_costs
-from cogltx.document import Document, Query, Segment
+from cogltx.document import Document, Example, Query, Segment
 from cogltx.errors import ConfigError
 from cogltx.tokens import heading_ids, tokenize
 from cogltx.words import Words, words_of
@@ -188,6 +188,19 @@ def split(document: Document, tokenizer: Any, *, max_tokens: int = 63) -> Blocks
     blocks = [replace(block, end=end) for block, end in zip(blocks, following, strict=True)]
     headings = {h: heading_ids(h, tokenizer) for h in {b.heading for b in blocks}}
     return Blocks(document, blocks, ids, starts, ends, headings)
+
+
+def relevance_labels(example: Example, blocks: Blocks) -> Bool[np.ndarray, " blocks"] | None:
+    """True for the blocks that overlap a relevant span; None where the data has no relevance labels.
+
+    Where the data marks answers alone, the places of the answer are the relevant spans.
+    """
+    if not example.has_relevance:
+        return None
+    labels = np.zeros(len(blocks), dtype=bool)
+    for span in example.answer_spans if example.relevant is None else example.relevant:
+        labels[list(blocks.overlapping(span.start, span.end))] = True
+    return labels
 
 
 def _solid_start(starts: np.ndarray, ends: np.ndarray, first: int, last: int) -> int:

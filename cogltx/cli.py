@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _interrupted(number: int, frame: object) -> NoReturn:
-    _fail("interrupted; what was written is kept, and the same command goes on (train: with --resume)", 130)
+    _fail("interrupted; what was written is kept, and the same command goes on (train, mlm: with --resume)", 130)
 
 
 def _fail(line: str, code: int) -> NoReturn:
@@ -85,6 +85,22 @@ def train(
     from cogltx.config import load_run
 
     train_run(load_run(config, changes or ()), output, resume=resume, report=_note)
+
+
+@app.command()
+def mlm(
+    config: Annotated[Path, typer.Argument(help="The YAML file of a masked-LM run.")],
+    output: Annotated[Path, typer.Option(help="The run's folder; its encoder goes to the folder encoder in it.")],
+    changes: SetOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Go on training an encoder, as a masked language model, on your own texts, perhaps with more positions."""
+    from cogltx.commands import mlm as train_encoder
+    from cogltx.config import load_mlm
+
+    summary = train_encoder(load_mlm(config, changes or ()), output, resume=resume, report=_note)
+    print(json.dumps(summary.to_dict(), indent=2) if as_json else summary.table())
 
 
 @app.command()
@@ -269,6 +285,35 @@ def cost(
     print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
 
 
+@bench.command()
+def quality(
+    config: Annotated[Path, typer.Argument(help="What is compared on what, as YAML.")],
+    output: Annotated[Path, typer.Option(help="Where runs, predictions and tables go; an interrupted call goes on.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Train and measure several readers under one budget; one table with spread, confidence, seconds and memory."""
+    from cogltx.bench.quality import run as measure_quality
+
+    rows = measure_quality(config, output, report=_note)
+    print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else (output / "quality.md").read_text())
+
+
+@bench.command()
+def positions(
+    config: Annotated[Path, typer.Argument(help="The YAML file of a masked-LM run; its length is the new one.")],
+    output: Annotated[Path, typer.Option(help="Where runs, table and plot go.")] = Path("runs/positions"),
+    alphas: Annotated[str, typer.Option(help="Of the hierarchical method.")] = "0.2,0.4,0.6",
+    changes: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Masked accuracy over training steps by the way positions go on; an interrupted call goes on."""
+    from cogltx.bench.positions import compare
+    from cogltx.config import load_mlm
+
+    found = compare(load_mlm(config, changes or ()), output, _fractions(alphas), report=_note)
+    print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())
+
+
 def _note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -289,6 +334,13 @@ def _numbers(text: str | None) -> tuple[int, ...] | None:
     if min(numbers) < 1:
         raise ConfigError(f"expected numbers of at least 1, got {text!r}")
     return numbers
+
+
+def _fractions(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"expected numbers with commas between, got {text!r}") from error
 
 
 def _document(name: str) -> Document:

@@ -1,4 +1,4 @@
-"""What the commands do: train a run, measure a model, answer a file of examples, find key blocks.
+"""What the commands do: train a run or an encoder, measure a model, answer a file of examples, find key blocks.
 
 Knows nothing about the command line.
 """
@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import yaml
+from pydantic import BaseModel
 
 from cogltx.blocks import split as cut
 from cogltx.config import RunConfig, expand, load_reader, new_reader, read_examples, run_examples, with_labels
@@ -24,6 +25,9 @@ from cogltx.pipeline import CogLTX, Reader
 from cogltx.prediction import Prediction
 from cogltx.storage import write_text
 from cogltx.tasks import Split, Task, make_task
+from cogltx.tasks.texts import read_texts
+from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
+from cogltx.training.rows import packed, set_apart
 from cogltx.training.trainer import Summary, Trainer
 from cogltx.window import WindowFormat
 
@@ -45,7 +49,7 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
         DataError: a data file is wrong.
         TrainingError: a loss is not finite or the disk is full; the last checkpoint is kept.
     """
-    _check_folder(run, output, resume)
+    check_folder(run, output, resume)
     task = make_task(run.task.name, run.task.options)
     examples, validation, unmapped = run_examples(run)
     report(f"{len(examples)} training and {len(validation)} validation examples")
@@ -57,7 +61,7 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
         report(line)
     reader = new_reader(with_labels(run, [*examples, *validation]))
     trainer = Trainer(reader, task, examples, validation, run.training, output, report)
-    write_text(_stored(output), yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+    _store(run, output)
     summary = trainer.run(resume=resume)
     if summary.skipped:
         lacking = "entities" if reader.reasoner.by_block else "place of the answer; only the judge learned from them"
@@ -74,12 +78,48 @@ def _rare_labels(examples: Sequence[Example]) -> list[str]:
     return [f"labels with one training example: {', '.join(rare[:_NAMED])}"] if rare else []
 
 
+def mlm(
+    run: MaskedConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print
+) -> MaskedSummary:
+    """Goes on training an encoder, as a masked language model, on the user's texts.
+
+    Args:
+        run: which encoder, on what, and how.
+        output: the run's folder; its ``encoder`` is an encoder for any other run.
+        resume: go on from its last checkpoint.
+        report: takes one line of progress at a time.
+
+    Raises:
+        ConfigError: as ``train``, or rows are longer than the encoder reads.
+        DataError: a file is missing, holds no text, or is not UTF-8; names file and line.
+        ModelError: the encoder, or its tokenizer, is none of a masked language model.
+        TrainingError: a loss is not finite or the disk is full; the last checkpoint is kept.
+    """
+    check_folder(run, output, resume)
+    data = run.data
+    tokenizer = tokenizer_of(run.encoder.name)
+    train = packed(read_texts(expand(data.train)), tokenizer, run.length)
+    other = packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
+    rows = set_apart(train, other, data, run.training.seed)
+    trainer = MaskedTrainer(tokenizer, rows, run, output, report)
+    _store(run, output)
+    return trainer.run(resume=resume)
+
+
 def _stored(output: Path) -> Path:
     return output / "config.yaml"
 
 
-def _check_folder(run: RunConfig, output: Path, resume: bool) -> None:
-    """A run's folder is new, or to be resumed with the configuration that it began with."""
+def _store(run: BaseModel, output: Path) -> None:
+    write_text(_stored(output), yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+
+
+def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
+    """A run's folder is new, or to be resumed with the configuration that it began with.
+
+    Raises:
+        ConfigError: it is neither.
+    """
     if not _stored(output).exists():
         return
     if not resume:
@@ -88,7 +128,7 @@ def _check_folder(run: RunConfig, output: Path, resume: bool) -> None:
     before = yaml.safe_load(_stored(output).read_text(encoding="utf-8"))
     other = next((key for key in values if values[key] != before.get(key)), None)
     if other is not None:
-        raise ConfigError(f"--resume: expected the configuration that {output} began with, got another {other}")
+        raise ConfigError(f"{output}: expected the configuration that the run began with, got another {other}")
 
 
 @dataclass(frozen=True)

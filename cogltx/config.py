@@ -8,7 +8,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from cogltx.parts import ModelConfig, load_config, load_parts, model_folder, new
 from cogltx.pipeline import Reader
 from cogltx.reasoners import REASONER_CONFIGS, ClassificationConfig, ReasonerConfig, TaggingConfig
 from cogltx.tasks import ReadReport, Split, make_task
+from cogltx.training.masked import MaskedConfig
 from cogltx.training.trainer import TrainingConfig
 
 T = TypeVar("T", bound=BaseModel)
@@ -70,6 +72,18 @@ def load_run(path: Path, changes: Sequence[str] = ()) -> RunConfig:
     Raises:
         ConfigError: no such file, no YAML, or a key or value that is wrong; names file, line and key.
     """
+    run, places = _load(RunConfig, path, changes)
+    _check_names(run, places)
+    return run
+
+
+def load_mlm(path: Path, changes: Sequence[str] = ()) -> MaskedConfig:
+    """Reads a run of masked-LM training from YAML; see ``load_run``."""
+    return _load(MaskedConfig, path, changes)[0]
+
+
+def _load(kind: type[T], path: Path, changes: Sequence[str]) -> tuple[T, dict[tuple[str, ...], str]]:
+    """A configuration from YAML, and where each of its keys stands."""
     try:
         text = path.read_text(encoding="utf-8")
         values = yaml.safe_load(text)
@@ -87,9 +101,7 @@ def load_run(path: Path, changes: Sequence[str] = ()) -> RunConfig:
         for depth in range(len(parents)):
             places.setdefault(tuple(parents[: depth + 1]), "--set")
         places[*parents, last] = "--set"
-    run = _validated(RunConfig, changed(values, changes), str(path), places)
-    _check_names(run, places)
-    return run
+    return _validated(kind, changed(values, changes), str(path), places), places
 
 
 def _check_names(run: RunConfig, places: Mapping[tuple[str, ...], str]) -> None:
@@ -163,6 +175,7 @@ def _validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mapp
 def _known(kind: Any, path: Sequence[str]) -> list[str]:
     for key in path:
         kind = REASONER_CONFIGS[key] if key in REASONER_CONFIGS else kind.model_fields[key].annotation
+        kind = next((one for one in get_args(kind) if one is not NoneType), kind)  # of an optional one
     return list(kind.model_fields)
 
 

@@ -149,6 +149,11 @@ class Example:
     relevant: tuple[Span, ...] | None = None
     extra: dict[str, object] = field(default_factory=dict)
 
+    @property
+    def has_relevance(self) -> bool:
+        """Whether the data says which parts of the document matter: evidence, or at least places of the answer."""
+        return self.relevant is not None or bool(self.answer_spans)
+
     def __post_init__(self) -> None:
         spans: tuple[Span | Entity, ...] = (*self.answer_spans, *(self.relevant or ()), *(self.entities or ()))
         for span in spans:

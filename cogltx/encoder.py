@@ -166,29 +166,60 @@ def tokenizer_of(name: str | Path) -> Any:
     return tokenizer
 
 
+@dataclass(frozen=True)
+class Pretrained:
+    """A model of ``transformers`` as a checkpoint gives it.
+
+    Attributes:
+        model: with this run's dropout and positions.
+        missing: names of the weights that the checkpoint does not hold; they are drawn anew.
+    """
+
+    model: Any
+    missing: frozenset[str]
+
+
 def load_encoder(config: EncoderConfig) -> Encoder:
     """A pre-trained encoder.
 
     Raises:
         ModelError: it cannot be found or read, or is not an encoder.
     """
-    from transformers import AutoConfig, AutoModel
+    from transformers import AutoModel
+
+    return _prepared(load_pretrained(config, AutoModel).model, config)
+
+
+def load_pretrained(config: EncoderConfig, kind: Any) -> Pretrained:
+    """A pre-trained encoder as one of ``transformers``' Auto classes, perhaps with a head.
+
+    Args:
+        config: which, and how its positions go on.
+        kind: the class, such as ``AutoModel``.
+
+    Raises:
+        ModelError: it cannot be found or read, or holds no weights for a part of the encoder.
+    """
+    from transformers import AutoConfig
 
     def load() -> Any:
         path = resolve(config.name)
         settings = AutoConfig.from_pretrained(path, trust_remote_code=False)
-        return AutoModel.from_pretrained(
-            path,
-            config=with_dropout(settings, config),
-            dtype=torch.float32,
-            use_safetensors=True,
-            **_attention(settings),
-        )
+        return kind.from_pretrained(
+            path, config=with_dropout(settings, config), dtype=torch.float32, use_safetensors=True,
+            output_loading_info=True, **_attention(settings),
+        )  # fmt: skip
 
-    model = restore_positions(_loaded(load, config.name, "an encoder"))
+    model, report = _loaded(load, config.name, "an encoder")
+    missing = frozenset(report["missing_keys"])
+    start = "" if model.base_model is model else f"{model.base_model_prefix}."
+    lost = sorted(name for name in missing if name.startswith(start) and "pooler." not in name)
+    if lost:
+        raise ModelError(f"encoder {config.name!r}: expected all weights of {type(model).__name__}, got no {lost[0]}")
+    restore_positions(model)
     if config.positions is not None:
         extend_positions(model, **config.positions.model_dump())
-    return _prepared(model, config)
+    return Pretrained(model, missing)
 
 
 def empty_encoder(folder: Path, config: EncoderConfig) -> Encoder:
@@ -238,6 +269,8 @@ def _loaded(load: Callable[[], Any], name: str | Path, part: str) -> Any:
     from transformers.utils import logging
 
     logging.disable_progress_bar()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # which weights of a head or pooler a checkpoint has, or lacks, is no news
     try:
         return load()
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
@@ -245,6 +278,8 @@ def _loaded(load: Callable[[], Any], name: str | Path, part: str) -> Any:
         raise ModelError(
             f"encoder {str(name)!r}: expected {part} that transformers can load from safetensors, got: {reason}"
         ) from error
+    finally:
+        logging.set_verbosity(verbosity)
 
 
 @lru_cache

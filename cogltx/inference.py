@@ -10,6 +10,7 @@ from typing import Literal
 
 from tqdm.auto import tqdm
 
+from cogltx.blocks import relevance_labels
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.memrecall import Recall
@@ -17,7 +18,7 @@ from cogltx.pipeline import CogLTX, Reader, batched
 from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig
 from cogltx.tasks import Task
-from cogltx.training.sampling import gold_blocks, relevance_labels
+from cogltx.training.sampling import gold_blocks
 
 KeyBlocks = Literal["recall", "gold"]
 

@@ -106,7 +106,8 @@ def new_parts(config: ModelConfig, *, uses_judge: bool, device: torch.device | N
         judge = judge_model(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
     parts = Parts(config, tokenizer, reasoner, judge, device)
     if config.reasoner.init_from not in (None, "judge"):
-        load_weights(reasoner, model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors")
+        start = model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors"
+        load_weights(reasoner, start, except_for=reasoner.auxiliary)
     if uses_judge and config.judge.init_from == "reasoner":
         if not isinstance(judge, EncoderJudge):
             raise ConfigError('judge.init_from: expected judge.name "encoder" beside "reasoner", got another judge')
@@ -158,14 +159,22 @@ def load_parts(folder: Path, config: ModelConfig, device: torch.device | str | N
     return Parts(config, tokenizer, reasoner, chosen, torch.device(device) if device is not None else None)
 
 
-def load_weights(model: nn.Module, path: Path) -> None:
+def load_weights(model: nn.Module, path: Path, *, except_for: tuple[str, ...] = ()) -> None:
     """Loads all weights of a model.
+
+    Args:
+        model: takes them up.
+        path: a safetensors file.
+        except_for: beginnings of names that either side may lack; where the file does, the model keeps its own.
 
     Raises:
         ModelError: the file is missing, no safetensors, or of another model.
     """
+    own, read = model.state_dict(), load_tensors(path)
+    found = {name: value for name, value in read.items() if name in own or not name.startswith(except_for)}
+    kept = {name: value for name, value in own.items() if name not in found and name.startswith(except_for)}
     try:
-        model.load_state_dict(load_tensors(path))
+        model.load_state_dict(found | kept)
     except RuntimeError as error:
         got = str(error).splitlines()[1].strip()
         raise ModelError(f"{path}: expected the weights of {type(model).__name__}, got: {got[:200]}") from error

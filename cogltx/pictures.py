@@ -1,6 +1,6 @@
-"""Pictures of what a run did: relevance by block and epoch, a confusion matrix. Drawn by matplotlib."""
+"""Pictures of what a run did: relevance by block and epoch, a confusion matrix, curves. Drawn by matplotlib."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,31 @@ def draw_confusion(path: Path, names: Sequence[str], counts: Int[np.ndarray, "go
     axes.set_xlabel("predicted")
     axes.set_ylabel("gold")
     figure.colorbar(image, label="share of the gold label's texts")
+    _save(plt, figure, path)
+
+
+def draw_curves(
+    path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, across: str, up: str
+) -> None:  # fmt: skip
+    """Lines through points.
+
+    Args:
+        path: of the picture; its name says the format.
+        curves: the points of each line, by its name.
+        across: what the first numbers are.
+        up: what the second ones are.
+
+    Raises:
+        ConfigError: matplotlib is not installed, or knows no such format.
+    """
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    for name, points in curves.items():
+        axes.plot(*zip(*points, strict=True), marker=".", label=name)
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.grid(alpha=0.3)
+    axes.legend()
     _save(plt, figure, path)
 
 

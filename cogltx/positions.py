@@ -101,7 +101,7 @@ def extend_positions(
     table = getattr(holder, _TABLE)
     if isinstance(table, ComputedPositions):
         raise ModelError(f"positions: expected an encoder with its own positions, got {table.config.length} extended")
-    _check(config, table.num_embeddings - first_row(table))
+    check(config, table.num_embeddings - first_row(table))
     if form == "table" or method == "random":
         extended: nn.Embedding = _written_out(table, config, encoder)
     else:
@@ -156,7 +156,12 @@ def going_on(
     return torch.where((outer == 0)[..., None], rows[inner], composed)
 
 
-def _check(config: PositionsConfig, n: int) -> None:
+def check(config: PositionsConfig, n: int) -> None:
+    """Whether an encoder with n positions can be extended so.
+
+    Raises:
+        ConfigError: ``length`` or ``alpha`` is out of range.
+    """
     if not 0 < config.alpha < 1 or config.alpha == 0.5:
         raise ConfigError(f"positions.alpha: expected a number between 0 and 1 other than 0.5, got {config.alpha}")
     if config.length < n:

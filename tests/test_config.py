@@ -8,11 +8,12 @@ import torch
 from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow
-from cogltx.config import changed, expand, load_reader, load_run, new_reader, read_examples, run_examples
+from cogltx.config import changed, expand, load_mlm, load_reader, load_run, new_reader, read_examples, run_examples
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import ScoredBlocks
 from cogltx.parts import ModelConfig
 from cogltx.pipeline import CogLTX
+from cogltx.positions import PositionsConfig
 
 GOOD = """\
 # a run
@@ -54,7 +55,28 @@ def test_the_given_runs_are_right() -> None:
     paths = sorted((Path(__file__).parents[1] / "configs").rglob("*.yaml"))
     assert paths
     for path in paths:
-        assert load_run(path).memrecall.capacity <= 512
+        if path.name.startswith("mlm-"):
+            positions = load_mlm(path).encoder.positions
+            assert positions is None or positions.length == load_mlm(path).length
+        else:
+            assert load_run(path).memrecall.capacity <= 512
+
+
+@pytest.mark.parametrize(
+    ("change", "wording"),
+    [
+        ("length=16", "--set: length: expected greater than or equal to 32, got 16"),
+        ("training.steps=0", "--set: training.steps: expected greater than or equal to 1, got 0"),
+        ("encoder.positions.base=2", "--set: encoder.positions.base: expected one of length, method, alpha, form, got an unk"),
+        ("reasoner.name=span", "--set: reasoner: expected one of encoder, data, length, training, got an unknown key"),
+        ("data=null", "--set: data: expected a valid dictionary or instance of TextsConfig, got None"),
+    ],
+)  # fmt: skip
+def test_a_masked_run_with_a_wrong_key_or_value(tmp_path: Path, change: str, wording: str) -> None:
+    path = write(tmp_path, "data: {train: a.txt}\nencoder: {positions: {length: 1024}}\n")
+    assert load_mlm(path).encoder.positions == PositionsConfig(length=1024)
+    with pytest.raises(ConfigError, match=f"^{wording}"):
+        load_mlm(path, [change])
 
 
 @pytest.mark.parametrize(

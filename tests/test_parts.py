@@ -148,6 +148,21 @@ def test_starting_from_another_model(tiny_encoder: Path, saved: Path) -> None:
     assert not torch.equal(new_parts(plain, uses_judge=True).reasoner.place.weight, source.reasoner.place.weight)
 
 
+@pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+def test_what_training_alone_needs_may_be_missing(
+    tiny_encoder: Path, tmp_path: Path, before: float, after: float
+) -> None:
+    values = config(tiny_encoder).model_dump(mode="json")
+    values["reasoner"]["relevance_weight"] = before
+    first = CogLTX(new_parts(ModelConfig.model_validate(values), uses_judge=True))
+    first.save_pretrained(tmp_path / "first")
+    values["reasoner"] |= {"relevance_weight": after, "init_from": str(tmp_path / "first")}
+    second = new_parts(ModelConfig.model_validate(values), uses_judge=False).reasoner
+    state = first.reasoner.state_dict()
+    assert all(torch.equal(value, state[name]) for name, value in second.state_dict().items() if name in state)
+    assert ("relevance.weight" in second.state_dict()) == bool(after)
+
+
 def test_a_judge_from_the_reasoner(tiny_encoder: Path, saved: Path) -> None:
     values = config(tiny_encoder).model_dump(mode="json")
     values["reasoner"]["init_from"], values["judge"]["init_from"] = str(saved), "reasoner"

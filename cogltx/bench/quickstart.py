@@ -37,11 +37,12 @@ class QuickstartConfig(BaseModel):
 
     Attributes:
         encoder: what judge and reasoners start from.
-        train: training documents of the facts alone; they fit one window, so that reading is learned from all decoys.
+        train: training documents of hardly more than the facts; they fit one window, so that reading is learned from
+            all decoys.
         train_long: training documents with filler between the facts, from which the judge learns to search.
         validation: documents that choose the best epoch.
         held_out: documents that are measured; none of their names and answers is in the training documents.
-        chains: pairs of facts in a document, all but one of them decoys.
+        chains: pairs of facts in a document, all but one of them decoys; training documents have two of them or more.
         tokens: length of validation and held-out documents, whose two facts lie more than 512 tokens apart.
         train_tokens: length of the training documents with filler.
         train_gap: words, at least, between their two facts.
@@ -49,20 +50,27 @@ class QuickstartConfig(BaseModel):
         max_block_tokens: most tokens in a block.
         strides: of MemRecall.
         overlap: tokens that neighbouring windows of the sliding window share.
+        broken: share of the training documents' decoys that keep only one of their two facts. With complete decoys
+            alone, a model stays at chance for minutes before it begins to join two facts.
+        filler: share of the facts beside which ``train`` documents have a sentence of filler, as in key blocks.
         epochs: of CogLTX and of the sliding window; each epoch shows both reasoners one window a document.
+        judge_passes: of the judge in an epoch.
         batch_size: examples an optimiser step.
-        judge_rate: the judge's learning rate.
-        reasoner_rate: the reasoners' learning rate.
+        learning_rate: of judge and reasoners.
+        head_rate: of the reasoners' heads, as a multiple of that.
+        relevance_weight: of the reasoners' second loss, which asks for the relevant tokens.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str = BUNDLED
-    train: int = Field(2200, ge=1)
-    train_long: int = Field(150, ge=1)
+    train: int = Field(1800, ge=1)
+    train_long: int = Field(200, ge=1)
     validation: int = Field(24, ge=1)
     held_out: int = Field(100, ge=1)
     chains: int = Field(3, ge=2)
+    broken: float = Field(0.5, ge=0, le=1)
+    filler: float = Field(0.4, ge=0, le=1)
     tokens: int = 1500
     train_tokens: int = 450
     train_gap: int = 60
@@ -71,9 +79,11 @@ class QuickstartConfig(BaseModel):
     strides: tuple[int, ...] = (3, 2)
     overlap: int = 32
     epochs: int = 2
-    batch_size: int = 16
-    judge_rate: float = 2e-4
-    reasoner_rate: float = 2e-4
+    judge_passes: int = 1
+    batch_size: int = 8
+    learning_rate: float = 2e-4
+    head_rate: float = 10.0
+    relevance_weight: float = 5.0
 
 
 @dataclass(frozen=True)
@@ -206,12 +216,13 @@ def _taken(files: _Files, expected: str, got: object) -> ConfigError:
 
 def _write_corpus(files: _Files, seed: int, config: QuickstartConfig) -> None:
     """Training and validation documents share names and answers; the held-out ones have their own."""
-    bare = partial(generate, tokens=None, chains=config.chains)
-    short = partial(generate, tokens=config.train_tokens, chains=config.chains, gap=config.train_gap)
+    easier = partial(generate, chains=(2, config.chains), broken=config.broken)
+    few = partial(easier, tokens=None, filler=config.filler)
+    short = partial(easier, tokens=config.train_tokens, gap=config.train_gap)
     long = partial(generate, tokens=config.tokens, chains=config.chains)
     corpora = {
         "train": chain(
-            bare(config.train, seed=4 * seed, split="train"), short(config.train_long, seed=4 * seed + 1, split="train")
+            few(config.train, seed=4 * seed, split="train"), short(config.train_long, seed=4 * seed + 1, split="train")
         ),
         "validation": long(config.validation, seed=4 * seed + 2, split="train"),
         "test": long(config.held_out, seed=4 * seed + 3, split="test"),
@@ -232,14 +243,16 @@ def _write_runs(files: _Files, seed: int, config: QuickstartConfig) -> None:
         "training": {
             "epochs": config.epochs,
             "batch_size": config.batch_size,
-            "judge": {"learning_rate": config.judge_rate},
-            "reasoner": {"learning_rate": config.reasoner_rate},
+            "judge_passes": config.judge_passes,
+            "judge": {"learning_rate": config.learning_rate},
+            "reasoner": {"learning_rate": config.learning_rate, "head_rate": config.head_rate},
             "seed": seed,
         },
     }
+    reasoner = {"name": "span", "relevance_weight": config.relevance_weight}
     runs = {
-        "cogltx": {"reader": "cogltx", **shared, "reasoner": {"name": "span", "init_from": "judge"}},
-        "sliding-window": {"reader": "sliding_window", **shared, "overlap": config.overlap},
+        "cogltx": {"reader": "cogltx", **shared, "reasoner": {**reasoner, "init_from": "judge"}},
+        "sliding-window": {"reader": "sliding_window", **shared, "reasoner": reasoner, "overlap": config.overlap},
     }
     for name, values in runs.items():
         comment = f"# Written by cogltx quickstart. Repeat it: cogltx train {files.run_config(name)} --output RUN\n"

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from cogltx.blocks import relevance_labels
 from cogltx.document import Example
 from cogltx.memrecall import Recall, Step
 from cogltx.prediction import Prediction
-from cogltx.training.sampling import relevance_labels
 
 _RUNNERS_UP = 2
 

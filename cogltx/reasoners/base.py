@@ -72,6 +72,8 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
 
     config: Any
     by_block: ClassVar[bool] = False
+    auxiliary: ClassVar[tuple[str, ...]] = ()
+    """Beginnings of the names of weights that training alone needs; a model to start from may lack them."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()

@@ -9,7 +9,7 @@ are probabilities too has its say: they multiply the answers of their blocks (ou
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from cogltx.blocks import Blocks
+from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
 from cogltx.encoder import Batch, Encoder
 from cogltx.prediction import Answer
@@ -39,6 +39,9 @@ class SpanReasonerConfig(BaseReasonerConfig):
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block that holds
             the answer (of yes and no: the mean of the two best); 0 leaves it out. Judges without scores in [0, 1] are
             left out too.
+        relevance_weight: of a second loss in training, which asks of every token of the document whether it is
+            relevant; 0 (the paper's) leaves it out. It helps where an answer rests on a chain of facts and
+            examples are few.
         no_answer_threshold: no answer is given where log p(none) − log p(best answer) exceeds it; None: always answer.
             Training chooses it on the validation data.
     """
@@ -47,6 +50,7 @@ class SpanReasonerConfig(BaseReasonerConfig):
     max_answer_tokens: int = Field(30, ge=1)
     top_k: int = Field(3, ge=1)
     evidence_weight: float = Field(1.0, ge=0)
+    relevance_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
 
 
@@ -57,10 +61,12 @@ class SpanTarget:
     Attributes:
         kind: SPAN, YES, NO or NO_ANSWER.
         spans: every (first, last) token of the window that answers; empty unless kind is SPAN.
+        relevant: indices of the document's relevant blocks; None where they are unknown.
     """
 
     kind: int
     spans: tuple[tuple[int, int], ...] = ()
+    relevant: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -89,27 +95,41 @@ class SpanReasoner(Reasoner[SpanTarget, Reading]):
         config: how answers are read.
     """
 
+    auxiliary: ClassVar[tuple[str, ...]] = ("relevance.",)
+
     def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
         super().__init__(encoder)
         self.config = config or SpanReasonerConfig()
         self.place = nn.Linear(encoder.width, 2)
         self.kind = nn.Linear(encoder.width, 4)
+        self.relevance = nn.Linear(encoder.width, 1) if self.config.relevance_weight else None
 
-    def forward(self, batch: Batch) -> Float[Tensor, "windows tokens 6"]:
-        """Logits of a start and an end at every token; then, the same at every token, of the four kinds."""
+    def forward(self, batch: Batch) -> Float[Tensor, "windows tokens outputs"]:
+        """Logits of a start and an end at every token; then, the same at every token, of the four kinds.
+
+        Where training asks for it too: the logit of the token's relevance.
+        """
         hidden = self.encoder(batch)
         kinds = self.kind(hidden[:, :1]).expand(-1, hidden.shape[1], -1)
-        return torch.cat([self.place(hidden), kinds], dim=-1)
+        relevance = [] if self.relevance is None else [self.relevance(hidden)]
+        return torch.cat([self.place(hidden), kinds, *relevance], dim=-1)
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
         """See ``target``."""
-        return target(example, window, answer_tokens(example, blocks))
+        found = target(example, window, answer_tokens(example, blocks))
+        labels = relevance_labels(example, blocks) if self.relevance is not None else None
+        if found is None or labels is None:
+            return found
+        return replace(found, relevant=tuple(np.flatnonzero(labels).tolist()))
 
     def losses(
-        self, outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[SpanTarget]
+        self, outputs: Float[Tensor, "windows tokens outputs"], windows: Sequence[Window], targets: Sequence[SpanTarget]
     ) -> Float[Tensor, " windows"]:
-        """See ``losses``."""
-        return losses(outputs, windows, targets)
+        """See ``losses``; in training with ``relevance_weight`` times that of the tokens' relevance."""
+        total = losses(outputs[..., :6], windows, targets)
+        if self.relevance is not None and self.training:
+            total = total + self.config.relevance_weight * relevance_losses(outputs[..., 6], windows, targets)
+        return total
 
     def says_nothing(self, target: SpanTarget) -> bool:
         """Whether the target is no answer."""
@@ -119,10 +139,10 @@ class SpanReasoner(Reasoner[SpanTarget, Reading]):
         """No answer."""
         return SpanTarget(NO_ANSWER)
 
-    def read(self, outputs: Float[np.ndarray, "tokens 6"], window: Window, blocks: Blocks) -> Reading:
+    def read(self, outputs: Float[np.ndarray, "tokens outputs"], window: Window, blocks: Blocks) -> Reading:
         """See ``read``."""
         candidates = max(self.config.top_k, _CANDIDATES)
-        return read(outputs, window, blocks, max_answer_tokens=self.config.max_answer_tokens, top_k=candidates)
+        return read(outputs[:, :6], window, blocks, max_answer_tokens=self.config.max_answer_tokens, top_k=candidates)
 
     def weighed(self, reading: Reading, relevance: Sequence[Relevant]) -> Reading:
         """Answers in relevant blocks gain on the others: p(answer) · relevance of its block."""
@@ -186,6 +206,23 @@ def losses(
             loss = loss - torch.logsumexp(places[row, first, 0] + places[row, last, 1], dim=0)
         losses.append(loss)
     return torch.stack(losses)
+
+
+def relevance_losses(
+    logits: Float[Tensor, "windows tokens"], windows: Sequence[Window], targets: Sequence[SpanTarget]
+) -> Float[Tensor, " windows"]:
+    """Binary cross-entropy of the relevance of a window's tokens, their mean; 0 where it is unknown."""
+    wanted = torch.zeros(logits.shape)
+    weights = torch.zeros(logits.shape)
+    for row, (window, target) in enumerate(zip(windows, targets, strict=True)):
+        if target.relevant is not None:
+            shown = window.document_token >= 0
+            wanted[row, : len(window)] = torch.from_numpy(np.isin(window.block, target.relevant)).float()
+            weights[row, : len(window)] = torch.from_numpy(shown / max(1, shown.sum())).float()
+    each = nn.functional.binary_cross_entropy_with_logits(
+        logits.float(), wanted.to(logits.device), weight=weights.to(logits.device), reduction="none"
+    )
+    return each.sum(dim=1)
 
 
 def readable(windows: Sequence[Window], length: int) -> Bool[Tensor, "windows tokens"]:

@@ -6,6 +6,7 @@ alone is at chance. Knows nothing about tokens: distances are counted in white-s
 at least one word piece.
 
 Balanced by construction: all chains of a document are drawn alike, and only then one of them is asked for.
+Training documents can make a beginning easier: with fewer chains, or with decoys that have lost one of their facts.
 All first facts stand on one side of a gap and all second facts on the other, or the distance of a second fact
 from the first would tell which chain it belongs to; either side may come first.
 """
@@ -49,7 +50,15 @@ class Chain:
 
 
 def generate(
-    count: int, *, seed: int, split: Split, tokens: int | None = 1500, chains: int = 4, gap: int = GAP_WORDS
+    count: int,
+    *,
+    seed: int,
+    split: Split,
+    tokens: int | None = 1500,
+    chains: int | tuple[int, int] = 4,
+    broken: float = 0.0,
+    filler: float = 0.0,
+    gap: int = GAP_WORDS,
 ) -> Iterator[Example]:
     """Generate examples: the same arguments give the same ones, and no example depends on ``count``.
 
@@ -60,9 +69,12 @@ def generate(
         count: how many examples.
         seed: any number; use another one with ``split="train"`` for a development set.
         split: whose names and answers to use, "train" or "test".
-        tokens: the length of a document in BERT word pieces, to within about five per cent; None: the facts alone, in
-            any order, so few that they are read whole.
-        chains: chains of two facts in a document; all but one are decoys, so chance is ``1 / chains``.
+        tokens: the length of a document in BERT word pieces, to within about five per cent; None: hardly more than the
+            facts, in any order, so few that they are read whole.
+        chains: chains of two facts in a document; all but one are decoys, so chance is ``1 / chains``. A pair: the
+            fewest and the most, each number as likely.
+        broken: share of the decoys that keep only one of their two facts, in [0, 1].
+        filler: where ``tokens`` is None, the share of the facts beside which a sentence of filler stands, in [0, 1].
         gap: white-space words, at least, between any first fact and any second fact.
 
     Raises:
@@ -76,25 +88,36 @@ def generate(
     """
     if split not in ("train", "test"):
         raise ConfigError(f"split: expected 'train' or 'test', got {split!r}")
-    most = min(len(NAMES[split]) // 2, *(len(kind.answers[split]) for kind in KINDS))
-    if not 1 <= chains <= most:
-        raise ConfigError(f"chains: expected 1 to {most}, got {chains}")
-    least = round((gap + 2 * ROOM_WORDS * chains) * PIECES_PER_WORD)
+    fewest, most = (chains, chains) if isinstance(chains, int) else chains
+    limit = min(len(NAMES[split]) // 2, *(len(kind.answers[split]) for kind in KINDS))
+    if not 1 <= fewest <= most <= limit:
+        raise ConfigError(f"chains: expected 1 to {limit}, the fewest first, got {chains}")
+    for name, share in (("broken", broken), ("filler", filler)):
+        if not 0 <= share <= 1:
+            raise ConfigError(f"{name}: expected a share in [0, 1], got {share}")
+    least = round((gap + 2 * ROOM_WORDS * most) * PIECES_PER_WORD)
     if tokens is not None and tokens < least:
-        raise ConfigError(f"tokens: expected at least {least} for {chains} chains, got {tokens}")
+        raise ConfigError(f"tokens: expected at least {least} for {most} chains, got {tokens}")
     words = None if tokens is None else round(tokens / PIECES_PER_WORD)
-    return (_example(f"two-hop-{split}-{seed}-{number}", split, words, chains, gap) for number in range(count))
+    ids = (f"two-hop-{split}-{seed}-{number}" for number in range(count))
+    return (_example(id, split, words, range(fewest, most + 1), broken, filler, gap) for id in ids)
 
 
-def _example(id: str, split: Split, words: int | None, count: int, gap: int) -> Example:
+def _example(
+    id: str, split: Split, words: int | None, counts: range, broken: float, filler: float, gap: int
+) -> Example:
     """One example; its id is the seed of everything in it."""
     rng = random.Random(id)
     kind, role = rng.choice(KINDS), rng.choice(ROLES)
-    chains = _chains(rng, split, kind, role, count)
-    firsts, seconds = [chain.first for chain in chains], [chain.second for chain in chains]
-    facts = rng.sample(firsts + seconds, 2 * count)
-    text = _paragraphs(rng, facts) if words is None else _text(rng, firsts, seconds, words, gap)
+    chains = _chains(rng, split, kind, role, rng.choice(counts))
     asked = rng.choice(chains)
+    firsts, seconds = [asked.first], [asked.second]
+    for decoy in chains:
+        if decoy is not asked:
+            kept = rng.choice("12") if rng.random() < broken else "both"
+            firsts += [decoy.first] if kept != "2" else []
+            seconds += [decoy.second] if kept != "1" else []
+    text = _few(rng, firsts + seconds, filler) if words is None else _text(rng, firsts, seconds, words, gap)
     who = rng.choice(WHO).format(role=role, subject=asked.subject)
     first, second = text.index(asked.first), text.index(asked.second)
     answer = second + asked.offset
@@ -128,6 +151,14 @@ def _chains(rng: random.Random, split: Split, kind: Kind, role: str, count: int)
             )
         )
     return chains
+
+
+def _few(rng: random.Random, facts: list[str], filler: float) -> str:
+    """The facts in any order, some with a sentence of filler before them."""
+    sentences: list[str] = []
+    for fact in rng.sample(facts, len(facts)):
+        sentences += [*(_filler(rng, 1, set()) if rng.random() < filler else []), fact]
+    return _paragraphs(rng, sentences)
 
 
 def _text(rng: random.Random, firsts: list[str], seconds: list[str], words: int, gap: int) -> str:

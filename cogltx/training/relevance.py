@@ -13,10 +13,9 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import BaseModel, ConfigDict, Field
 
-from cogltx.blocks import Blocks
+from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
 from cogltx.storage import load_tensors, write_tensors
-from cogltx.training.sampling import has_relevance, relevance_labels
 
 Labels = Bool[np.ndarray, " blocks"]
 Similarity = Callable[[Example, Blocks], "Float[np.ndarray, ' blocks'] | None"]
@@ -70,7 +69,7 @@ class RelevanceLabels:
     def known(self, examples: Sequence[Example]) -> bool:
         """Whether some block of some example is known to be relevant, so that a judge has something to learn."""
         if self.from_data:
-            return any(has_relevance(example) for example in examples)
+            return any(example.has_relevance for example in examples)
         return any(labels.any() for labels in self.found.values())
 
     def of(self, index: int, example: Example, blocks: Blocks) -> Labels | None:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from cogltx.baselines.sliding_window import SlidingWindow
-from cogltx.blocks import Blocks
+from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
 from cogltx.judges.base import Judge, Memory
 from cogltx.memrecall import fill
@@ -45,24 +45,6 @@ class ReasonerTarget:
 
     window: Window
     target: Any
-
-
-def has_relevance(example: Example) -> bool:
-    """Whether the judge can learn from an example."""
-    return example.relevant is not None or bool(example.answer_spans)
-
-
-def relevance_labels(example: Example, blocks: Blocks) -> Bool[np.ndarray, " blocks"] | None:
-    """True for the blocks that overlap a relevant span; None where the data has no relevance labels.
-
-    Where the data marks answers alone, the places of the answer are the relevant spans.
-    """
-    if not has_relevance(example):
-        return None
-    labels = np.zeros(len(blocks), dtype=bool)
-    for span in example.answer_spans if example.relevant is None else example.relevant:
-        labels[list(blocks.overlapping(span.start, span.end))] = True
-    return labels
 
 
 def gold_blocks(example: Example, blocks: Blocks, labels: Bool[np.ndarray, " blocks"], room: int) -> list[int]:

@@ -29,7 +29,6 @@ from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig
 from cogltx.training.log import Log
 from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, save_history
-from cogltx.training.sampling import has_relevance
 from cogltx.training.similarity import similarity_of
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
 from cogltx.training.validation import main_metric, validate
@@ -155,7 +154,7 @@ class Trainer:
                 "training: expected a judge that needs no training for tagging; choose judge.name: bm25, or "
                 "judge.init_from a trained run and training.judge_passes: 0"
             )
-        if self.trains_judge and from_data and not any(has_relevance(example) for example in self.train_examples):
+        if self.trains_judge and from_data and not any(example.has_relevance for example in self.train_examples):
             raise DataError(
                 "training: expected examples with relevance labels to train the judge, got none; choose "
                 "training.relevance.source: interventions or judge.name: bm25"

@@ -28,6 +28,7 @@ from cogltx.reasoners.span import (
     answer_tokens,
     read,
     readable,
+    relevance_losses,
     target,
 )
 from cogltx.reasoners.span import losses as window_losses
@@ -325,3 +326,36 @@ def test_the_judges_scores_weigh_answers() -> None:
     scores = {answer.text: answer.score for answer in reasoner.weighed(reading, relevance).answers}
     assert scores["a"] == pytest.approx(0.5 * 0.1**2)
     assert scores["c"] == 0, "an answer outside the key blocks"
+
+
+def test_relevance_losses_are_means_over_the_tokens_of_the_document() -> None:
+    windows = [window_of([0, 1]), window_of([2])]
+    logits = torch.randn(2, max(map(len, windows)) + 2)
+    found = relevance_losses(logits, windows, [SpanTarget(SPAN, relevant=(1,)), SpanTarget(NO_ANSWER)])
+    each = []
+    for place, (block, token) in enumerate(zip(windows[0].block, windows[0].document_token, strict=True)):
+        if token >= 0:
+            chance = 1 / (1 + math.exp(-float(logits[0, place])))
+            each.append(-math.log(chance if block == 1 else 1 - chance))
+    assert found[0].item() == pytest.approx(sum(each) / len(each), rel=1e-5)
+    assert found[1].item() == 0, "nothing is known of its blocks"
+
+
+def test_the_second_loss_counts_in_training_alone(tiny_encoder: Path) -> None:
+    config = SpanReasonerConfig(relevance_weight=2.0)
+    reasoner = SpanReasoner(load_encoder(EncoderConfig(name=str(tiny_encoder))), config)
+    start = DOCUMENT.text.index("Paris")
+    example = Example(
+        id="1", document=DOCUMENT, query=Query("where?"), answers=("Paris",), answer_spans=(Span(start, start + 5),)
+    )
+    window = window_of([0, 3])
+    wanted = reasoner.target(example, BLOCKS, window)
+    assert wanted is not None
+    assert wanted.relevant == (3,)
+    outputs = torch.randn(1, len(window), 7)
+    both = reasoner.train().losses(outputs, [window], [wanted])
+    alone = reasoner.eval().losses(outputs, [window], [wanted])
+    assert torch.equal(alone, window_losses(outputs[..., :6], [window], [wanted]))
+    assert torch.allclose(both, alone + 2 * relevance_losses(outputs[..., 6], [window], [wanted]))
+    answers = best(outputs[0, :, :6].numpy(), window, top_k=20)
+    assert reasoner.read(outputs[0].numpy(), window, BLOCKS) == answers, "reading does without it"

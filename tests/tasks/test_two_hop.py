@@ -216,8 +216,10 @@ def test_facts_of_the_two_hops_share_no_window(tokenizer: Tokenizer, tokens: int
     ("arguments", "message"),
     [
         ({"split": "dev"}, "split: expected 'train' or 'test', got 'dev'"),
-        ({"split": "test", "chains": 40}, r"chains: expected 1 to \d+, got 40"),
-        ({"split": "train", "chains": 0}, r"chains: expected 1 to \d+, got 0"),
+        ({"split": "test", "chains": 40}, r"chains: expected 1 to \d+, the fewest first, got 40"),
+        ({"split": "train", "chains": 0}, r"chains: expected 1 to \d+, the fewest first, got 0"),
+        ({"split": "train", "chains": (3, 2)}, r"chains: expected 1 to \d+, the fewest first, got \(3, 2\)"),
+        ({"split": "train", "broken": 1.5}, r"broken: expected a share in \[0, 1\], got 1.5"),
         ({"split": "train", "tokens": 600}, r"tokens: expected at least \d+ for 4 chains, got 600"),
     ],
 )
@@ -243,3 +245,31 @@ def test_facts_alone_fit_one_window() -> None:
         assert example.answers == (text[answer.start : answer.end],)
         assert all(text[span.start : span.end].endswith(".") for span in example.relevant or ())
         assert len(text.split()) < 80
+
+
+def test_broken_decoys_keep_one_fact_and_the_asked_chain_both() -> None:
+    kept: Counter[int] = Counter()
+    for example in generate(200, seed=0, split="train", tokens=None, chains=3, broken=1.0):
+        firsts, seconds = facts(example)
+        assert len(firsts) + len(seconds) == 4, "two of the asked chain, one a decoy"
+        kept[len(firsts)] += 1
+        assert {text for _, text in [*firsts, *seconds]} >= set(slices(example, example.relevant or ()))
+    assert set(kept) == {1, 2, 3}
+
+
+def test_filler_stands_beside_some_of_few_facts() -> None:
+    lengths = Counter(
+        len(sentences(example.document.text))
+        for example in generate(100, seed=0, split="train", tokens=None, chains=3, filler=0.5)
+    )
+    assert sum(length * count for length, count in lengths.items()) / 100 == pytest.approx(9, abs=0.5)
+    assert min(lengths) >= 6
+    assert max(lengths) <= 12
+
+
+def test_a_range_of_chains_is_used_evenly() -> None:
+    found = Counter(
+        len(chains(example)) for example in generate(200, seed=0, split="train", tokens=None, chains=(2, 3))
+    )
+    assert set(found) == {2, 3}
+    assert found[2] == pytest.approx(100, abs=25)

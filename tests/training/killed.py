@@ -1,6 +1,7 @@
 """Trains a tiny run again and again, and kills it each time with SIGKILL some steps later, wherever it is then.
 
-Called by ``test_trainer.py``: killed.py ENCODER FOLDER STEPS…; after so many lines of the log the run is killed, 0: never.
+killed.py KIND ENCODER FOLDER STEPS…; after so many lines of the log the run is killed, 0: never. KIND is joint (called by
+``test_trainer.py``) or masked (by ``test_masked.py``).
 """
 
 import os
@@ -16,10 +17,14 @@ import corpus
 import torch
 from fakes import config
 
+from cogltx.encoder import EncoderConfig, tokenizer_of
 from cogltx.parts import new_parts
 from cogltx.pipeline import CogLTX
+from cogltx.positions import PositionsConfig
 from cogltx.tasks import make_task
 from cogltx.training.learner import LearnerConfig
+from cogltx.training.masked import MaskedConfig, MaskedTrainer, MaskedTrainingConfig
+from cogltx.training.rows import TextsConfig, packed, set_apart
 from cogltx.training.trainer import Trainer, TrainingConfig
 
 
@@ -49,18 +54,34 @@ def train(encoder: Path, output: Path) -> None:
     )
 
 
-def main(encoder: Path, output: Path, steps: list[int]) -> None:
+def train_masked(encoder: Path, output: Path) -> None:
+    texts = TextsConfig(train="", held_out=4)
+    settings = EncoderConfig(
+        name=str(encoder), hidden_dropout=0.2, freeze_embeddings=False, batch_tokens=128,
+        positions=PositionsConfig(length=600),
+    )  # fmt: skip
+    training = MaskedTrainingConfig(
+        steps=12, batch_size=4, learner=LearnerConfig(learning_rate=1e-3, head_rate=5), gradient_checkpointing=True,
+        validation_steps=5, checkpoint_steps=3,
+    )  # fmt: skip
+    tokenizer = tokenizer_of(encoder)
+    rows = set_apart(packed([example.document.text for example in corpus.make(4)], tokenizer, 64), None, texts, 0)
+    run = MaskedConfig(encoder=settings, data=texts, length=64, training=training)
+    MaskedTrainer(tokenizer, rows, run, output, lambda line: None).run(resume=True)
+
+
+def main(kind: str, encoder: Path, output: Path, steps: list[int]) -> None:
     new_parts(config(encoder), uses_judge=True)  # imports once, before the forks, what every child needs
     for number in steps:
         child = os.fork()
         if child == 0:
             if number:
                 kill_after(output / "log.jsonl", number)
-            train(encoder, output)
+            (train_masked if kind == "masked" else train)(encoder, output)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         print("killed" if os.WIFSIGNALED(status) else f"ended {os.WEXITSTATUS(status)}", flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), [int(step) for step in sys.argv[3:]])
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), [int(step) for step in sys.argv[4:]])

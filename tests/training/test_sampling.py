@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cogltx.baselines import SlidingWindow
-from cogltx.blocks import Blocks, split
+from cogltx.blocks import Blocks, relevance_labels, split
 from cogltx.document import Document, Example, Query, Span
 from cogltx.judges import Judge, Memory, ScoredBlocks
 from cogltx.memrecall import fill
@@ -24,10 +24,8 @@ from cogltx.training.sampling import (
     ReasonerTarget,
     baseline_window,
     gold_blocks,
-    has_relevance,
     judge_windows,
     reasoner_windows,
-    relevance_labels,
 )
 from cogltx.window import Window, WindowFormat
 
@@ -83,7 +81,7 @@ def test_relevance_labels() -> None:
     assert not found.any()
     unknown = Example(id="", document=item.document, answers=("x",))
     assert relevance_labels(unknown, blocks) is None
-    assert [has_relevance(each) for each in (item, answered, none, unknown)] == [True, True, True, False]
+    assert [each.has_relevance for each in (item, answered, none, unknown)] == [True, True, True, False]
 
 
 def test_token_labels() -> None:

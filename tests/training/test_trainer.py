@@ -99,6 +99,7 @@ def test_killed_and_resumed_equals_undisturbed(corpus_encoder: Path, tmp_path: P
         command = [
             sys.executable,
             str(Path(__file__).with_name("killed.py")),
+            "joint",
             str(corpus_encoder),
             str(tmp_path / name),
         ]

@@ -1,0 +1,320 @@
+"""``cogltx bench quality``: readers trained and measured under one budget, over several seeds, in one table.
+
+Each training and each measurement is a ``cogltx train`` or ``cogltx evaluate`` in a process of its own, so that its
+seconds and its memory are its own and every row can be repeated by its command. An interrupted call goes on: what is
+finished is kept. Knows nothing about models.
+"""
+
+import os
+import re
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cogltx.config import expand, load_run, read_examples
+from cogltx.document import Example
+from cogltx.errors import ConfigError, ModelError
+from cogltx.inference import read_predictions
+from cogltx.metrics import Interval, paired_bootstrap
+from cogltx.storage import read_json, write_json, write_text
+from cogltx.tasks import Split, make_task
+
+
+class ReaderEntry(BaseModel):
+    """One row of the table.
+
+    Attributes:
+        name: of the row.
+        trained: the row whose trained model this one reads with; None: it is trained itself.
+        changes: ``KEY=VALUE`` of the run's configuration; where ``trained`` is set, of the trained model's.
+        judge: takes the place of the trained model's judge: ``bm25`` or ``package.module:Class``.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    trained: str | None = None
+    changes: tuple[str, ...] = ()
+    judge: str | None = None
+
+
+class QualityConfig(BaseModel):
+    """What is compared, on what.
+
+    Attributes:
+        run: the YAML file of the run that all rows share: data, epochs, examples; beside this file.
+        data: the file that is measured.
+        split: where one file holds several.
+        limit: measure only so many examples, drawn at random.
+        seeds: each row is trained and measured once for each.
+        metric: by which rows are compared with the first one; the task's main metric by default.
+        readers: the rows, the method to argue for first.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    run: str
+    data: str
+    split: Split = "test"
+    limit: int | None = Field(None, ge=1)
+    seeds: tuple[int, ...] = Field((0, 1), min_length=1)
+    metric: str | None = None
+    readers: tuple[ReaderEntry, ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One row for one seed.
+
+    Attributes:
+        metrics: in percent.
+        train_seconds: of the training; None where another row's model is used, or the training was interrupted.
+        train_bytes: the most memory that the training held.
+        seconds: of the measurement, loading included; None where it was interrupted.
+        peak_bytes: the most memory that the measurement held.
+    """
+
+    metrics: dict[str, float]
+    train_seconds: float | None
+    train_bytes: int | None
+    seconds: float | None
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table.
+
+    Attributes:
+        name: of the row.
+        runs: one a seed.
+        difference: to the first row in the compared metric, in points, with its 95 % interval over the examples (paired
+            bootstrap; of each example the mean over the seeds); None for the first row.
+        commands: that repeat the row with the first seed.
+    """
+
+    name: str
+    runs: tuple[Measured, ...]
+    difference: Interval | None
+    commands: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The row as plain data for JSON."""
+        return asdict(self)
+
+
+def load_quality(path: Path) -> QualityConfig:
+    """Reads what to compare from YAML.
+
+    Raises:
+        ConfigError: no such file, no YAML, or a key or value that is wrong.
+    """
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = QualityConfig.model_validate(values)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: expected a YAML file, got: {getattr(error, 'strerror', None) or error}") from error
+    except ValidationError as errors:
+        wrong = errors.errors()[0]
+        key = ".".join(map(str, wrong["loc"]))
+        expected = wrong["msg"].removeprefix("Input should be ")
+        raise ConfigError(f"{path}: {key}: expected {expected}, got {wrong['input']!r}") from errors
+    names = [_slug(reader.name) for reader in config.readers]
+    for place, reader in enumerate(config.readers):
+        if names[place] in names[:place]:
+            raise ConfigError(f"{path}: readers.{place}.name: expected a name of its own, got {reader.name!r} again")
+        before = [other.name for other in config.readers[:place] if other.trained is None]
+        if reader.trained is not None and reader.trained not in before:
+            raise ConfigError(f"{path}: readers.{place}.trained: expected a trained row above, got {reader.trained!r}")
+    return config
+
+
+def run(path: Path, output: Path, *, report: Callable[[str], None] = print) -> list[Row]:
+    """Trains and measures every row, or goes on with that.
+
+    Args:
+        path: a YAML file, see ``QualityConfig``.
+        output: the folder of runs, predictions and tables.
+        report: takes one line of progress at a time.
+
+    Raises:
+        ConfigError: the configuration is wrong, or the folder began with another.
+        ModelError: a training or a measurement failed; its last words.
+    """
+    config = load_quality(path)
+    base = path.parent / config.run
+    task = load_run(base).task
+    for reader in config.readers:
+        if reader.trained is None:
+            load_run(base, reader.changes)
+    _claim(output / "settings.json", config)
+    bench = _Bench(config, base, output, report)
+    measured = {reader.name: [bench.measured(reader, seed) for seed in config.seeds] for reader in config.readers}
+    kind = make_task(task.name, task.options)
+    metric = config.metric or kind.main_metric
+    examples, _ = read_examples(load_run(base), config.data, config.split, limit=config.limit)
+
+    def scores(reader: ReaderEntry) -> list[float] | None:
+        return _example_scores(kind, metric, examples, [bench.predictions(reader, seed) for seed in config.seeds])
+
+    first = scores(config.readers[0])
+    rows = []
+    for place, reader in enumerate(config.readers):
+        own = scores(reader) if place else None
+        difference = paired_bootstrap(own, first) if own and first else None
+        rows.append(Row(reader.name, tuple(measured[reader.name]), difference, tuple(bench.commands(reader))))
+    write_json(output / "quality.json", {"metric": metric, "rows": [row.to_dict() for row in rows]})
+    write_text(output / "quality.md", markdown(rows, metric))
+    return rows
+
+
+def _claim(path: Path, config: QualityConfig) -> None:
+    """Notes the configuration in the folder, or checks that what began there had the same."""
+    values = config.model_dump(mode="json")
+    if path.exists():
+        before = read_json(path)
+        other = next((key for key in values if values[key] != before.get(key)), None)
+        if other is not None:
+            raise ConfigError(f"{path.parent}: expected the {other} that it began with, got another; use a new folder")
+    write_json(path, values)
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """Where everything lies, and what it takes to make it."""
+
+    config: QualityConfig
+    base: Path
+    output: Path
+    report: Callable[[str], None]
+
+    def folder(self, name: str, seed: int) -> Path:
+        return self.output / "runs" / f"{_slug(name)}-{seed}"
+
+    def predictions(self, reader: ReaderEntry, seed: int) -> Path:
+        return self.output / "predictions" / f"{_slug(reader.name)}-{seed}.jsonl"
+
+    def commands(self, reader: ReaderEntry, seed: int | None = None) -> Iterator[str]:
+        """What repeats a row."""
+        seed = self.config.seeds[0] if seed is None else seed
+        if reader.trained is None:
+            yield shlex.join(["cogltx", *self._train(reader, seed)])
+        yield shlex.join(["cogltx", *self._evaluate(reader, seed)])
+
+    def measured(self, reader: ReaderEntry, seed: int) -> Measured:
+        record = self.output / "results" / f"{_slug(reader.name)}-{seed}.json"
+        if record.exists():
+            return Measured(**read_json(record))
+        trained = self._trained(reader, seed) if reader.trained is None else None
+        written = self.predictions(reader, seed)
+        whole = not written.exists()
+        self.report(f"{reader.name}, seed {seed}: evaluate")
+        said, seconds, peak = _child(self._evaluate(reader, seed))
+        metrics = yaml.safe_load(said)["metrics"]
+        result = Measured(
+            metrics=metrics, train_seconds=trained["seconds"] if trained else None,
+            train_bytes=trained["peak_bytes"] if trained else None, seconds=seconds if whole else None, peak_bytes=peak,
+        )  # fmt: skip
+        write_json(record, asdict(result))
+        return result
+
+    def _trained(self, reader: ReaderEntry, seed: int) -> Mapping[str, Any]:
+        record = self.output / "results" / f"{_slug(reader.name)}-{seed}.trained.json"
+        if not record.exists():
+            whole = not self.folder(reader.name, seed).exists()
+            self.report(f"{reader.name}, seed {seed}: train")
+            _, seconds, peak = _child(self._train(reader, seed))
+            write_json(record, {"seconds": seconds if whole else None, "peak_bytes": peak})
+        found: Mapping[str, Any] = read_json(record)
+        return found
+
+    def _train(self, reader: ReaderEntry, seed: int) -> list[str]:
+        changes = [*reader.changes, f"training.seed={seed}"]
+        options = [part for change in changes for part in ("--set", change)]
+        return ["train", str(self.base), *options, "--output", str(self.folder(reader.name, seed)), "--resume"]
+
+    def _evaluate(self, reader: ReaderEntry, seed: int) -> list[str]:
+        config = self.config
+        changes = reader.changes if reader.trained is not None else ()
+        options = [part for change in changes for part in ("--set", change)]
+        options += ["--limit", str(config.limit)] if config.limit else []
+        options += ["--judge", reader.judge] if reader.judge else []
+        folder = self.folder(reader.trained or reader.name, seed)
+        written = self.predictions(reader, seed)
+        data = ["--data", str(expand(config.data)), "--split", config.split]
+        return ["evaluate", str(folder), *data, *options, "--predictions", str(written), "--json"]
+
+
+def _child(arguments: Sequence[str]) -> tuple[str, float, int]:
+    """Runs a command of cogltx in a new process: what it prints, its seconds, its peak memory in bytes."""
+    started = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "cogltx", *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None, "a pipe was asked for"
+    with process.stdout:
+        said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        command = shlex.join(["cogltx", *arguments])
+        raise ModelError(f"bench: expected exit code 0, got {process.returncode} of: {command}")
+    return said, time.perf_counter() - started, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _example_scores(
+    task: Any, metric: str, examples: Sequence[Example], predictions: Sequence[Path]
+) -> list[float] | None:
+    """The metric of each example, its mean over the seeds; None where the metric is not one of examples."""
+    seeds = []
+    for path in predictions:
+        found = {prediction.id: prediction for prediction in read_predictions(path)}
+        own = [task.per_example(example, found[example.id]).get(metric) for example in examples]
+        seeds.append(own)
+    if any(value is None for own in seeds for value in own):
+        return None
+    return [statistics.fmean(values) for values in zip(*seeds, strict=True)]
+
+
+def markdown(rows: Sequence[Row], metric: str) -> str:
+    """The table in Markdown: means over the seeds, with their spread (half the range) where there are several."""
+    metrics = list(dict.fromkeys(key for row in rows for one in row.runs for key in one.metrics))
+    heads = ["", *metrics, f"{metric}, to the first [95 %]", "training s", "s", "MiB"]
+    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
+    for row in rows:
+        cells = [row.name, *(_spread([one.metrics.get(key) for one in row.runs]) for key in metrics)]
+        cells.append(_difference(row.difference))
+        cells += [
+            _spread([one.train_seconds for one in row.runs], digits=0),
+            _spread([one.seconds for one in row.runs], digits=0),
+            f"{max(one.peak_bytes for one in row.runs) / 2**20:.0f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    commands = [f"    {command}" for row in rows for command in row.commands]
+    return "\n".join([*lines, "", "Each row by its commands, with the first seed:", "", *commands]) + "\n"
+
+
+def _spread(values: Sequence[float | None], digits: int = 1) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    mean = f"{statistics.fmean(known):.{digits}f}"
+    return f"{mean} ± {(max(known) - min(known)) / 2:.{digits}f}" if len(known) > 1 else mean
+
+
+def _difference(interval: Interval | None) -> str:
+    if interval is None:
+        return "–"
+    mean, low, high = (100 * value for value in (interval.mean_difference, interval.low, interval.high))
+    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"[^\w]+", "-", name.lower()).strip("-")

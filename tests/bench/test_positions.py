@@ -1,0 +1,121 @@
+"""The comparison of positions: every way once, from one checkpoint, and on after an interruption."""
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import corpus
+import pytest
+import tiny
+import yaml
+
+from cogltx.bench import positions as module
+from cogltx.bench.positions import Comparison, Curve, compare, ways
+from cogltx.cli import main
+from cogltx.commands import mlm
+from cogltx.encoder import EncoderConfig
+from cogltx.errors import ConfigError
+from cogltx.training.masked import MaskedConfig, MaskedTrainingConfig, Measured
+from cogltx.training.rows import TextsConfig
+
+NAMES = ["hierarchical-0.2", "hierarchical-0.4", "hierarchical-0.6", "tiled", "random", "own-64"]
+
+
+def quiet(line: str) -> None:
+    pass
+
+
+@pytest.fixture(scope="module")
+def config(tmp_path_factory: pytest.TempPathFactory) -> MaskedConfig:
+    """From an encoder with 64 positions that was trained with its head."""
+    folder = tmp_path_factory.mktemp("positions")
+    encoder = tiny.make_encoder(folder / "tiny", max_positions=64, texts=corpus.TEXTS)
+    (folder / "texts.txt").write_text("\n".join(example.document.text for example in corpus.make(8)))
+    first = MaskedConfig(
+        encoder=EncoderConfig(name=str(encoder), precision="float32"),
+        data=TextsConfig(train=str(folder / "texts.txt"), held_out=3), length=64,
+        training=MaskedTrainingConfig(steps=2, batch_size=2, validation_steps=1),
+    )  # fmt: skip
+    trained = mlm(first, folder / "first", report=quiet).encoder
+    return first.model_copy(update={"encoder": EncoderConfig(name=trained, precision="float32"), "length": 128})
+
+
+def test_every_way_is_a_run(config: MaskedConfig) -> None:
+    runs = ways(config, [0.2, 0.4, 0.6])
+    assert list(runs) == NAMES
+    for name in NAMES[:3]:
+        positions = runs[name].encoder.positions
+        assert positions is not None
+        assert (positions.method, positions.length, f"{positions.alpha}") == ("hierarchical", 128, name[-3:])
+    assert [runs[name].length for name in NAMES] == [128] * 5 + [64]
+    own = runs["own-64"]
+    assert own.encoder.positions is None
+    assert own.training.batch_size == 4, "as many tokens a step"
+    assert own.data.held_out == 6
+    assert all(runs[name].training == config.training and runs[name].data == config.data for name in NAMES[:5])
+
+
+def test_a_comparison_and_the_same_again(config: MaskedConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = compare(config, tmp_path, [0.4], report=quiet)
+    assert [curve.name for curve in found.curves] == ["hierarchical-0.4", "tiled", "random", "own-64"]
+    assert [one.step for curve in found.curves for one in curve.history] == [0, 1, 2] * 4
+    assert json.loads((tmp_path / "positions.json").read_text()) == json.loads(json.dumps(found.to_dict()))
+    assert (tmp_path / "positions.md").read_text() == found.table() + "\n"
+    assert (tmp_path / "positions.png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "tiled" / "mlm.json").unlink()
+    lines: list[str] = []
+    assert compare(config, tmp_path, [0.4], report=lines.append) == found
+    assert [line for line in lines if "resumed" in line] == ["tiled: resumed at step 2 of 2"]
+    assert "random: done before" in lines
+    with pytest.raises(ConfigError, match="expected the configuration that the run began with, got another encoder"):
+        compare(config.model_copy(update={"length": 96}), tmp_path, [0.4], report=quiet)
+
+    def missing(*_: Any, **__: Any) -> None:
+        raise ConfigError("picture: expected the package matplotlib, which is not installed")
+
+    monkeypatch.setattr(module, "draw_curves", missing)
+    assert compare(config, tmp_path, [0.4], report=lines.append) == found
+    assert lines[-1].startswith("picture: expected the package matplotlib")
+
+
+def test_the_command(
+    config: MaskedConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mlm.yaml"
+    path.write_text(yaml.safe_dump(config.model_dump(mode="json")))
+
+    def call(*arguments: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["cogltx", "bench", "positions", str(path), *arguments])
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as stopped:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return int(stopped.value.code or 0)
+
+    assert call("--output", str(tmp_path / "out"), "--alphas", "0.3", "--set", "training.steps=1", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [curve["name"] for curve in found["curves"]] == ["hierarchical-0.3", "tiled", "random", "own-64"]
+    assert call("--alphas", "0.3;0.4") == 2
+    assert capsys.readouterr().err == "cogltx: expected numbers with commas between, got '0.3;0.4'\n"
+
+
+def test_the_table() -> None:
+    history = (Measured(0, 2.0, 38.04), Measured(500, 1.5, 55.0))
+    assert Comparison("e", (Curve("tiled", 1024, history),)).table().splitlines() == [
+        "| positions | length | step 0 | step 500 |",
+        "|---|---|---|---|",
+        "| tiled | 1024 | 38.0 | 55.0 |",
+    ]
+
+
+def test_what_cannot_be_compared(config: MaskedConfig, tiny_encoder: Path) -> None:
+    with pytest.raises(ConfigError, match="expected an encoder with a trained masked-LM head, got one without; cogltx"):
+        ways(config.model_copy(update={"encoder": EncoderConfig(name=str(tiny_encoder))}), [0.4])
+    with pytest.raises(ConfigError, match="^length: expected more than the encoder's own positions, 64, got 64$"):
+        ways(config.model_copy(update={"length": 64}), [0.4])
+    with pytest.raises(ConfigError, match="expected a number between 0 and 1 other than 0.5, got 0.5"):
+        ways(config, [0.4, 0.5])

@@ -1,0 +1,119 @@
+"""The table of readers at tiny size: every row is its commands, an interrupted call goes on, wrong files are named."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import corpus
+import fakes
+import pytest
+import tiny
+import yaml
+
+from cogltx.bench.quality import Row, load_quality, run
+from cogltx.errors import ConfigError, ModelError
+from cogltx.tasks.jsonl import write_examples
+
+READERS = [
+    {"name": "CogLTX"},
+    {"name": "BM25", "trained": "CogLTX", "judge": "bm25"},
+    {"name": "sliding window", "changes": ["reader=sliding_window"]},
+    {"name": "truncation", "trained": "sliding window", "changes": ["reader=truncation"]},
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quality bench")
+    encoder = tiny.make_encoder(folder / "encoder", texts=corpus.TEXTS)
+    write_examples(folder / "examples.jsonl", corpus.make(5))
+    values = fakes.config(encoder).model_dump(mode="json", exclude={"task"})
+    values["data"] = {"train": str(folder / "examples.jsonl"), "validation": str(folder / "examples.jsonl")}
+    values["training"] = {"epochs": 1, "batch_size": 4}
+    (folder / "run.yaml").write_text(yaml.safe_dump(values))
+    bench = {"run": "run.yaml", "data": str(folder / "examples.jsonl"), "seeds": [0, 1], "readers": READERS}
+    (folder / "bench.yaml").write_text(yaml.safe_dump(bench))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path, said: list[str]) -> list[Row]:
+    return run(folder / "bench.yaml", folder / "out", report=said.append)
+
+
+def test_every_row_has_its_metrics_seconds_and_memory(rows: list[Row], folder: Path) -> None:
+    assert [row.name for row in rows] == [reader["name"] for reader in READERS]
+    for row, reader in zip(rows, READERS, strict=True):
+        assert len(row.runs) == 2
+        for one in row.runs:
+            assert 0 <= one.metrics["f1"] <= 100
+            assert one.peak_bytes > 50 * 2**20
+            assert one.seconds is not None
+            assert (one.train_seconds is None) == ("trained" in reader)
+        assert (row.difference is None) == (row is rows[0])
+        assert len(row.commands) == (1 if "trained" in reader else 2)
+    table = (folder / "out" / "quality.md").read_text()
+    assert all(f"| {row.name} |" in table for row in rows)
+    assert json.loads((folder / "out" / "quality.json").read_text())["rows"] == json.loads(
+        json.dumps([row.to_dict() for row in rows])
+    )
+
+
+def test_a_row_is_repeated_by_its_command(rows: list[Row]) -> None:
+    row = rows[1]
+    (command,) = row.commands
+    program, *arguments = shlex.split(command)
+    assert program == "cogltx"
+    place = arguments.index("--predictions")
+    del arguments[place : place + 2]  # made anew
+    done = subprocess.run([sys.executable, "-m", "cogltx", *arguments], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["metrics"] == pytest.approx(row.runs[0].metrics)
+
+
+def test_an_interrupted_call_goes_on(rows: list[Row], folder: Path) -> None:
+    (folder / "out" / "results" / "bm25-1.json").unlink()
+    said: list[str] = []
+    again = run(folder / "bench.yaml", folder / "out", report=said.append)
+    assert said == ["BM25, seed 1: evaluate"]
+    assert [row.runs[1].metrics for row in again] == [row.runs[1].metrics for row in rows]
+    assert again[1].runs[1].seconds is None, "its predictions were there"
+
+
+def test_a_failing_child_is_named(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    values = yaml.safe_load((folder / "bench.yaml").read_text())
+    values |= {"run": str(folder / "run.yaml"), "readers": [{"name": "broken", "changes": ["encoder.name=/nowhere"]}]}
+    (tmp_path / "bench.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(ModelError, match=r"bench: expected exit code 0, got 2 of: cogltx train .*encoder\.name=/nowhere"):
+        run(tmp_path / "bench.yaml", tmp_path / "out", report=lambda line: None)
+    assert "/nowhere" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "wording"),
+    [
+        ({"readers": []}, r"readers: expected .*at least 1"),
+        ({"readers": [{"name": "a"}, {"name": "A"}]}, r"readers\.1\.name: expected a name of its own, got 'A' again"),
+        ({"readers": [{"name": "a", "trained": "b"}]}, r"readers\.0\.trained: expected a trained row above, got 'b'"),
+        ({"colour": 1}, r"colour: expected .*not permitted"),
+        ({"seeds": []}, r"seeds: expected"),
+    ],
+)
+def test_wrong_files(folder: Path, tmp_path: Path, change: dict[str, object], wording: str) -> None:
+    values = yaml.safe_load((folder / "bench.yaml").read_text()) | change
+    (tmp_path / "bench.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(ConfigError, match=wording):
+        load_quality(tmp_path / "bench.yaml")
+
+
+def test_another_configuration_needs_another_folder(rows: list[Row], folder: Path, tmp_path: Path) -> None:
+    values = yaml.safe_load((folder / "bench.yaml").read_text()) | {"seeds": [3], "run": str(folder / "run.yaml")}
+    (tmp_path / "bench.yaml").write_text(yaml.safe_dump(values))
+    with pytest.raises(ConfigError, match="expected the run that it began with|expected the seeds that it began with"):
+        run(tmp_path / "bench.yaml", folder / "out", report=lambda line: None)

@@ -1,0 +1,110 @@
+"""Rows of tokens hold all of the texts, full and without padding, and masks hide their share of them."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cogltx.encoder import tokenizer_of
+from cogltx.errors import DataError, ModelError
+from cogltx.training.masking import Masking
+from cogltx.training.rows import TextsConfig, pack, packed, set_apart, token_ids
+from cogltx.window import WindowFormat
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tiny_encoder: Path) -> Any:
+    return tokenizer_of(tiny_encoder)
+
+
+@settings(max_examples=100, deadline=None)
+@given(lengths=st.lists(st.integers(1, 120), max_size=8))
+def test_rows_are_full_and_hold_every_token_in_order(tokenizer: Any, lengths: list[int]) -> None:
+    form = WindowFormat(tokenizer, 32)
+    numbers = np.arange(1000, 1000 + sum(lengths), dtype=np.int32)
+    texts = np.split(numbers, np.cumsum(lengths)[:-1]) if lengths else []
+    rows = pack(texts, form)
+    firsts = {int(text[0]) for text in texts}
+    for row, after in pairwise(rows):
+        assert len(row) == 32 or (len(row) == 31 and int(after[1]) in firsts), "room for a separator alone"
+    assert all(2 < len(row) <= 32 for row in rows)
+    assert all(row[0] == form.start_id and row[-1] == form.separator_id for row in rows)
+    bodies = [row[1:-1] for row in rows]
+    assert np.concatenate([body[body >= 1000] for body in bodies] or [numbers]).tolist() == numbers.tolist()
+    for body in bodies:
+        inner = np.flatnonzero(body == form.separator_id)
+        assert set(body[inner + 1].tolist()) <= firsts, "a separator stands before a text that begins"
+        begins = [place for place, token in enumerate(body.tolist()) if token in firsts and place > 0]
+        assert inner.tolist() == [place - 1 for place in begins], "and before each that does not begin the row"
+
+
+def test_tokens_of_texts(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [*tiny.CORPUS, "\u200b", "word " * 9000, *tiny.CORPUS]
+    expected = [tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] for text in texts]
+    found = [ids.tolist() for ids in token_ids(texts, tokenizer)]
+    assert found == [ids for ids in expected if ids]
+    monkeypatch.setattr("cogltx.training.rows._CHARACTERS", 100)
+    assert [ids.tolist() for ids in token_ids(texts, tokenizer)] == found
+
+
+def test_texts_that_the_tokenizer_drops(tokenizer: Any) -> None:
+    with pytest.raises(DataError, match="texts: expected text, got only characters that the tokenizer drops"):
+        packed(["\u200b", "\u200b\u200b"], tokenizer, 64)
+
+
+def test_rows_for_training_and_validation() -> None:
+    rows = [np.full(40, number, dtype=np.int32) for number in range(10)]
+    config = TextsConfig(train="a.txt", held_out=3, validation_limit=4)
+    apart = set_apart(rows, None, config, seed=1)
+    assert len(apart.validation) == 3
+    held_out = [int(row[0]) for row in apart.validation]
+    assert sorted([*held_out, *(int(row[0]) for row in apart.train)]) == list(range(10))
+    assert [int(row[0]) for row in set_apart(rows, None, config, seed=1).validation] == held_out
+    assert len(set_apart(rows, rows, config, seed=1).validation) == 4
+    assert len(set_apart(rows, rows, config, seed=1).train) == 10
+    wording = r"^a\.txt: expected more rows than data\.held_out, 3, got 3; name validation texts or hold out fewer$"
+    with pytest.raises(DataError, match=wording):
+        set_apart(rows[:3], None, config, seed=1)
+
+
+def test_a_share_of_the_tokens_is_masked(tokenizer: Any) -> None:
+    masking = Masking(tokenizer)
+    row = np.array([tokenizer.cls_token_id, *([50] * 2000), tokenizer.sep_token_id, *([60] * 2000), 3], dtype=np.int32)
+    assert row[-1] == tokenizer.sep_token_id
+    rng = np.random.default_rng(0)
+    masked = masking.apply(row, rng)
+    assert len(masked.places) == 600
+    assert (np.diff(masked.places) > 0).all()
+    assert (masked.targets == row[masked.places]).all()
+    assert set(masked.targets.tolist()) == {50, 60}, "special tokens are not predicted"
+    shown = masked.window.token_ids
+    others = np.setdiff1d(np.arange(len(row)), masked.places)
+    assert (shown[others] == row[others]).all()
+    hidden = shown[masked.places]
+    assert np.mean(hidden == tokenizer.mask_token_id) == pytest.approx(0.8, abs=0.05)
+    assert np.mean(hidden == masked.targets) == pytest.approx(0.1, abs=0.04)
+    assert not set(tokenizer.all_special_ids) - {tokenizer.mask_token_id} & set(hidden.tolist())
+    assert masked.window.n_prefix == len(row), "one text: all types are 0"
+    again = masking.apply(row, rng)
+    assert again.places.tolist() != masked.places.tolist()
+    same = masking.apply(row, np.random.default_rng(0))
+    assert (same.window.token_ids == shown).all()
+
+
+def test_rows_with_little_to_mask(tokenizer: Any) -> None:
+    masking, rng = Masking(tokenizer), np.random.default_rng(0)
+    assert masking.apply(np.array([2, 50, 3], dtype=np.int32), rng).places.tolist() == [1]
+    assert len(masking.apply(np.array([2, tokenizer.unk_token_id, 3], dtype=np.int32), rng).places) == 0
+
+
+def test_a_tokenizer_without_a_mask(tokenizer: Any) -> None:
+    class Maskless:
+        mask_token_id = None
+
+    with pytest.raises(ModelError, match="encoder: expected a tokenizer with a mask token, got one without"):
+        Masking(Maskless())
