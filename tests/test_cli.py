@@ -634,3 +634,11 @@ def test_tags_of_a_document(tagged: Path, call: Call, tmp_path: Path) -> None:
     assert (refused.code, refused.err) == (
         2, f"cogltx: {wrong}:3: expected B-THING or I-THING before I-THING (IOB2), got I-PER\n",
     )  # fmt: skip
+
+
+def test_texts_without_tags(tagged: Path, call: Call, tmp_path: Path) -> None:
+    data = tmp_path / "a.jsonl"
+    data.write_text('{"id": "1", "text": "anna has the boat."}\n{"id": "2", "text": "the fox."}\n')
+    done = call("train", tagged / "run.yaml", "--output", tmp_path / "run", "--set", f"data.train={data}")
+    expected = f"cogltx: {data}: expected examples with entities for reasoner tagging, got none"
+    assert (done.code, done.err.splitlines()[-1]) == (2, expected)

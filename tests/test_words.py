@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import tiny
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cogltx.blocks import Blocks, split
@@ -38,6 +38,12 @@ def test_words_of_some_scripts(architecture: str) -> None:
     assert words("cafe\u0301 ole\u0301.", architecture)[:2] == ["cafe\u0301", "ole\u0301"]
 
 
+def test_a_long_text_has_the_words_of_its_parts() -> None:
+    part = "pre-B2 cafe\u0301 (Anna) 巴黎 "
+    count = 9_000  # more tokens than are looked at together
+    assert words(part * count) == words(part) * count
+
+
 def test_words_that_a_span_touches() -> None:
     found = blocks_of("Anna went to Paris.").words
     assert found.touching(0, 4) == range(0, 1)
@@ -50,6 +56,8 @@ TEXT = st.text(st.sampled_from("ab1.,- \n\u0301é猫黎👍\u200dकि"), min_s
 
 
 @settings(max_examples=300, deadline=None)
+@example(text=".\u0301\u093f", architecture="bert")
+@example(text="a\u0301\u0301", architecture="bert")
 @given(text=TEXT, architecture=st.sampled_from(["bert", "roberta", "deberta"]))
 def test_words_share_nothing_and_cut_nothing(text: str, architecture: str) -> None:
     try:

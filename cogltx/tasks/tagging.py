@@ -4,6 +4,7 @@ JSON Lines are the package's own (``entities``), LitBank's or CRAFT's. Entities 
 becomes of those that overlap or stand in several pieces, and what is left out is counted. Knows nothing about tokens.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.litbank import litbank_example
 
 LEFT_OUT = "entities_left_out"
+_OBJECT = re.compile(r'\s*\{\s*["}]')
 
 
 class Tagging(Task):
@@ -40,15 +42,15 @@ class Tagging(Task):
     spaces: bool | None = None
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Reads a file whose first character tells JSON Lines, ``{``, from CoNLL's columns.
+        """Reads a file whose first line tells JSON Lines from CoNLL's columns.
 
         Raises:
             DataError: the file is missing or not in the format, tags are no IOB2 or of another number than words, an id
                 comes twice, or entities overlap and ``overlapping`` refuses that; names the file and line.
         """
         report = report if report is not None else ReadReport()
-        first = next((line.lstrip("\ufeff \t") for line in read_lines(path) if line.strip()), "")
-        examples = self._json_lines(path, split) if first.startswith("{") else self._columns(path)
+        first = next((line for line in read_lines(path) if line.strip()), "")
+        examples = self._json_lines(path, split) if _OBJECT.match(first) else self._columns(path)
         seen: set[str] = set()
         for example, broken, where in examples:
             report.examples += 1

@@ -70,6 +70,11 @@ def test_columns_by_tabs_gzipped_and_without_a_document_start(tmp_path: Path) ->
     assert shown(example) == [("New York", "LOC")]
 
 
+def test_a_brace_is_a_word(tmp_path: Path) -> None:
+    (example,) = read(write(tmp_path, "{ O\n} O\nAnna B-PER\n"))
+    assert shown(example) == [("Anna", "PER")]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
