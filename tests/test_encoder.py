@@ -154,7 +154,7 @@ def test_batches_have_one_length_and_a_bound(lengths: list[int], batch_tokens: i
     assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
     for group in groups:
         (padded,) = {padded_length(lengths[index]) for index in group}
-        assert padded - 64 < min(lengths[index] for index in group)
+        assert padded - 32 < min(lengths[index] for index in group)
         assert padded * len(group) <= batch_tokens or len(group) == 1
 
 

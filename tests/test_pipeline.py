@@ -191,7 +191,7 @@ def test_an_unreadable_window_has_no_answer(tiny_encoder: Path) -> None:
     model = reader(tiny_encoder)
     example = examples(1)[0]
     (result,) = model.read([example])
-    empty = type(result)(result.blocks, Reading((), -0.5), result.recall)
+    empty = type(result)(Reading((), -0.5), result.blocks, result.recall)
     assert model.prediction(example, empty).answer == ""
 
 

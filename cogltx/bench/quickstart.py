@@ -53,7 +53,7 @@ class QuickstartConfig(BaseModel):
         broken: share of the training documents' decoys that keep only one of their two facts. With complete decoys
             alone, a model stays at chance for minutes before it begins to join two facts.
         filler: share of the facts beside which ``train`` documents have a sentence of filler, as in key blocks.
-        epochs: of CogLTX and of the sliding window; each epoch shows both reasoners one window a document.
+        epochs: of CogLTX. The sliding window goes on from CogLTX's reasoner for one more, so that it has seen more.
         judge_passes: of the judge in an epoch.
         batch_size: examples an optimiser step.
         learning_rate: of judge and reasoners.
@@ -64,9 +64,9 @@ class QuickstartConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str = BUNDLED
-    train: int = Field(1800, ge=1)
-    train_long: int = Field(200, ge=1)
-    validation: int = Field(24, ge=1)
+    train: int = Field(2200, ge=1)
+    train_long: int = Field(300, ge=1)
+    validation: int = Field(16, ge=1)
     held_out: int = Field(100, ge=1)
     chains: int = Field(3, ge=2)
     broken: float = Field(0.5, ge=0, le=1)
@@ -78,7 +78,7 @@ class QuickstartConfig(BaseModel):
     max_block_tokens: int = 24
     strides: tuple[int, ...] = (3, 2)
     overlap: int = 32
-    epochs: int = 2
+    epochs: int = 1
     judge_passes: int = 1
     batch_size: int = 8
     learning_rate: float = 2e-4
@@ -252,7 +252,13 @@ def _write_runs(files: _Files, seed: int, config: QuickstartConfig) -> None:
     reasoner = {"name": "span", "relevance_weight": config.relevance_weight}
     runs = {
         "cogltx": {"reader": "cogltx", **shared, "reasoner": {**reasoner, "init_from": "judge"}},
-        "sliding-window": {"reader": "sliding_window", **shared, "reasoner": reasoner, "overlap": config.overlap},
+        "sliding-window": {
+            "reader": "sliding_window",
+            **shared,
+            "reasoner": {**reasoner, "init_from": str(files.run("cogltx"))},
+            "overlap": config.overlap,
+            "training": {**shared["training"], "epochs": 1},
+        },
     }
     for name, values in runs.items():
         comment = f"# Written by cogltx quickstart. Repeat it: cogltx train {files.run_config(name)} --output RUN\n"
