@@ -155,8 +155,8 @@ def test_a_model_of_a_users_own(tiny_encoder: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "wording"),
     [
-        (WrongShape(), r"judge fakes:WrongShape: expected logits of shape \(1, 64\) \(windows, tokens\), got \(1,\)"),
-        (NoTensor(), r"judge fakes:NoTensor: expected logits of shape \(1, 64\) \(windows, tokens\), got list"),
+        (WrongShape(), r"judge fakes:WrongShape: expected logits of shape \(1, 32\) \(windows, tokens\), got \(1,\)"),
+        (NoTensor(), r"judge fakes:NoTensor: expected logits of shape \(1, 32\) \(windows, tokens\), got list"),
         (NotFinite(), "judge fakes:NotFinite: expected finite logits, got NaN"),
     ],
 )
@@ -174,4 +174,4 @@ def test_logits_of_a_batch(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
     window = rehearsal_window(form, Memory(QUERY, blocks_of(form), (0,)))
     batch = to_batch([window, window], form.padding_id, EXACT.device)
-    assert relevance_logits(encoder_judge(tiny_encoder), batch).shape == (2, 64)
+    assert relevance_logits(encoder_judge(tiny_encoder), batch).shape == (2, 32)
