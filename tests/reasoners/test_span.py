@@ -303,7 +303,7 @@ def test_the_model(architecture_encoder: Path) -> None:
     reasoner = SpanReasoner(load_encoder(EncoderConfig(name=str(architecture_encoder)))).eval()
     windows = [window_of([0, 1, 2, 3]), window_of([0, 1, 2, 3])]
     outputs = reasoner(to_batch(windows, 0, torch.device("cpu")))
-    assert outputs.shape == (2, 64, 6)
+    assert outputs.shape == (2, 32, 6)
     assert (outputs[:, :1, 2:] == outputs[:, :, 2:]).all()
     torch.testing.assert_close(outputs[0], outputs[1])
 
