@@ -21,7 +21,7 @@ from cogltx.judges import Judge, ScoringJudge
 from cogltx.parts import ModelConfig
 from cogltx.reader import ReadDocument, Reader
 from cogltx.reasoners.base import Conclusion
-from cogltx.reasoners.classification import ClassificationConfig, ClassReading, conclude
+from cogltx.reasoners.classification import ClassificationConfig, ClassReading, class_reading, conclude
 from cogltx.storage import load_tensors, new_folder, read_json, save_tensors, write_json
 
 
@@ -108,12 +108,7 @@ class BagOfWords(Reader):
             raise ModelError('reader "bag_of_words": expected a trained model, got a new one')
         features = self._words.transform([example.document.text for example in examples])
         margins = np.asarray(features @ self._weights.T) + self._bias
-        if self.labels.multi_label:
-            scores = 1 / (1 + np.exp(-margins))
-        else:
-            scores = np.exp(margins - margins.max(axis=1, keepdims=True))
-            scores /= scores.sum(axis=1, keepdims=True)
-        return [ReadDocument(ClassReading(own)) for own in scores]
+        return [ReadDocument(class_reading(own, self.labels)) for own in margins]
 
     def conclude(self, reading: ClassReading) -> Conclusion:
         """See ``Reader.conclude``."""

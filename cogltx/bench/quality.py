@@ -5,6 +5,7 @@ seconds and its memory are its own and every row can be repeated by its command.
 finished is kept. Knows nothing about models.
 """
 
+import json
 import os
 import re
 import shlex
@@ -152,16 +153,16 @@ def run(path: Path, output: Path, *, report: Callable[[str], None] = print) -> l
     """
     config = load_quality(path)
     base = path.parent / config.run
-    task = load_run(base).task
+    shared = load_run(base)
     for reader in config.readers:
         if reader.trained is None:
             load_run(base, reader.changes)
     _claim(output / "settings.json", config)
     bench = _Bench(config, base, output, report)
     measured = {reader.name: [bench.measured(reader, seed) for seed in config.seeds] for reader in config.readers}
-    kind = make_task(task.name, task.options)
+    kind = make_task(shared.task.name, shared.task.options)
     metric = config.metric or kind.main_metric
-    examples, _ = read_examples(load_run(base), config.data, config.split, limit=config.limit)
+    examples, _ = read_examples(shared, config.data, config.split, limit=config.limit)
 
     def scores(reader: ReaderEntry) -> list[float] | None:
         return _example_scores(kind, metric, examples, [bench.predictions(reader, seed) for seed in config.seeds])
@@ -219,7 +220,7 @@ class _Bench:
         whole = not written.exists()
         self.report(f"{reader.name}, seed {seed}: evaluate")
         said, seconds, peak = _child(self._evaluate(reader, seed))
-        metrics = yaml.safe_load(said)["metrics"]
+        metrics = json.loads(said)["metrics"]
         result = Measured(
             metrics=metrics, train_seconds=trained["seconds"] if trained else None,
             train_bytes=trained["peak_bytes"] if trained else None, seconds=seconds if whole else None, peak_bytes=peak,

@@ -61,6 +61,27 @@ class Judge(abc.ABC):
         """Fine scores of the blocks in z, all seeing each other (rehearsal, paper §3.2), in the order of ``kept``."""
 
 
+class QueryJudge(Judge):
+    """A judge that looks at the query alone: z changes no score, so retrieval and rehearsal give the same ones."""
+
+    @abc.abstractmethod
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """The score of every block of the document."""
+
+    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
+        """See ``Judge.retrieve``."""
+        results = []
+        for memory in memories:
+            scores = np.full(len(memory.blocks), np.nan)
+            scores[memory.candidates] = self.scores(memory)[memory.candidates]
+            results.append(scores)
+        return results
+
+    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
+        """See ``Judge.rehearse``: the same scores."""
+        return [self.scores(memory)[list(memory.kept)] for memory in memories]
+
+
 @runtime_checkable
 class ScoringJudge(Protocol):
     """A judge of a user's own: BM25, a cross-encoder, a remote model, anything."""

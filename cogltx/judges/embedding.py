@@ -16,11 +16,11 @@ from cogltx.blocks import Blocks
 from cogltx.document import Query
 from cogltx.encoder import BUNDLED, Encoder, EncoderConfig, Precision, load_encoder, run_windows, tokenizer_of
 from cogltx.errors import ConfigError
-from cogltx.judges.base import Judge, Memory
+from cogltx.judges.base import Memory, QueryJudge
 from cogltx.window import NONE, Window, WindowFormat
 
 
-class EmbeddingJudge(Judge):
+class EmbeddingJudge(QueryJudge):
     """Cosine similarity of sentence embeddings: of the query, and of each block with its heading.
 
     Args:
@@ -32,20 +32,8 @@ class EmbeddingJudge(Judge):
         self._config = EncoderConfig(name=encoder, batch_tokens=batch_tokens)
         self._known: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
 
-    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
-        """See ``Judge.retrieve``."""
-        results = []
-        for memory in memories:
-            scores = np.full(len(memory.blocks), np.nan)
-            scores[memory.candidates] = self._scores(memory)[memory.candidates]
-            results.append(scores)
-        return results
-
-    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
-        """See ``Judge.rehearse``: the same scores."""
-        return [self._scores(memory)[list(memory.kept)] for memory in memories]
-
-    def _scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """See ``QueryJudge.scores``."""
         if memory.query is None:
             raise ConfigError('judge "embedding": expected a query, got none')
         blocks = memory.blocks

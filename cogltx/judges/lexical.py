@@ -4,7 +4,6 @@ Knows nothing about z: the score of a block is the same at every step.
 """
 
 import re
-from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -12,7 +11,7 @@ from jaxtyping import Float
 
 from cogltx.blocks import Blocks
 from cogltx.errors import ConfigError
-from cogltx.judges.base import Judge, Memory
+from cogltx.judges.base import Memory, QueryJudge
 
 # A word, or one character of a script that is written without spaces.
 _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_]+")
@@ -27,26 +26,14 @@ def terms(text: str) -> list[str]:
     return _TERM.findall(text.lower())
 
 
-class LexicalJudge(Judge):
+class LexicalJudge(QueryJudge):
     """BM25 (bm25s, Lucene's variant) over heading and text of the blocks of one document."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Blocks, BlockIndex] = WeakKeyDictionary()
 
-    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
-        """See ``Judge.retrieve``."""
-        results = []
-        for memory in memories:
-            scores = np.full(len(memory.blocks), np.nan)
-            scores[memory.candidates] = self._scores(memory)[memory.candidates]
-            results.append(scores)
-        return results
-
-    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
-        """See ``Judge.rehearse``: the same scores."""
-        return [self._scores(memory)[list(memory.kept)] for memory in memories]
-
-    def _scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """See ``QueryJudge.scores``."""
         query = memory.query
         if query is None:
             raise ConfigError('judge "bm25": expected a query, got none')

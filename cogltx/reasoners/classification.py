@@ -141,11 +141,7 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
 
     def read(self, outputs: Float[np.ndarray, "1 labels"], window: Window, blocks: Blocks) -> ClassReading:
         """The probability of every label."""
-        logits = outputs[0].astype(np.float64)
-        if self.config.multi_label:
-            return ClassReading(1 / (1 + np.exp(-logits)))
-        exponential = np.exp(logits - logits.max())
-        return ClassReading(exponential / exponential.sum())
+        return class_reading(outputs[0].astype(np.float64), self.config)
 
     def merged(self, readings: Sequence[ClassReading]) -> ClassReading:
         """The mean or the maximum over the windows of a document."""
@@ -167,6 +163,14 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
         quantiles = np.quantile(every, np.linspace(0.5, 1, 101))
         candidates = np.unique(np.clip([*quantiles, 0.5], 0, 1)).tolist()
         return [self.config.model_copy(update={"threshold": threshold}) for threshold in candidates]
+
+
+def class_reading(logits: Float[np.ndarray, " labels"], config: ClassificationConfig) -> ClassReading:
+    """Probabilities from logits: softmax, or a sigmoid each where a text may have any number of labels."""
+    if config.multi_label:
+        return ClassReading(1 / (1 + np.exp(-logits)))
+    exponential = np.exp(logits - logits.max())
+    return ClassReading(exponential / exponential.sum())
 
 
 def conclude(reading: ClassReading, config: ClassificationConfig) -> Conclusion:
