@@ -108,6 +108,9 @@ def evaluate(
     run: RunArgument,
     data: Annotated[str, typer.Option(help="A file of the run's task.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many, drawn at random.")] = None,
+    longer_than: Annotated[
+        int | None, typer.Option(min=0, help="Measure only documents of more tokens; all are read.")
+    ] = None,
     split: Annotated[str, typer.Option(help="train, validation or test, where one file holds all.")] = "test",
     predictions: Annotated[
         Path | None, typer.Option(help="Write a JSON line an example; an interrupted call goes on.")
@@ -127,6 +130,7 @@ def evaluate(
         data,
         split=_one_of("split", split, ("train", "validation", "test")),
         limit=limit,
+        longer_than=longer_than,
         predictions=predictions,
         against=against,
         judge=judge,
@@ -260,28 +264,45 @@ def prepare(
 @bench.command()
 def cost(
     encoder: Annotated[str, typer.Option(help="The encoder to run.")] = "minilm",
-    lengths: Annotated[str, typer.Option(help="Document lengths in tokens.")] = "2048,8192,32768",
+    lengths: Annotated[
+        str | None, typer.Option(help="Document lengths in tokens. [2048,8192,32768; with --readers 512 to 65536]")
+    ] = None,
     documents: Annotated[str, typer.Option(help="How many documents at once.")] = "1,16",
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
-    memory: Annotated[
+    readers: Annotated[
         str | None,
-        typer.Option(help="Instead of speed: the peak memory of a question on documents of so many tokens."),
+        typer.Option(
+            help="Instead: seconds and peak memory by length (the paper's figure 6) of all readers, or of some: "
+            "cogltx,one_stride,sliding_window,full_attention,longformer."
+        ),
     ] = None,
+    output: Annotated[
+        Path, typer.Option(help="With --readers: where tables and plots go; an interrupted call goes on.")
+    ] = Path("runs/cost"),
+    training: Annotated[bool, typer.Option("--training", help="With --readers: a training step a document.")] = False,
+    limit: Annotated[float, typer.Option(min=0.1, help="With --readers: GiB that a reader may hold.")] = 8.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="With --readers: that one document may take.")] = 10.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the documents and weights.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """MemRecall's encoder work in tokens a second, beside the encoder's own speed on full windows; or peak memory."""
+    """MemRecall's encoder work in tokens a second, beside the encoder's own on full windows; or readers by length."""
     arithmetic = _one_of("precision", precision, ("auto", "float32", "bfloat16"))
-    if memory is not None:
-        from cogltx.bench.memory import measure as measure_memory
-        from cogltx.bench.memory import table as memory_table
+    if readers is not None:
+        from cogltx.bench import growth
+        from cogltx.bench.reading import READERS
 
-        peaks = measure_memory(encoder, _numbers(memory) or (), precision=arithmetic, seed=seed)
-        print(json.dumps([peak.to_dict() for peak in peaks], indent=2) if as_json else memory_table(peaks))
+        found = growth.measure(
+            list(READERS) if readers == "all" else readers.split(","), output, _numbers(lengths) or growth.LENGTHS,
+            training=training, limit=limit, minutes=minutes, encoder=encoder, precision=arithmetic, seed=seed,
+            report=_note,
+        )  # fmt: skip
+        print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())
         return
-    from cogltx.bench.cost import measure, table
+    from cogltx.bench.cost import LENGTHS, measure, table
 
-    rows = measure(encoder, _numbers(lengths) or (), _numbers(documents) or (), precision=arithmetic, seed=seed)
+    rows = measure(
+        encoder, _numbers(lengths) or LENGTHS, _numbers(documents) or (), precision=arithmetic, seed=seed
+    )
     print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
 
 

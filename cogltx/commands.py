@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import BaseModel
@@ -213,6 +214,7 @@ def evaluate(
     *,
     split: Split = "test",
     limit: int | None = None,
+    longer_than: int | None = None,
     predictions: Path | None = None,
     against: Path | None = None,
     judge: str | None = None,
@@ -220,13 +222,14 @@ def evaluate(
     changes: Sequence[str] = (),
     confusion: Path | None = None,
 ) -> Result:
-    """Measures a model on a file of its task; nothing is dropped from the evaluation.
+    """Measures a model on a file of its task; nothing is dropped from the evaluation that is not asked to.
 
     Args:
         run: a run, a model folder or a name on the hub.
         data: the file.
         split: where one file holds several.
         limit: only so many examples, drawn at random, always the same.
+        longer_than: measure only documents of more tokens; all are read.
         predictions: where predictions are written, a line an example; those it holds are not made again.
         against: predictions of another system for the same examples.
         judge: ``bm25`` or ``package.module:Class`` in place of the run's.
@@ -247,6 +250,11 @@ def evaluate(
     found = list(with_progress(pairs, "evaluate"))
     if not found:
         raise DataError(f"{data}: expected examples of task {task.name}, found none")
+    if longer_than is not None:
+        tokenizer = tokenizer_of(reader.config.encoder.name)
+        found = [pair for pair in found if _n_tokens(*pair, tokenizer) > longer_than]
+        if not found:
+            raise DataError(f"{data}: expected documents of more than {longer_than} tokens, found none")
     compared = _compare(task, found, against) if against else ()
     labelled = any(prediction.labels for _, prediction in found)
     tagged = reader.config.reasoner.name == "tagging"
@@ -254,6 +262,13 @@ def evaluate(
     if confusion is not None:
         draw_confusions(found, confusion)
     return Result(task.name, len(found), task.metrics(found), compared, labels)
+
+
+def _n_tokens(example: Example, prediction: Prediction, tokenizer: Any) -> int:
+    """Tokens of the document; some readers do not count them."""
+    if prediction.n_tokens:
+        return prediction.n_tokens
+    return len(tokenizer(example.document.text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
 def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: Path) -> tuple[Comparison, ...]:

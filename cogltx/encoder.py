@@ -110,6 +110,13 @@ class Encoder(nn.Module):
         return nn.functional.pad(hidden, (0, 0, 0, length - hidden.shape[1]))
 
 
+def relevance_head(width: int) -> nn.Sequential:
+    """What makes a relevance logit of a token's vector, shape [..., width] to [..., 1]; the judge's, and the reasoner's
+    where its training asks for relevance too.
+    """
+    return nn.Sequential(nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
+
+
 @dataclass(frozen=True)
 class Precision:
     """Where and in which arithmetic models run."""

@@ -12,7 +12,7 @@ earlier can fall out. In between, z takes at most half of the room (or one block
 A document that fits one window is read whole. Where the query is a block of the document, it is no candidate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -32,6 +32,8 @@ class MemRecallConfig(BaseModel):
         capacity: L, tokens in a window.
         strides: how many more blocks each step keeps.
         rehearse: give fine scores and decay by them; without, coarse scores decide.
+        neighbour_bonus: share of its better neighbour's score that a block gains in the competition for z, so that the
+            sentence before a strong one, which may hold what it refers to, comes along; 0 is the paper's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,6 +41,7 @@ class MemRecallConfig(BaseModel):
     capacity: int = Field(512, ge=32)
     strides: tuple[Annotated[int, Field(ge=1)], ...] = Field((3, 5), min_length=1)
     rehearse: bool = True
+    neighbour_bonus: float = Field(0.0, ge=0)
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,10 @@ class MemRecall:
 
     def _step(self, searches: Sequence[_Search], number: int, stride: int) -> None:
         coarse = self.judge.retrieve([search.memory(search.kept) for search in searches])
-        retrieved = [_fill(search, scores) for search, scores in zip(searches, coarse, strict=True)]
+        bonus = self.config.neighbour_bonus
+        competing = [beside_neighbours(scores, search.fine, search.kept, bonus)
+                     for search, scores in zip(searches, coarse, strict=True)]  # fmt: skip
+        retrieved = [_fill(search, scores) for search, scores in zip(searches, competing, strict=True)]
         memories = [search.memory([*search.kept, *new]) for search, new in zip(searches, retrieved, strict=True)]
         fine = self._rehearse(memories) if self.config.rehearse else None
         last = number == len(self.config.strides)
@@ -182,6 +188,24 @@ class MemRecall:
             steps=tuple(search.first_seen[block] for block in key_blocks),
             trace=tuple(search.trace),
         )
+
+
+def beside_neighbours(
+    scores: Float[np.ndarray, " blocks"], fine: Mapping[int, float], kept: Sequence[int], bonus: float
+) -> Float[np.ndarray, " blocks"]:
+    """The scores with a share of the better neighbour's added; a neighbour in z counts with its fine score.
+
+    >>> beside_neighbours(np.array([0.1, np.nan, 0.2, 0.0, 0.5]), {1: 0.9}, [1], bonus=0.5).tolist()
+    [0.55, nan, 0.65, 0.25, 0.5]
+    """
+    if not bonus:
+        return scores
+    known = np.full(len(scores) + 2, np.nan)
+    known[1:-1] = scores
+    for block in kept:
+        known[block + 1] = fine[block]
+    better = np.fmax(known[:-2], known[2:])
+    return np.asarray(scores + bonus * np.nan_to_num(better))
 
 
 def _fill(search: _Search, scores: Float[np.ndarray, " blocks"]) -> list[int]:

@@ -63,7 +63,7 @@ def draw_confusion(path: Path, names: Sequence[str], counts: Int[np.ndarray, "go
 
 
 def draw_curves(
-    path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, across: str, up: str
+    path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, across: str, up: str, logarithmic: bool = False
 ) -> None:  # fmt: skip
     """Lines through points.
 
@@ -72,6 +72,7 @@ def draw_curves(
         curves: the points of each line, by its name.
         across: what the first numbers are.
         up: what the second ones are.
+        logarithmic: both axes.
 
     Raises:
         ConfigError: matplotlib is not installed, or knows no such format.
@@ -82,6 +83,9 @@ def draw_curves(
         axes.plot(*zip(*points, strict=True), marker=".", label=name)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
     axes.grid(alpha=0.3)
     axes.legend()
     _save(plt, figure, path)

@@ -182,6 +182,18 @@ def test_a_limit_draws_the_same_examples_every_time(files: Files, call: Call, tm
     assert len(ids[0]) == 2
 
 
+def test_long_documents_alone(files: Files, call: Call, tmp_path: Path) -> None:
+    written = tmp_path / "predictions.jsonl"
+    command = ["evaluate", files.run, "--data", files.data, "--predictions", written]
+    assert call(*command).code == 0
+    lengths = sorted(json.loads(line)["n_tokens"] for line in written.read_text().splitlines())
+    longest = call(*command, "--longer-than", lengths[-1] - 1, "--json")
+    assert longest.json["examples"] == lengths.count(lengths[-1])
+    none = call(*command, "--longer-than", lengths[-1])
+    assert none.code == 2
+    assert none.err.endswith(f"expected documents of more than {lengths[-1]} tokens, found none\n")
+
+
 def test_one_question(files: Files, call: Call) -> None:
     text = files.document.read_text()
     found = call("predict", files.run, "--document", files.document, "--question", QUESTION, "--json").json

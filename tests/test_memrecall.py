@@ -17,7 +17,7 @@ from cogltx.document import Query
 from cogltx.encoder import EncoderConfig, Precision, load_encoder, tokenizer_of
 from cogltx.errors import DataError
 from cogltx.judges import EncoderJudge, Judge, LexicalJudge, Memory, ScoredBlocks, WindowJudge
-from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, fill
+from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, beside_neighbours, fill
 from cogltx.window import WindowFormat
 
 TOKENIZER = tiny.make_tokenizer()
@@ -174,6 +174,30 @@ def test_without_rehearsal_coarse_scores_decide() -> None:
     assert recall.kept == {FIRST, SECOND}
     assert recall.trace[0].fine == {index: recall.trace[0].coarse[index] for index in recall.trace[0].retrieved}
     assert recall.trace[1].fine[FIRST] == recall.trace[0].coarse[FIRST]
+
+
+def test_the_neighbour_of_a_strong_block_comes_along() -> None:
+    blocks = split(HOPS, TOKENIZER)
+    coarse = [{FIRST: 0.9, SECOND: 0.4, 0: 0.1, 1: 0.1}]
+    plain, beside = (
+        memrecall(Fixed(list(coarse), [{}]), strides=(1,), neighbour_bonus=bonus)([(QUERY, blocks)])[0]
+        for bonus in (0.0, 0.5)
+    )
+    assert plain.trace[0].retrieved[:2] == (FIRST, SECOND)
+    assert beside.trace[0].retrieved[:3] == (FIRST, FIRST - 1, FIRST + 1)
+    assert beside.trace[0].coarse[FIRST - 1] == 0.0  # the trace keeps the judge's own scores
+
+
+@settings(deadline=None)
+@given(st.lists(st.one_of(st.floats(0, 1), st.just(float("nan"))), min_size=1, max_size=12), st.floats(0, 2))
+def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
+    kept = [index for index, score in enumerate(scores) if np.isnan(score) and index % 2]
+    fine = dict.fromkeys(kept, 0.7)
+    found = beside_neighbours(np.array(scores), fine, kept, bonus)
+    for index, score in enumerate(scores):
+        near = [fine.get(at, scores[at]) for at in (index - 1, index + 1) if 0 <= at < len(scores)]
+        best = max((value for value in near if not np.isnan(value)), default=0.0)
+        assert found[index] == pytest.approx(score + bonus * best, nan_ok=True)
 
 
 def test_a_document_that_fits_is_read_whole() -> None:
@@ -342,7 +366,7 @@ def test_fill_takes_the_best_that_fit(sizes: list[int], scores: list[float], roo
 
 
 @pytest.mark.parametrize(
-    "values", [{"strides": ()}, {"strides": (3, 0)}, {"capacity": 31}, {"stride": 3}, {"strides": "many"}]
+    "values", [{"strides": ()}, {"strides": (3, 0)}, {"neighbour_bonus": -1}, {"capacity": 31}, {"stride": 3}, {"strides": "many"}]
 )
 def test_wrong_options(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

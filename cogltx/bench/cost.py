@@ -2,7 +2,7 @@
 
 Both run in one process and in the same arithmetic. A machine may be busy with other work too, so the encoder's own
 speed is measured before, after and, while the clock of MemRecall stands still, every few seconds in between.
-Knows nothing of memory (see ``memory``) or of quality.
+Knows nothing of memory or of other readers (see ``growth``), or of quality.
 """
 
 import statistics
@@ -24,6 +24,7 @@ from cogltx.judges import EncoderJudge, WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.window import WindowFormat
 
+LENGTHS = (2048, 8192, 32768)
 BATCH_SIZES = (1, 2, 4, 8, 16)
 _SECONDS = 10.0
 _PAUSE_EVERY = 2.0

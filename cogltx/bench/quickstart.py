@@ -53,7 +53,9 @@ class QuickstartConfig(BaseModel):
         broken: share of the training documents' decoys that keep only one of their two facts. With complete decoys
             alone, a model stays at chance for minutes before it begins to join two facts.
         filler: share of the facts beside which ``train`` documents have a sentence of filler, as in key blocks.
-        epochs: of CogLTX. The sliding window goes on from CogLTX's reasoner for one more, so that it has seen more.
+        epochs: of CogLTX.
+        sliding_epochs: for which the sliding window goes on from CogLTX's reasoner, on windows of the documents with
+            filler, so that it has seen more.
         judge_passes: of the judge in an epoch.
         batch_size: examples an optimiser step.
         learning_rate: of judge and reasoners.
@@ -64,14 +66,14 @@ class QuickstartConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str = BUNDLED
-    train: int = Field(2200, ge=1)
+    train: int = Field(3700, ge=1)
     train_long: int = Field(300, ge=1)
     validation: int = Field(16, ge=1)
     held_out: int = Field(100, ge=1)
     chains: int = Field(3, ge=2)
     broken: float = Field(0.5, ge=0, le=1)
     filler: float = Field(0.4, ge=0, le=1)
-    tokens: int = 1500
+    tokens: int = 1400
     train_tokens: int = 450
     train_gap: int = 60
     capacity: int = 128
@@ -79,9 +81,10 @@ class QuickstartConfig(BaseModel):
     strides: tuple[int, ...] = (3, 2)
     overlap: int = 32
     epochs: int = 1
+    sliding_epochs: int = 1
     judge_passes: int = 1
     batch_size: int = 8
-    learning_rate: float = 2e-4
+    learning_rate: float = 1.5e-4
     head_rate: float = 10.0
     relevance_weight: float = 5.0
 
@@ -218,12 +221,11 @@ def _write_corpus(files: _Files, seed: int, config: QuickstartConfig) -> None:
     """Training and validation documents share names and answers; the held-out ones have their own."""
     easier = partial(generate, chains=(2, config.chains), broken=config.broken)
     few = partial(easier, tokens=None, filler=config.filler)
-    short = partial(easier, tokens=config.train_tokens, gap=config.train_gap)
+    filled = partial(easier, config.train_long, seed=4 * seed + 1, tokens=config.train_tokens, gap=config.train_gap)
     long = partial(generate, tokens=config.tokens, chains=config.chains)
     corpora = {
-        "train": chain(
-            few(config.train, seed=4 * seed, split="train"), short(config.train_long, seed=4 * seed + 1, split="train")
-        ),
+        "train": chain(few(config.train, seed=4 * seed, split="train"), filled(split="train")),
+        "train-long": filled(split="train"),
         "validation": long(config.validation, seed=4 * seed + 2, split="train"),
         "test": long(config.held_out, seed=4 * seed + 3, split="test"),
     }
@@ -255,9 +257,10 @@ def _write_runs(files: _Files, seed: int, config: QuickstartConfig) -> None:
         "sliding-window": {
             "reader": "sliding_window",
             **shared,
+            "data": {**shared["data"], "train": str(files.examples("train-long"))},
             "reasoner": {**reasoner, "init_from": str(files.run("cogltx"))},
             "overlap": config.overlap,
-            "training": {**shared["training"], "epochs": 1},
+            "training": {**shared["training"], "epochs": config.sliding_epochs},
         },
     }
     for name, values in runs.items():

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from cogltx.encoder import Batch, Encoder, Precision, run_windows
+from cogltx.encoder import Batch, Encoder, Precision, relevance_head, run_windows
 from cogltx.errors import ModelError
 from cogltx.judges.base import Judge, Memory
 from cogltx.window import Window, WindowFormat, pack
@@ -27,7 +27,7 @@ class EncoderJudge(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder
-        self.head = nn.Sequential(nn.Linear(encoder.width, encoder.width), nn.GELU(), nn.Linear(encoder.width, 1))
+        self.head = relevance_head(encoder.width)
 
     def forward(
         self,

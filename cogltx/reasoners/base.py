@@ -28,7 +28,7 @@ class BaseReasonerConfig(BaseModel):
 
     Attributes:
         init_from: a run or model folder whose reasoner this one starts from, or ``judge``: the encoder of this run's
-            judge.
+            judge, and its head where training asks the reasoner for relevance too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -68,6 +68,7 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
     Attributes:
         by_block: whether every part of a document has an answer of its own, so that each block in turn is the query,
             and every window teaches something.
+        relevance: the head that tells the relevance of tokens, as the judge's, where training asks for it.
     """
 
     config: Any
@@ -78,6 +79,7 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder
+        self.relevance: nn.Module | None = None
 
     @abc.abstractmethod
     def forward(self, batch: Batch) -> Float[Tensor, "windows rows outputs"]:

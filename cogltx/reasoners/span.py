@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
-from cogltx.encoder import Batch, Encoder
+from cogltx.encoder import Batch, Encoder, relevance_head
 from cogltx.prediction import Answer
 from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner, Relevant
 from cogltx.window import Window
@@ -102,7 +102,8 @@ class SpanReasoner(Reasoner[SpanTarget, Reading]):
         self.config = config or SpanReasonerConfig()
         self.place = nn.Linear(encoder.width, 2)
         self.kind = nn.Linear(encoder.width, 4)
-        self.relevance = nn.Linear(encoder.width, 1) if self.config.relevance_weight else None
+        if self.config.relevance_weight:
+            self.relevance = relevance_head(encoder.width)
 
     def forward(self, batch: Batch) -> Float[Tensor, "windows tokens outputs"]:
         """Logits of a start and an end at every token; then, the same at every token, of the four kinds.

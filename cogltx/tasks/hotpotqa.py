@@ -40,6 +40,7 @@ class HotpotQA(Task):
     Attributes:
         supporting_facts: how many sentences to predict, those of the blocks that score highest (paper: 2).
         fact_threshold: also predict the sentences of all blocks of at least this score, in [0, 1].
+        headings: whether windows show a sentence's title before it.
     """
 
     name: ClassVar[str] = "hotpotqa"
@@ -47,6 +48,7 @@ class HotpotQA(Task):
     answer_metric: ClassVar[str | None] = "answer_f1"
     supporting_facts: int = Field(default=2, ge=0)
     fact_threshold: float | None = Field(default=None, ge=0, le=1)
+    headings: bool = True
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
         """Reads the official JSON, a list of questions.
@@ -63,7 +65,7 @@ class HotpotQA(Task):
             id = record.get("_id", str)
             record = record.named(f"question {id!r}")
             with record.named_in_errors():
-                example = _example(id, record, report.unmapped)
+                example = _example(id, record, report.unmapped, headings=self.headings)
             yield example
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
@@ -102,9 +104,9 @@ class HotpotQA(Task):
         return facts
 
 
-def _example(id: str, record: Record, unmapped: list[Unmapped]) -> Example:
+def _example(id: str, record: Record, unmapped: list[Unmapped], *, headings: bool) -> Example:
     text, sentences = _read_context(record)
-    segments = tuple(Segment(item.span.start, item.span.end, item.title) for item in sentences)
+    segments = tuple(Segment(item.span.start, item.span.end, item.title if headings else "") for item in sentences)
     extra: dict[str, object] = {"sentences": [[s.title, s.index, s.span.start, s.span.end] for s in sentences]}
     extra |= {key: record.fields[key] for key in ("type", "level") if key in record.fields}
     facts = _read_facts(record)

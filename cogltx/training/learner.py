@@ -88,7 +88,7 @@ class Learner:
         self.precision, self.batch_tokens, self.padding_id = precision, batch_tokens, padding_id
         self.accelerator = accelerator
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        self.optimizer = torch.optim.AdamW(_groups(model, config), lr=config.learning_rate)
+        self.optimizer = torch.optim.AdamW(_groups(model, config), lr=config.learning_rate, fused=True)
         self.model = accelerator.prepare_model(model)
         self.parameters = trained
         self.step = 0

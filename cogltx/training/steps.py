@@ -161,8 +161,9 @@ class ReasonerSteps:
             relevance = [self.relevance.of(*pair) for pair in zip(indices, examples, documents, strict=True)]
             judge = reader.judge if self.by_judge else None
             found, scores = reasoner_windows(
-                reader.reasoner.target, examples, documents, relevance, reader.form, judge, rngs
-            )
+                reader.reasoner.target, examples, documents, relevance, reader.form, judge, rngs,
+                reader.config.memrecall.neighbour_bonus,
+            )  # fmt: skip
             if self.by_judge and self.keeps_scores:
                 self.scores.update((index, own.astype(np.float32)) for index, own in zip(indices, scores, strict=True))
             return found

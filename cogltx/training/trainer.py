@@ -275,13 +275,15 @@ class Trainer:
         return lambda indices: judge.step(indices, random)
 
     def _start_from_judge(self) -> None:
-        """The reasoner may start from the judge's encoder after the judge's first passes."""
-        judge = self.reader.parts.judge
+        """The reasoner may start from the judge after the judge's first passes."""
+        judge, reasoner = self.reader.parts.judge, self.reader.reasoner
         if self.reader.config.reasoner.init_from != "judge":
             return
         if not isinstance(judge, EncoderJudge):
             raise ConfigError('reasoner.init_from: expected judge.name "encoder" beside "judge", got another judge')
-        self.reader.reasoner.encoder.load_state_dict(judge.encoder.state_dict())
+        reasoner.encoder.load_state_dict(judge.encoder.state_dict())
+        if reasoner.relevance is not None:
+            reasoner.relevance.load_state_dict(judge.head.state_dict())
 
     def _rng(self, index: int, *, phase: int) -> np.random.Generator:
         return np.random.default_rng([self.config.seed, self.progress.epoch, phase, index, 1])

@@ -41,10 +41,12 @@ def quiet(line: str) -> None:
     pass
 
 
-def reader(encoder: Path, *, init_from: str | None = None, kind: type[WindowReader] = CogLTX, **options: Any) -> WindowReader:
+def reader(
+    encoder: Path, *, init_from: str | None = None, relevance_weight: float = 0.0, kind: type[WindowReader] = CogLTX, **options: Any
+) -> WindowReader:  # fmt: skip
     torch.manual_seed(0)
     values = fakes.config(encoder, **options).model_dump(mode="json")
-    values["reasoner"]["init_from"] = init_from
+    values["reasoner"] |= {"init_from": init_from, "relevance_weight": relevance_weight}
     parts = new_parts(ModelConfig.model_validate(values), uses_judge=kind.uses_judge, device=torch.device("cpu"))
     return kind(parts)
 
@@ -398,13 +400,17 @@ def test_baselines_train_with_the_same_trainer(corpus_encoder: Path, tmp_path: P
 
 
 def test_the_reasoner_can_start_from_the_judge(corpus_encoder: Path, tmp_path: Path) -> None:
-    made = reader(corpus_encoder, init_from="judge")
+    made = reader(corpus_encoder, init_from="judge", relevance_weight=1.0)
     still = LearnerConfig(learning_rate=1e-12)
     train(made, tmp_path, reasoner=still)
     assert isinstance(made.parts.judge, nn.Module)
     judge = made.parts.judge.get_submodule("encoder").state_dict()
     for name, value in made.reasoner.encoder.state_dict().items():
         torch.testing.assert_close(value, judge[name], atol=1e-6, rtol=0)
+    assert made.reasoner.relevance is not None
+    head = made.parts.judge.get_submodule("head").state_dict()
+    for name, value in made.reasoner.relevance.state_dict().items():
+        torch.testing.assert_close(value, head[name], atol=1e-6, rtol=0)
     with pytest.raises(
         ConfigError, match=r'reasoner\.init_from: expected judge\.name "encoder" beside "judge", got another'
     ):

@@ -1,0 +1,78 @@
+"""Measurements in a process of their own: start one, and what memory the one under way has taken.
+
+Knows nothing of what is measured.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from cogltx.errors import ModelError
+
+_STATUS = Path("/proc/self/status")
+_FORGET = Path("/proc/self/clear_refs")
+_LOOK_EVERY = 0.05
+
+
+def in_new_process(
+    module: str, arguments: Sequence[str], expected: str, *, timeout: float | None = None
+) -> dict[str, Any] | None:
+    """What a module that runs in a process of its own prints as its last line, of JSON; None if it takes too long.
+
+    Args:
+        module: its name.
+        arguments: of its command line.
+        expected: opens the message of an error.
+        timeout: seconds.
+
+    Raises:
+        ModelError: the process failed; its last words.
+    """
+    command = [sys.executable, "-m", module, *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
+    except subprocess.TimeoutExpired:
+        return None
+    if done.returncode:
+        words = done.stderr.strip().splitlines() or ["nothing on standard error"]
+        raise ModelError(f"{expected}, got exit code {done.returncode}: {words[-1]}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has held (resident set).
+
+    Linux counts the process that started this one into ``getrusage``, but not into ``/proc``.
+    """
+    if _STATUS.exists():
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def forget_peak() -> None:
+    """Lets ``peak_bytes`` count from what this process holds now, where the system can (Linux)."""
+    with suppress(OSError):
+        _FORGET.write_text("5")
+
+
+def end_beyond(limit: int) -> None:
+    """Ends this process, with a line ``{"beyond": "memory"}``, once it has held more than ``limit`` bytes."""
+
+    def watch() -> None:
+        while peak_bytes() <= limit:
+            time.sleep(_LOOK_EVERY)
+        print(json.dumps({"beyond": "memory"}), flush=True)
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+

@@ -1,0 +1,286 @@
+"""What one reader needs, in time and memory, for one document of a given length: to answer a question, or to train.
+
+``python -m cogltx.bench.reading READER TOKENS`` is a process that measures this of itself, with new models (random
+heads on a pre-trained encoder), and prints a line of JSON. Knows nothing of other readers and lengths (see ``growth``),
+of the encoder's own speed (see ``cost``) or of batches (see ``training_memory``).
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from cogltx.bench.process import end_beyond, peak_bytes
+from cogltx.errors import CogltxError
+
+if TYPE_CHECKING:
+    from cogltx.document import Document
+    from cogltx.parts import ModelConfig
+    from cogltx.pipeline import WindowReader
+
+READERS = {
+    "cogltx": "CogLTX",
+    "one_stride": "CogLTX, one stride",
+    "sliding_window": "sliding window",
+    "full_attention": "full attention, extended positions",
+    "longformer": "Longformer, random weights",
+}
+"""What is compared, and how tables name it."""
+
+_STRIDES = {"cogltx": (3, 5), "one_stride": (8,)}
+_WINDOW = 512
+_GIGABYTE = 1 << 30
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a process spent that read one document; memory in bytes.
+
+    Attributes:
+        reader: one of ``READERS``.
+        training: whether it trained on the document, one step of each of its models, or answered.
+        length: tokens asked for.
+        document_tokens: tokens of the document.
+        text_bytes: the text.
+        token_bytes: its tokens: the vocabulary index, first and last character of each.
+        ready_bytes: the peak before the document is there: libraries, models, and a first short document read.
+        peak_bytes: the peak afterwards.
+        seconds: from the text to the answer, or to the end of the step.
+    """
+
+    reader: str
+    training: bool
+    length: int
+    document_tokens: int
+    text_bytes: int
+    token_bytes: int
+    ready_bytes: int
+    peak_bytes: int
+    seconds: float
+
+    @property
+    def beyond_bytes(self) -> int:
+        """The peak without the text and its tokens: what should not grow with the length."""
+        return self.peak_bytes - self.text_bytes - self.token_bytes
+
+    def to_dict(self) -> dict[str, int | float | str | bool]:
+        """All of the above, for JSON."""
+        return {**asdict(self), "beyond_bytes": self.beyond_bytes}
+
+
+def read_once(
+    reader: str,
+    length: int,
+    *,
+    training: bool = False,
+    encoder: str = "minilm",
+    precision: Literal["auto", "float32", "bfloat16"] = "auto",
+    seed: int = 0,
+) -> Spent:
+    """Reads a short document and then one of the given length, in this process.
+
+    Args:
+        reader: one of ``READERS``.
+        length: tokens of the document.
+        training: train on it, instead of answering a question about it.
+        encoder: as in ``EncoderConfig.name``; Longformer takes its sizes and its tokenizer.
+        precision: as in ``EncoderConfig.precision``.
+        seed: of documents, heads and random weights.
+
+    Raises:
+        CogltxError: the encoder cannot be loaded or read so many tokens.
+    """
+    import torch
+
+    from cogltx.bench.prose import generated
+    from cogltx.blocks import split
+    from cogltx.encoder import tokenizer_of
+
+    torch.manual_seed(seed)
+    tokenizer = tokenizer_of(encoder)
+    short = generated(min(length, 2 * _WINDOW), tokenizer, seed=seed + 1)
+    document = generated(length, tokenizer, seed=seed)
+    blocks = split(document, tokenizer)
+    token_bytes = blocks.token_ids.nbytes + blocks.token_starts.nbytes + blocks.token_ends.nbytes
+    takes = int(blocks.sizes.sum())
+    del blocks
+    with tempfile.TemporaryDirectory() as folder:
+        config = _config(reader, takes, encoder, precision, Path(folder))
+        model = _new(config)
+        read = _trains(model, [short, document]) if training else _answers(model, [short, document])
+        read(0)
+        ready = _peak(model)
+        start = time.perf_counter()
+        read(1)
+        seconds = time.perf_counter() - start
+    return Spent(
+        reader=reader, training=training, length=length, document_tokens=token_bytes // 12,
+        text_bytes=sys.getsizeof(document.text), token_bytes=token_bytes, ready_bytes=ready, peak_bytes=_peak(model),
+        seconds=seconds,
+    )  # fmt: skip
+
+
+def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path) -> "ModelConfig":
+    """The configuration of a reader.
+
+    Args:
+        reader: its name.
+        takes: tokens of the document's blocks in a window.
+        encoder: its name.
+        precision: of the arithmetic.
+        folder: where an encoder with random weights may be written.
+    """
+    from cogltx.bench.prose import QUESTION
+    from cogltx.encoder import EncoderConfig, load_encoder, tokenizer_of
+    from cogltx.memrecall import MemRecallConfig
+    from cogltx.parts import ModelConfig
+    from cogltx.positions import PositionsConfig
+
+    own = EncoderConfig(name=encoder, precision=precision, hidden_dropout=0.0)
+    if reader in _STRIDES or reader == "sliding_window":
+        recall = MemRecallConfig(capacity=_WINDOW, strides=_STRIDES.get(reader, (3, 5)))
+        return ModelConfig(reader="cogltx" if reader in _STRIDES else reader, encoder=own, memrecall=recall)
+    whole = max(_WINDOW, takes + len(tokenizer_of(encoder)(QUESTION)["input_ids"]))
+    if reader == "longformer":
+        write_longformer(encoder, whole, folder)
+        own = own.model_copy(update={"name": str(folder)})
+    elif whole > (load_encoder(own).positions or whole):
+        own = own.model_copy(update={"positions": PositionsConfig(length=whole)})
+    return ModelConfig(reader="truncation", encoder=own, memrecall=MemRecallConfig(capacity=whole))
+
+
+def write_longformer(encoder: str, positions: int, folder: Path) -> None:
+    """Writes a Longformer with random weights, of the sizes and with the tokenizer of an encoder.
+
+    Args:
+        encoder: as in ``EncoderConfig.name``.
+        positions: the most tokens that it reads.
+        folder: where.
+    """
+    from transformers import LongformerConfig, LongformerModel
+
+    from cogltx.encoder import EncoderConfig, load_encoder, tokenizer_of
+
+    tokenizer, sizes = tokenizer_of(encoder), load_encoder(EncoderConfig(name=encoder)).model.config
+    padding = tokenizer.pad_token_id or 0
+    config = LongformerConfig(
+        vocab_size=sizes.vocab_size, hidden_size=sizes.hidden_size, num_hidden_layers=sizes.num_hidden_layers,
+        num_attention_heads=sizes.num_attention_heads, intermediate_size=sizes.intermediate_size,
+        attention_window=_WINDOW, max_position_embeddings=positions + padding + 1, pad_token_id=padding,
+    )  # fmt: skip
+    LongformerModel(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def _new(config: "ModelConfig") -> "WindowReader":
+    from cogltx.baselines import SlidingWindow, Truncation
+    from cogltx.pipeline import CogLTX, WindowReader
+
+    kinds: dict[str, type[WindowReader]] = {
+        "cogltx": CogLTX, "sliding_window": SlidingWindow, "truncation": Truncation,
+    }  # fmt: skip
+    return kinds[config.reader].new(config)
+
+
+def _answers(model: "WindowReader", documents: Sequence["Document"]) -> Callable[[int], object]:
+    """Answers a question about a document."""
+    from cogltx.bench.prose import QUESTION
+
+    return lambda index: model.predict(documents[index], QUESTION)
+
+
+def _trains(model: "WindowReader", documents: Sequence["Document"]) -> Callable[[int], object]:
+    """Takes a training step on a document, whose answer stands in the middle: judge, retrieval, reasoner."""
+    import numpy as np
+    from accelerate import Accelerator
+    from torch import nn
+
+    from cogltx.bench.prose import QUESTION
+    from cogltx.document import Example, Query, Span
+    from cogltx.training.learner import Learner, LearnerConfig
+    from cogltx.training.relevance import RelevanceConfig, RelevanceLabels
+    from cogltx.training.steps import JudgeSteps, ReasonerSteps
+
+    def example(document: "Document") -> Example:
+        start = document.text.index(" ", len(document.text) // 2) + 1
+        end = document.text.index(" ", start)
+        answers = (document.text[start:end],)
+        return Example(
+            id=document.id, document=document, query=Query(QUESTION), answers=answers, answer_spans=(Span(start, end),)
+        )
+
+    examples = [example(document) for document in documents]
+    parts, relevance = model.parts, RelevanceLabels(RelevanceConfig())
+    accelerator = Accelerator(cpu=parts.precision.device.type == "cpu", mixed_precision="no")
+
+    def learner(name: str, trained: nn.Module) -> Learner:
+        return Learner(
+            name, trained, LearnerConfig(learning_rate=1e-5), len(examples), accelerator, parts.precision,
+            model.config.encoder.batch_tokens, model.form.padding_id,
+        )  # fmt: skip
+
+    reasoner = ReasonerSteps(
+        model, learner("reasoner", model.reasoner), examples, relevance, {}, by_judge=True, keeps_scores=False
+    )
+    judge = None
+    if isinstance(parts.judge, nn.Module):
+        judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, {})
+
+    def step(index: int) -> None:
+        if judge is not None:
+            judge.step([index], np.random.default_rng)
+        reasoner.step([index], np.random.default_rng, intervenes=False)
+
+    return step
+
+
+def _peak(model: "WindowReader") -> int:
+    """The device's own count on a GPU, the resident set elsewhere."""
+    import torch
+
+    on_gpu = model.parts.precision.device.type == "cuda"
+    return int(torch.cuda.max_memory_reserved()) if on_gpu else peak_bytes()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures this process; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m cogltx.bench.reading", description=__doc__)
+    parser.add_argument("reader", choices=list(READERS), metavar="READER")
+    parser.add_argument("length", type=int, metavar="TOKENS")
+    parser.add_argument("--training", action="store_true")
+    parser.add_argument("--limit", type=float, help="GiB of memory beyond which the process ends.")
+    parser.add_argument("--encoder", default="minilm")
+    parser.add_argument("--precision", default="auto", choices=["auto", "float32", "bfloat16"])
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(arguments)
+    import torch
+
+    if options.limit is not None:
+        end_beyond(int(options.limit * _GIGABYTE))
+    try:
+        spent = read_once(
+            options.reader, options.length, training=options.training, encoder=options.encoder,
+            precision=options.precision, seed=options.seed,
+        )  # fmt: skip
+    except (torch.OutOfMemoryError, MemoryError):
+        print(json.dumps({"beyond": "memory"}))
+        return 0
+    except RuntimeError as error:
+        if "can't allocate memory" not in str(error):
+            raise
+        print(json.dumps({"beyond": "memory"}))
+        return 0
+    except CogltxError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(json.dumps(asdict(spent)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

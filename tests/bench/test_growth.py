@@ -1,0 +1,125 @@
+"""Figure 6: what follows from measurements, and that they are made, kept and gone on with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from cogltx.bench import growth
+from cogltx.bench.growth import Growth, measure
+from cogltx.bench.reading import Spent
+from cogltx.cli import app
+from cogltx.errors import ConfigError, ModelError
+
+MEGABYTE = 1 << 20
+
+
+def spent(reader: str, length: int, seconds: float, peak: int = 600) -> Spent:
+    return Spent(
+        reader=reader, training=False, length=length, document_tokens=length, text_bytes=5 * length,
+        token_bytes=12 * length, ready_bytes=500 * MEGABYTE, peak_bytes=peak * MEGABYTE, seconds=seconds,
+    )  # fmt: skip
+
+
+def grown() -> Growth:
+    lengths = [1024, 4096, 16384, 65536]
+    return Growth(
+        {},
+        {
+            "cogltx": tuple(spent("cogltx", length, 2.0 * length / 1024) for length in lengths),
+            "full_attention": tuple(
+                spent("full_attention", length, (length / 1024) ** 2, 600 + length // 20) for length in lengths[:3]
+            ),
+        },
+        {"full_attention": (65536, "memory")},
+    )
+
+
+def test_exponent() -> None:
+    found = grown()
+    assert found.exponent("cogltx") == pytest.approx(1.0)
+    assert found.exponent("full_attention") is None  # two lengths from 4,096 tokens are not enough
+
+
+def test_crossing_lies_where_the_lines_meet() -> None:
+    assert grown().crossing("cogltx", "full_attention") == pytest.approx(2048)  # 2 n = n²
+    assert grown().crossing("full_attention", "cogltx") == 1024  # faster from the shortest on
+
+
+def test_no_crossing() -> None:
+    slow = Growth({}, {"cogltx": (spent("cogltx", 512, 9), spent("cogltx", 1024, 9)), "longformer": (
+        spent("longformer", 512, 1), spent("longformer", 1024, 2))}, {})  # fmt: skip
+    assert slow.crossing("cogltx", "longformer") is None
+    assert "CogLTX is faster than Longformer at no length that both read." in slow.table()
+
+
+def test_table() -> None:
+    lines = grown().table().splitlines()
+    assert lines[0] == "| reader | 1,024 | 4,096 | 16,384 | 65,536 | exponent |"
+    assert "| CogLTX | 2.00 s, 600 MiB | 8.00 s, 600 MiB | 32 s, 600 MiB | 128 s, 600 MiB | 1.00 |" in lines
+    assert any(line.endswith("| beyond the memory allowed | – |") for line in lines)
+    assert "CogLTX is faster than full attention from about 2,048 tokens on." in lines
+
+
+def test_the_command_measures_draws_and_goes_on(
+    tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["bench", "cost", "--readers", "sliding_window", "--lengths", "600,1200", "--precision", "float32"]
+    command += ["--encoder", str(tiny_encoder), "--output", str(tmp_path / "cost")]
+    first = CliRunner().invoke(app, command)
+    assert first.exit_code == 0, first.output
+    assert first.stdout == (tmp_path / "cost" / "growth.md").read_text() + "\n"
+    assert "| sliding window | " in first.stdout
+    assert {path.name for path in (tmp_path / "cost").iterdir()} == {"growth.json", "growth.md", "time.png", "memory.png"}
+
+    def measured_again(*args: object, **options: object) -> None:
+        raise AssertionError("this was measured before")
+
+    monkeypatch.setattr(growth, "in_new_process", measured_again)
+    again = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert [one["length"] for one in again["readers"]["sliding_window"]["measured"]] == [600, 1200]
+    assert again == json.loads((tmp_path / "cost" / "growth.json").read_text())
+
+
+def test_a_reader_stops_at_the_first_length_beyond_what_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def process(module: str, arguments: list[str], expected: str, *, timeout: float) -> dict[str, Any] | None:
+        reader, length = arguments[0], int(arguments[1])
+        asked.append((reader, length))
+        if reader == "longformer" and length > 1024:
+            return None
+        if reader == "full_attention" and length > 512:
+            return {"beyond": "memory"}
+        one = spent(reader, length, 1.0).to_dict()
+        return {key: value for key, value in one.items() if key != "beyond_bytes"}
+
+    monkeypatch.setattr(growth, "in_new_process", process)
+    lines: list[str] = []
+    readers = ["cogltx", "full_attention", "longformer"]
+    found = measure(readers, tmp_path, [2048, 512, 1024, 4096], report=lines.append)
+    assert [length for reader, length in asked if reader == "cogltx"] == [512, 1024, 2048, 4096]
+    assert [length for reader, length in asked if reader == "full_attention"] == [512, 1024]
+    assert [length for reader, length in asked if reader == "longformer"] == [512, 1024, 2048]
+    assert found.beyond == {"full_attention": (1024, "memory"), "longformer": (2048, "time")}
+    assert "full_attention, 1024 tokens: beyond the memory allowed" in lines
+    asked.clear()
+    assert measure(readers, tmp_path, [512, 1024, 2048, 4096], report=lines.append) == found
+    assert not asked
+    more = measure(["sliding_window"], tmp_path, [512], report=lines.append)
+    assert asked == [("sliding_window", 512)]
+    assert list(more.spent) == [*readers, "sliding_window"]
+
+
+def test_mistakes(tmp_path: Path, tiny_encoder: Path) -> None:
+    with pytest.raises(ConfigError, match="^--readers: expected some of cogltx, one_stride, .*, got 'bert'$"):
+        measure(["bert"], tmp_path)
+    with pytest.raises(ModelError, match="^cogltx at 600 tokens: expected a measurement, got exit code 2: .*no-model"):
+        measure(["cogltx"], tmp_path, [600], encoder=str(tmp_path / "no-model"))
+    (tmp_path / "growth.json").write_text(json.dumps({"settings": {"training": True}, "readers": {}}))
+    with pytest.raises(ConfigError, match="growth.json: expected a measurement with .*; choose another folder"):
+        measure(["cogltx"], tmp_path, [600], encoder=str(tiny_encoder))

@@ -1,0 +1,61 @@
+"""Processes that measure themselves."""
+
+from pathlib import Path
+
+import pytest
+
+from cogltx.bench.process import in_new_process, peak_bytes
+from cogltx.errors import ModelError
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module that new processes find and this one has not loaded."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    def write(text: str) -> str:
+        (tmp_path / "measured_alone.py").write_text(text)
+        return "measured_alone"
+
+    return write  # type: ignore[return-value]
+
+
+def test_its_last_line_is_what_it_found(module) -> None:  # type: ignore[no-untyped-def]
+    name = module("import sys\nprint('some library says hello')\nprint('{\"got\": \"' + sys.argv[1] + '\"}')")
+    assert in_new_process(name, ["this"], "expected") == {"got": "this"}
+
+
+def test_a_failure_is_one_line(module) -> None:  # type: ignore[no-untyped-def]
+    name = module("raise SystemExit('no such thing')")
+    with pytest.raises(ModelError, match="^a peak expected, got exit code 1: no such thing$"):
+        in_new_process(name, [], "a peak expected")
+
+
+def test_too_long(module) -> None:  # type: ignore[no-untyped-def]
+    assert in_new_process(module("import time; time.sleep(60)"), [], "expected", timeout=0.5) is None
+
+
+def test_it_ends_beyond_its_memory(module) -> None:  # type: ignore[no-untyped-def]
+    name = module(
+        "import time\nfrom cogltx.bench.process import end_beyond, peak_bytes\n"
+        f"end_beyond(peak_bytes() + {50 * MEGABYTE})\nheld = bytearray({200 * MEGABYTE})\ntime.sleep(60)"
+    )
+    assert in_new_process(name, [], "expected", timeout=50) == {"beyond": "memory"}
+
+
+def test_within_its_memory_it_goes_on(module) -> None:  # type: ignore[no-untyped-def]
+    name = module(
+        "import time\nfrom cogltx.bench.process import end_beyond, peak_bytes\n"
+        f"end_beyond(peak_bytes() + {500 * MEGABYTE})\nheld = bytearray({20 * MEGABYTE})\ntime.sleep(0.3)\nprint('{{}}')"
+    )
+    assert in_new_process(name, [], "expected") == {}
+
+
+def test_peak_of_this_process_never_falls() -> None:
+    before = peak_bytes()
+    held = bytearray(32 * MEGABYTE)
+    assert peak_bytes() >= before
+    del held
+    assert peak_bytes() >= before > MEGABYTE
