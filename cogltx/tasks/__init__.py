@@ -37,7 +37,7 @@ def make_task(name: str, options: Mapping[str, object]) -> Task:
         ConfigError: there is no such task or option, or an option has a wrong value.
 
     >>> make_task("hotpotqa", {"supporting_facts": 3})
-    HotpotQA(supporting_facts=3, fact_threshold=None)
+    HotpotQA(supporting_facts=3, fact_threshold=None, headings=True)
     """
     if name not in TASKS:
         raise ConfigError(f"task: expected one of {', '.join(TASKS)}, got {name!r}")

@@ -70,7 +70,7 @@ def test_the_command_measures_draws_and_goes_on(
     command += ["--encoder", str(tiny_encoder), "--output", str(tmp_path / "cost")]
     first = CliRunner().invoke(app, command)
     assert first.exit_code == 0, first.output
-    assert first.stdout == (tmp_path / "cost" / "growth.md").read_text() + "\n"
+    assert first.stdout == (tmp_path / "cost" / "growth.md").read_text()
     assert "| sliding window | " in first.stdout
     assert {path.name for path in (tmp_path / "cost").iterdir()} == {"growth.json", "growth.md", "time.png", "memory.png"}
 

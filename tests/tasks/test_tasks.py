@@ -28,7 +28,7 @@ def test_names() -> None:
         (
             "hotpotqa",
             {"facts": 2},
-            "task hotpotqa: expected supporting_facts, fact_threshold, got the unknown option 'facts'",
+            "task hotpotqa: expected supporting_facts, fact_threshold, headings, got the unknown option 'facts'",
         ),
         ("jsonl", {"x": 1}, "task jsonl: expected no options, got the unknown option 'x'"),
         (
