@@ -14,7 +14,7 @@ from torch import nn
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example
 from cogltx.encoder import run_windows
-from cogltx.errors import ModelError
+from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import Judge, ScoringJudge, as_judge, make_judge
 from cogltx.memrecall import MemRecall, Recall
 from cogltx.parts import ModelConfig, Parts, load_parts, new_parts
@@ -120,6 +120,8 @@ class CogLTX(WindowReader):
         super().__init__(parts)
         if parts.judge is None:
             raise ModelError("model: expected a judge, found none")
+        if parts.reasoner.joins:
+            raise ConfigError("reasoner.over_windows: expected mean or max for cogltx (one window), got a network")
         self.judge = as_judge(parts.judge, self.form, parts.precision, self.config.encoder.batch_tokens)
         self.memrecall = MemRecall(self.judge, self.form, self.config.memrecall)
 

@@ -308,8 +308,8 @@ def _story(files: _Files) -> tuple[str, str]:
     return f"\n{tell(example, recall, chosen, reader.form.capacity)}\n", command
 
 
-def _worth_telling(example: Example, prediction: Prediction) -> tuple[bool, bool]:
-    """A right answer; and one in a block that a later step of MemRecall brought."""
+def _worth_telling(example: Example, prediction: Prediction) -> tuple[bool, bool, float]:
+    """A right answer; and one in a block that a later step of MemRecall brought; and a sure one."""
     start = prediction.start if prediction.start is not None else -1
     late = any(evidence.step > 1 and evidence.start <= start < evidence.end for evidence in prediction.evidence)
-    return prediction.answer in (example.answers or ()), late
+    return prediction.answer in (example.answers or ()), late, prediction.score

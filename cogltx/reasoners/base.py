@@ -68,6 +68,7 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
     Attributes:
         by_block: whether every part of a document has an answer of its own, so that each block in turn is the query,
             and every window teaches something.
+        joins: whether ``joined`` makes one output of those of a document's windows, before there is any loss.
         relevance: the head that tells the relevance of tokens, as the judge's, where training asks for it.
     """
 
@@ -80,10 +81,15 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
         super().__init__()
         self.encoder = encoder
         self.relevance: nn.Module | None = None
+        self.joins = False
 
     @abc.abstractmethod
     def forward(self, batch: Batch) -> Float[Tensor, "windows rows outputs"]:
         """The outputs of each window: a row a token, or one row."""
+
+    def joined(self, outputs: Float[Tensor, "windows rows outputs"]) -> Float[Tensor, "1 rows results"]:
+        """One output from those of a document's windows, in order; only for reasoners that join them."""
+        raise NotImplementedError
 
     @abc.abstractmethod
     def target(self, example: Example, blocks: Blocks, window: Window) -> Target | None:

@@ -21,6 +21,7 @@ from cogltx.encoder import Batch, Encoder
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Answer, Label
 from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner
+from cogltx.reasoners.over_windows import over_windows
 from cogltx.window import Window
 
 
@@ -37,7 +38,9 @@ class ClassificationConfig(BaseReasonerConfig):
         weights: of the labels in the loss, their mean 1; training fills it in if ``class_weights`` is set.
         threshold: probability from which a label is chosen where a text may have any number; training chooses it on the
             validation data.
-        over_windows: what baselines make of the probabilities of a document's windows.
+        over_windows: what the sliding window makes of a document's windows: the mean or the maximum of their
+            probabilities, or a network over their vectors, trained with the encoder (``mlp``, ``lstm``,
+            ``transformer``).
     """
 
     name: Literal["classification"]
@@ -48,7 +51,7 @@ class ClassificationConfig(BaseReasonerConfig):
     class_weights: bool = False
     weights: tuple[float, ...] = ()
     threshold: float = Field(0.5, ge=0, le=1)
-    over_windows: Literal["mean", "max"] = "mean"
+    over_windows: Literal["mean", "max", "mlp", "lstm", "transformer"] = "mean"
 
 
 @dataclass(frozen=True)
@@ -60,9 +63,10 @@ class ClassTarget:
 
 @dataclass(frozen=True)
 class ClassReading:
-    """The probability of each label, shape [labels]."""
+    """The probability of each label, shape [labels]; where windows are joined, the window's vector, shape [width]."""
 
     probabilities: Float[np.ndarray, " labels"]
+    vector: Float[np.ndarray, " width"] | None = None
 
 
 class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
@@ -83,18 +87,29 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
             raise ConfigError(f"reasoner.labels: expected at least {least} in the data, got {len(config.labels)}")
         self.config = config
         self.head = nn.Linear(encoder.width, len(config.labels))
+        self.over: nn.Module | None = None
+        if config.over_windows != "mean" and config.over_windows != "max":
+            self.over = over_windows(config.over_windows, encoder.width)
+        self.joins = self.over is not None
         self._index = {label: index for index, label in enumerate(config.labels)}
 
-    def forward(self, batch: Batch) -> Float[Tensor, "windows 1 labels"]:
-        """The logit of every label."""
+    def forward(self, batch: Batch) -> Float[Tensor, "windows 1 outputs"]:
+        """The logit of every label; where windows are joined, their vectors."""
         hidden = self.encoder(batch)
         if self.config.pooling == "first":
             pooled = hidden[:, 0]
         else:
             shown = batch.attention_mask[..., None].to(hidden.dtype)
             pooled = (hidden * shown).sum(dim=1) / shown.sum(dim=1)
-        logits: Tensor = self.head(pooled)
-        return logits[:, None]
+        outputs: Tensor = pooled if self.joins else self.head(pooled)
+        return outputs[:, None]
+
+    def joined(self, outputs: Float[Tensor, "windows 1 width"]) -> Float[Tensor, "1 1 labels"]:
+        """The logit of every label, from the vectors of a document's windows."""
+        assert self.over is not None, "windows are joined"
+        with torch.autocast(outputs.device.type, enabled=False):
+            logits: Tensor = self.head(self.over(outputs[:, 0].float()))
+        return logits[None, None]
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> ClassTarget | None:
         """The labels of the example, whatever the window shows.
@@ -139,12 +154,23 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
     def silent(self) -> None:
         """There is no such target."""
 
-    def read(self, outputs: Float[np.ndarray, "1 labels"], window: Window, blocks: Blocks) -> ClassReading:
+    def read(self, outputs: Float[np.ndarray, "1 outputs"], window: Window, blocks: Blocks) -> ClassReading:
         """The probability of every label."""
+        if self.joins:
+            return self._read_together(outputs)
         return class_reading(outputs[0].astype(np.float64), self.config)
 
+    @torch.inference_mode()
+    def _read_together(self, vectors: Float[np.ndarray, "windows width"]) -> ClassReading:
+        given = torch.from_numpy(vectors.astype(np.float32)).to(self.head.weight.device)
+        logits = self.joined(given[:, None])[0, 0].double().cpu().numpy()
+        return ClassReading(class_reading(logits, self.config).probabilities, vectors[0])
+
     def merged(self, readings: Sequence[ClassReading]) -> ClassReading:
-        """The mean or the maximum over the windows of a document."""
+        """The mean or the maximum over the windows of a document, or what the network makes of them."""
+        vectors = [reading.vector for reading in readings if reading.vector is not None]
+        if vectors:
+            return self._read_together(np.stack(vectors))
         every = np.stack([reading.probabilities for reading in readings])
         pooled = every.mean(axis=0) if self.config.over_windows == "mean" else every.max(axis=0)
         return ClassReading(pooled if self.config.multi_label else pooled / pooled.sum())

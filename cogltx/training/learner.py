@@ -94,7 +94,11 @@ class Learner:
         self.step = 0
 
     def learn(
-        self, windows: Sequence[Window], loss: Callable[[nn.Module, Batch, list[int]], Tensor], divisor: float
+        self,
+        windows: Sequence[Window],
+        loss: Callable[[nn.Module, Batch, list[int]], Tensor],
+        divisor: float,
+        groups: Sequence[list[int]] | None = None,
     ) -> float:
         """One optimiser step on a batch of windows.
 
@@ -102,6 +106,7 @@ class Learner:
             windows: of any length and documents.
             loss: the summed loss of the windows with the given indices, from the model and their tensors.
             divisor: what the sum over the whole batch is divided by.
+            groups: indices of windows that must share a forward pass; None: any.
 
         Returns:
             the mean loss.
@@ -111,7 +116,7 @@ class Learner:
         """
         self.model.train()
         total = 0.0
-        groups = batches(windows, self.batch_tokens)
+        groups = batches(windows, self.batch_tokens) if groups is None else groups
         for number, group in enumerate(groups):
             batch = to_batch([windows[index] for index in group], self.padding_id, self.precision.device)
             with self._synchronised(last=number == len(groups) - 1):

@@ -7,6 +7,7 @@ validation or checkpoints.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from cogltx.baselines import SlidingWindow
 from cogltx.document import Example
-from cogltx.encoder import Batch
+from cogltx.encoder import Batch, padded_length
 from cogltx.judges.encoder import relevance_logits
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.training.every_window import baseline_windows, block_windows
@@ -90,7 +91,7 @@ class ReasonerSteps:
         scores: takes up the coarse scores of the blocks, by example.
         by_judge: whether the judge chooses the other blocks, or chance.
         keeps_scores: whether the scores are wanted.
-        windows: most windows of a document an epoch, where it has several; None: all.
+        windows: most windows of a document an epoch, where it teaches by several; None: all.
         skipped: ids of examples without a known target.
         changed: labels that interventions changed in this epoch.
         tried: blocks that they removed.
@@ -124,13 +125,7 @@ class ReasonerSteps:
         if not known:
             return None
         items = [item for _, item in known]
-        reasoner = self.reader.reasoner
-
-        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            windows = [items[index].window for index in group]
-            return reasoner.losses(model(batch), windows, [items[index].target for index in group]).sum()
-
-        value = self.learner.learn([item.window for item in items], loss, len(items))
+        value = self._learn(found) if self.reader.reasoner.joins else self._learn_each(items)
         self.seconds["steps"] += time.perf_counter() - started
         if intervenes:
             started = time.perf_counter()
@@ -138,8 +133,40 @@ class ReasonerSteps:
             self.seconds["interventions"] += time.perf_counter() - started
         return value
 
+    def _learn_each(self, items: Sequence[ReasonerTarget]) -> float:
+        """A step in which every window counts by itself."""
+        reasoner = self.reader.reasoner
+
+        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
+            windows = [items[index].window for index in group]
+            return reasoner.losses(model(batch), windows, [items[index].target for index in group]).sum()
+
+        return self.learner.learn([item.window for item in items], loss, len(items))
+
+    def _learn(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
+        """A step in which the windows of a document are joined, and so share a forward pass."""
+        reasoner = self.reader.reasoner
+        known = [own for own in documents if own]
+        windows = [item.window for own in known for item in own]
+        first = [0, *accumulate(map(len, known))]
+
+        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
+            outputs = model(batch)
+            places = [place for place, own in enumerate(known) if first[place] in group]
+            losses = [
+                reasoner.losses(
+                    reasoner.joined(outputs[first[place] - group[0] : first[place + 1] - group[0]]),
+                    [known[place][0].window], [known[place][0].target],
+                ).sum()
+                for place in places
+            ]  # fmt: skip
+            return torch.stack(losses).sum()
+
+        groups = whole_groups(list(map(len, known)), [len(window) for window in windows], self.learner.batch_tokens)
+        return self.learner.learn(windows, loss, len(known), groups)
+
     def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:
-        """The windows of each example: one, or, where every part of a document has an answer of its own, several."""
+        """The windows of each example: one, or, where all of a document's count, several."""
         reader = self.reader
         examples = [self.examples[index] for index in indices]
         rngs = [random(index) for index in indices]
@@ -148,6 +175,10 @@ class ReasonerSteps:
             if isinstance(reader, CogLTX):
                 return [block_windows(reader, example, rng, self.windows) for example, rng in pairs]
             assert isinstance(reader, SlidingWindow)
+            return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
+        if reader.reasoner.joins:
+            assert isinstance(reader, SlidingWindow), "CogLTX reads one window a document"
+            pairs = zip(examples, rngs, strict=True)
             return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
         items = self._one_each(indices, examples, rngs)
         return [[] if item is None else [item] for item in items]
@@ -185,3 +216,27 @@ class ReasonerSteps:
             rises.setdefault(effect.item, []).append((effect.block, effect.rise))
         self.tried += len(removed)
         self.changed += sum(self.relevance.revise(indices[item], own) for item, own in rises.items())
+
+
+def whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+    """Consecutive windows that share a forward pass: those of whole documents, as many as ``batch_tokens`` allow.
+
+    Args:
+        counts: windows of each document.
+        lengths: tokens of each window.
+        batch_tokens: bounds a pass, padding included; a document that is larger has one of its own.
+
+    >>> whole_groups([2, 1, 3], [60, 60, 40, 60, 60, 60], batch_tokens=200)
+    [[0, 1, 2], [3, 4, 5]]
+    """
+    groups: list[list[int]] = []
+    first = 0
+    for count in counts:
+        own = list(range(first, first + count))
+        first += count
+        both = [*groups[-1], *own] if groups else []
+        if both and len(both) * padded_length(max(lengths[index] for index in both)) <= batch_tokens:
+            groups[-1] = both
+        else:
+            groups.append(own)
+    return groups

@@ -47,8 +47,9 @@ class TrainingConfig(BaseModel):
             that the judge scored highest; random ones only, as in the paper, otherwise.
         reasoner_blocks: what fills the reasoner's windows beside the relevant blocks: the judge's best-scoring
             (``recall``) or any (``random``, the paper's ablation of train-test matching).
-        windows: for tagging, windows of a document that the reasoner is trained on in an epoch, drawn at random (with
-            ``cogltx`` each is about one block); None: all.
+        windows: where several windows of a document teach the reasoner (tagging, and classification by joined
+            windows), how many of them it is trained on in an epoch, drawn at random (tagging with ``cogltx``: each is
+            about one block); None: all.
         relevance: where relevance labels come from: the data, or interventions.
         patience: epochs without a better validation metric before training stops; None: never.
         checkpoint_steps: optimiser steps between checkpoints.

@@ -12,6 +12,7 @@ import torch
 from cogltx.baselines import SlidingWindow
 from cogltx.config import load_reader
 from cogltx.document import Document, Example
+from cogltx.errors import ConfigError
 from cogltx.inspection import relevance_history
 from cogltx.parts import ModelConfig, new_parts
 from cogltx.pipeline import CogLTX, WindowReader
@@ -49,6 +50,7 @@ def texts(count: int, seed: int = 0, filler: int = 14) -> list[Example]:
 def reader(encoder: Path, kind: type[WindowReader] = CogLTX, **options: object) -> WindowReader:
     torch.manual_seed(0)
     values = fakes.config(encoder).model_dump(mode="json")
+    values["reader"] = "sliding_window" if kind is SlidingWindow else "cogltx"
     values["reasoner"] = {"name": "classification", "labels": list(LABELS)} | options
     parts = new_parts(ModelConfig.model_validate(values), uses_judge=kind.uses_judge, device=torch.device("cpu"))
     return kind(parts)
@@ -200,3 +202,53 @@ def test_a_run_without_interventions_has_no_history(corpus_encoder: Path, tmp_pa
     train(reader(corpus_encoder), tmp_path, texts(4), relevance=INTERVENTIONS)
     with pytest.raises(ConfigError, match=r"expected a run with training\.relevance\.source: interventions"):
         relevance_history(tmp_path / "nowhere", "0")
+
+
+def parted(count: int, seed: int = 0) -> list[Example]:
+    """Long texts with two sentences, in windows apart; which of them comes first is the label."""
+    examples = []
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        first, second = LABELS[number % 2], LABELS[1 - number % 2]
+        filler = rng.choice(corpus.FILLER, 12).tolist()
+        name = rng.choice(corpus.NAMES)
+        sentences = [*filler[:2], f"{name} has the {first}.", *filler[2:10], f"{name} has the {second}.", *filler[10:]]
+        examples.append(Example(id=str(number), document=Document(" ".join(sentences), str(number)), labels=(first,)))
+    return examples
+
+
+@pytest.mark.parametrize(("kind", "rate"), [("lstm", 2e-3), ("transformer", 4e-3)])
+def test_a_network_over_windows_sees_their_order(kind: str, rate: float, wide_encoder: Path, tmp_path: Path) -> None:
+    made = reader(wide_encoder, SlidingWindow, over_windows=kind, pooling="mean")
+    train(made, tmp_path, parted(48), epochs=12, reasoner=LearnerConfig(learning_rate=rate))
+    unseen = parted(20, seed=5)
+    assert len(made.windows(None, made.split(unseen[0].document))) > 1
+    again = load_reader(tmp_path)
+    found = list(again.predict_many(unseen))
+    right = [(one.answer,) == example.labels for one, example in zip(found, unseen, strict=True)]
+    assert np.mean(right) >= 0.9
+
+
+@pytest.mark.parametrize("kind", ["mlp", "lstm", "transformer"])
+def test_joined_windows_learn_the_same_in_any_passes(kind: str, wide_encoder: Path, tmp_path: Path) -> None:
+    weights = []
+    for batch_tokens in (64, 4096):
+        made = reader(wide_encoder, SlidingWindow, over_windows=kind)
+        encoder = made.config.encoder.model_copy(update={"batch_tokens": batch_tokens})
+        made.config = made.parts.config = made.config.model_copy(update={"encoder": encoder})
+        train(made, tmp_path / str(batch_tokens), parted(4), reasoner=LearnerConfig(learning_rate=1e-4))
+        weights.append(made.reasoner.state_dict())
+    for name, value in weights[0].items():
+        torch.testing.assert_close(value, weights[1][name], atol=2e-5, rtol=1e-3)
+
+
+def test_some_windows_of_a_document(wide_encoder: Path, tmp_path: Path) -> None:
+    made = reader(wide_encoder, SlidingWindow, over_windows="mlp")
+    trainer = train(made, tmp_path, parted(4), windows=2)
+    found = trainer.reasoner_steps._items([0, 1], lambda index: np.random.default_rng(index))
+    assert [len(own) for own in found] == [2, 2]
+
+
+def test_one_window_needs_no_network_over_windows(wide_encoder: Path) -> None:
+    with pytest.raises(ConfigError, match="^reasoner.over_windows: expected mean or max for cogltx"):
+        reader(wide_encoder, over_windows="lstm")
