@@ -112,6 +112,8 @@ class Growth:
                 continue
             at = self.crossing("cogltx", other)
             where = "at no length that both read" if at is None else f"from about {at:,.0f} tokens on"
+            if at == self.spent["cogltx"][0].length:
+                where = "from the shortest length on"
             lines.append(f"CogLTX is faster than {READERS[other].split(',')[0]} {where}.")
         return lines
 

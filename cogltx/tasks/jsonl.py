@@ -4,7 +4,7 @@ Knows nothing about tokens or models. ``data/README.md`` describes the format fo
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -125,7 +125,9 @@ def _example(record: Record, last: Document | None, unmapped: list[Unmapped]) ->
         document = last if document == last else document
         answers = _answers(record, document.text)
         spans = _spans(record, "answer_spans")
-        if spans is None:
+        if spans is not None:
+            _check_places(record, spans, answers or (), document.text)
+        else:
             spans = _find_answers(id, record, document.text, unmapped)
         question = record.find("question", str)
         return Example(
@@ -240,6 +242,16 @@ def _answers(record: Record, text: str) -> tuple[str, ...] | None:
         if start < 0 or found != texts[-1]:
             raise DataError(f"{item.where}: expected {shorten(texts[-1])} at {start}, got {shorten(found)}")
     return tuple(texts)
+
+
+def _check_places(record: Record, spans: Sequence[Span], answers: Sequence[str], text: str) -> None:
+    """The places of the answers hold them, or a part of them; only letters and digits count, of either case."""
+    wanted = ["".join(filter(str.isalnum, answer.casefold())) for answer in answers]
+    for number, span in enumerate(spans):
+        found = "".join(filter(str.isalnum, text[span.start : span.end].casefold()))
+        if wanted and not any(found in answer or answer in found for answer in wanted):
+            got = shorten(text[span.start : span.end])
+            raise DataError(f"{record.where}: answer_spans[{number}]: expected {shorten(answers[0])}, got {got}")
 
 
 def _find_answers(id: str, record: Record, text: str, unmapped: list[Unmapped]) -> tuple[Span, ...]:

@@ -55,6 +55,11 @@ def test_no_crossing() -> None:
     assert "CogLTX is faster than Longformer at no length that both read." in slow.table()
 
 
+def test_faster_from_the_first_length_on() -> None:
+    quick = Growth({}, {"cogltx": (spent("cogltx", 512, 1),), "longformer": (spent("longformer", 512, 2),)}, {})
+    assert quick.table().endswith("CogLTX is faster than Longformer from the shortest length on.")
+
+
 def test_table() -> None:
     lines = grown().table().splitlines()
     assert lines[0] == "| reader | 1,024 | 4,096 | 16,384 | 65,536 | exponent |"

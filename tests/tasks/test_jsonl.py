@@ -36,6 +36,8 @@ def plain_examples(draw: st.DrawFn) -> dict[str, Any]:
     text = draw(TEXTS)
     cuts = sorted(draw(st.sets(st.integers(0, len(text)), max_size=5)))
     headings = draw(st.lists(st.none() | st.text(max_size=3), min_size=5, max_size=5))
+    spans = draw(ranges(len(text)))
+    named = [text[start:end] for start, end in spans]
     return {
         "id": draw(st.text()),
         "document": draw(st.text()),
@@ -44,8 +46,8 @@ def plain_examples(draw: st.DrawFn) -> dict[str, Any]:
             (*cut, heading) for cut, heading in zip(pairwise(cuts), headings, strict=False) if heading is not None
         ],
         "question": draw(st.none() | TEXTS),
-        "answers": draw(st.none() | st.lists(st.text())),
-        "answer_spans": draw(ranges(len(text))),
+        "answers": draw(st.none() | st.lists(st.text()).map(lambda others: [*named, *others])),
+        "answer_spans": spans,
         "relevant": draw(st.none() | ranges(len(text))),
         "extra": draw(st.dictionaries(st.text(), JSON, max_size=3)),
     }
@@ -168,6 +170,10 @@ def test_one_document_for_many_questions(tmp_path: Path) -> None:
             "answers[0]: expected the field 'start', got only 'text'",
         ),
         ({"text": "x", "answer_spans": [[0]]}, "answer_spans[0]: expected [start, end], got [0]"),
+        (
+            {"text": TEXT, "answers": ["cat"], "answer_spans": [[4, 7], [0, 3]]},
+            "answer_spans[1]: expected 'cat', got 'The'",
+        ),
         ({"text": "x", "relevant": [[0, 1], "x"]}, "relevant[1]: expected [start, end], got 'x'"),
         ({"text": "x", "relevant": [[1, 1]]}, "span: expected 0 <= start < end, got start 1 and end 1"),
         (
