@@ -75,4 +75,3 @@ def end_beyond(limit: int) -> None:
         os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
-

@@ -33,7 +33,9 @@ READERS = {
 """What is compared, and how tables name it."""
 
 _STRIDES = {"cogltx": (3, 5), "one_stride": (8,)}
+_WHOLE = ("full_attention", "longformer")
 _WINDOW = 512
+_DOCUMENTS = 2  # a short one, and the one that is measured
 _GIGABYTE = 1 << 30
 
 
@@ -48,7 +50,8 @@ class Spent:
         document_tokens: tokens of the document.
         text_bytes: the text.
         token_bytes: its tokens: the vocabulary index, first and last character of each.
-        ready_bytes: the peak before the document is there: libraries, models, and a first short document read.
+        ready_bytes: the peak before the document is there: libraries, models, and a first short document read. A reader
+            of whole documents has cut it once before, to know its size.
         peak_bytes: the peak afterwards.
         seconds: from the text to the answer, or to the end of the step.
     """
@@ -103,25 +106,24 @@ def read_once(
 
     torch.manual_seed(seed)
     tokenizer = tokenizer_of(encoder)
-    short = generated(min(length, 2 * _WINDOW), tokenizer, seed=seed + 1)
-    document = generated(length, tokenizer, seed=seed)
-    blocks = split(document, tokenizer)
-    token_bytes = blocks.token_ids.nbytes + blocks.token_starts.nbytes + blocks.token_ends.nbytes
-    takes = int(blocks.sizes.sum())
-    del blocks
+    whole = reader in _WHOLE  # its window holds the document, whose size must be known first
+    takes = int(split(generated(length, tokenizer, seed=seed), tokenizer).sizes.sum()) if whole else 0
     with tempfile.TemporaryDirectory() as folder:
-        config = _config(reader, takes, encoder, precision, Path(folder))
-        model = _new(config)
-        read = _trains(model, [short, document]) if training else _answers(model, [short, document])
-        read(0)
+        model = _new(_config(reader, takes, encoder, precision, Path(folder)))
+        read = _trains(model) if training else _answers(model)
+        read(generated(min(length, 2 * _WINDOW), tokenizer, seed=seed + 1))
         ready = _peak(model)
+        document = generated(length, tokenizer, seed=seed)
         start = time.perf_counter()
-        read(1)
+        read(document)
         seconds = time.perf_counter() - start
+    peak = _peak(model)
+    blocks = model.split(document)
     return Spent(
-        reader=reader, training=training, length=length, document_tokens=token_bytes // 12,
-        text_bytes=sys.getsizeof(document.text), token_bytes=token_bytes, ready_bytes=ready, peak_bytes=_peak(model),
-        seconds=seconds,
+        reader=reader, training=training, length=length, document_tokens=blocks.n_tokens,
+        text_bytes=sys.getsizeof(document.text),
+        token_bytes=blocks.token_ids.nbytes + blocks.token_starts.nbytes + blocks.token_ends.nbytes,
+        ready_bytes=ready, peak_bytes=peak, seconds=seconds,
     )  # fmt: skip
 
 
@@ -130,7 +132,7 @@ def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path)
 
     Args:
         reader: its name.
-        takes: tokens of the document's blocks in a window.
+        takes: tokens of the document's blocks in a window, for readers of whole documents.
         encoder: its name.
         precision: of the arithmetic.
         folder: where an encoder with random weights may be written.
@@ -187,14 +189,14 @@ def _new(config: "ModelConfig") -> "WindowReader":
     return kinds[config.reader].new(config)
 
 
-def _answers(model: "WindowReader", documents: Sequence["Document"]) -> Callable[[int], object]:
+def _answers(model: "WindowReader") -> Callable[["Document"], object]:
     """Answers a question about a document."""
     from cogltx.bench.prose import QUESTION
 
-    return lambda index: model.predict(documents[index], QUESTION)
+    return lambda document: model.predict(document, QUESTION)
 
 
-def _trains(model: "WindowReader", documents: Sequence["Document"]) -> Callable[[int], object]:
+def _trains(model: "WindowReader") -> Callable[["Document"], object]:
     """Takes a training step on a document, whose answer stands in the middle: judge, retrieval, reasoner."""
     import numpy as np
     from accelerate import Accelerator
@@ -214,13 +216,13 @@ def _trains(model: "WindowReader", documents: Sequence["Document"]) -> Callable[
             id=document.id, document=document, query=Query(QUESTION), answers=answers, answer_spans=(Span(start, end),)
         )
 
-    examples = [example(document) for document in documents]
+    examples: list[Example] = []
     parts, relevance = model.parts, RelevanceLabels(RelevanceConfig())
     accelerator = Accelerator(cpu=parts.precision.device.type == "cpu", mixed_precision="no")
 
     def learner(name: str, trained: nn.Module) -> Learner:
         return Learner(
-            name, trained, LearnerConfig(learning_rate=1e-5), len(examples), accelerator, parts.precision,
+            name, trained, LearnerConfig(learning_rate=1e-5), _DOCUMENTS, accelerator, parts.precision,
             model.config.encoder.batch_tokens, model.form.padding_id,
         )  # fmt: skip
 
@@ -231,7 +233,9 @@ def _trains(model: "WindowReader", documents: Sequence["Document"]) -> Callable[
     if isinstance(parts.judge, nn.Module):
         judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, {})
 
-    def step(index: int) -> None:
+    def step(document: "Document") -> None:
+        examples.append(example(document))
+        index = len(examples) - 1
         if judge is not None:
             judge.step([index], np.random.default_rng)
         reasoner.step([index], np.random.default_rng, intervenes=False)
@@ -267,17 +271,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.reader, options.length, training=options.training, encoder=options.encoder,
             precision=options.precision, seed=options.seed,
         )  # fmt: skip
-    except (torch.OutOfMemoryError, MemoryError):
-        print(json.dumps({"beyond": "memory"}))
-        return 0
-    except RuntimeError as error:
-        if "can't allocate memory" not in str(error):
-            raise
-        print(json.dumps({"beyond": "memory"}))
-        return 0
     except CogltxError as error:
         print(error, file=sys.stderr)
         return 2
+    except (MemoryError, RuntimeError) as error:
+        named = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+        if not named and "can't allocate memory" not in str(error):
+            raise
+        print(json.dumps({"beyond": "memory"}))
+        return 0
     print(json.dumps(asdict(spent)))
     return 0
 

@@ -125,7 +125,7 @@ class ReasonerSteps:
         if not known:
             return None
         items = [item for _, item in known]
-        value = self._learn(found) if self.reader.reasoner.joins else self._learn_each(items)
+        value = self._learn_joined(found) if self.reader.reasoner.joins else self._learn_each(items)
         self.seconds["steps"] += time.perf_counter() - started
         if intervenes:
             started = time.perf_counter()
@@ -143,7 +143,7 @@ class ReasonerSteps:
 
         return self.learner.learn([item.window for item in items], loss, len(items))
 
-    def _learn(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
+    def _learn_joined(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
         """A step in which the windows of a document are joined, and so share a forward pass."""
         reasoner = self.reader.reasoner
         known = [own for own in documents if own]
