@@ -6,9 +6,10 @@
         rehearse   fine scores of the blocks in z, all seeing each other
         decay      the s blocks more than before with the highest fine scores stay in z, the others leave it
 
-After the last step the window is not emptied: z filled up to the capacity is what the reasoner is trained on, and the
-blocks that outlive the last decay are marked as kept. So after step k, s_1 + … + s_k blocks are kept; one kept
-earlier can fall out. In between, z takes at most half of the room (or one block), so that retrieval can compete.
+After the last step the window is not emptied: z filled up to the capacity is what the reasoner is trained on (or the
+best so many blocks of it), and the blocks that outlive the last decay are marked as kept. So after step k,
+s_1 + … + s_k blocks are kept; one kept earlier can fall out. In between, z takes at most half of the room (or one
+block), so that retrieval can compete.
 A document that fits one window is read whole. Where the query is a block of the document, it is no candidate.
 """
 
@@ -34,6 +35,8 @@ class MemRecallConfig(BaseModel):
         rehearse: give fine scores and decay by them; without, coarse scores decide.
         neighbour_bonus: share of its better neighbour's score that a block gains in the competition for z, so that the
             sentence before a strong one, which may hold what it refers to, comes along; 0 is the paper's.
+        most_blocks: how many of the blocks in z the reasoner reads, those with the highest fine scores; None: all (the
+            paper's). A small reasoner reads an answer better among few blocks, where the judge is sure of the best.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -42,6 +45,7 @@ class MemRecallConfig(BaseModel):
     strides: tuple[Annotated[int, Field(ge=1)], ...] = Field((3, 5), min_length=1)
     rehearse: bool = True
     neighbour_bonus: float = Field(0.0, ge=0)
+    most_blocks: int | None = Field(None, ge=1)
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,11 @@ class Step:
     kept: tuple[int, ...]
     decayed: tuple[int, ...]
 
+    @property
+    def ranked(self) -> tuple[int, ...]:
+        """All blocks in z after rehearsal, best first."""
+        return (*self.kept, *self.decayed)
+
 
 @dataclass(frozen=True)
 class Recall:
@@ -70,7 +79,7 @@ class Recall:
     Attributes:
         query: what was asked.
         blocks: the document.
-        key_blocks: the paper's z, filled up to the capacity, in document order.
+        key_blocks: the paper's z, filled up to the capacity or to ``most_blocks``, in document order.
         scores: the fine score of each key block.
         kept: the key blocks that outlived the last decay.
         steps: the step that retrieved each key block, from 1; 0 where the document was read whole.
@@ -178,13 +187,13 @@ class MemRecall:
                     search.first_seen.pop(block)
 
     def _result(self, search: _Search) -> Recall:
-        key_blocks = tuple(sorted(search.trace[-1].fine)) if search.trace else tuple(sorted(search.kept))
+        key_blocks = tuple(sorted(search.trace[-1].ranked[: self.config.most_blocks] if search.trace else search.kept))
         return Recall(
             query=search.query,
             blocks=search.blocks,
             key_blocks=key_blocks,
             scores=tuple(search.fine[block] for block in key_blocks),
-            kept=frozenset(search.kept),
+            kept=frozenset(search.kept).intersection(key_blocks),
             steps=tuple(search.first_seen[block] for block in key_blocks),
             trace=tuple(search.trace),
         )
@@ -214,12 +223,12 @@ def _fill(search: _Search, scores: Float[np.ndarray, " blocks"]) -> list[int]:
     return fill(scores, search.blocks, search.room - taken)
 
 
-def fill(scores: Float[np.ndarray, " blocks"], blocks: Blocks, room: int) -> list[int]:
+def fill(scores: Float[np.ndarray, " blocks"], blocks: Blocks, room: int, most: int | None = None) -> list[int]:
     """The best-scoring blocks (NaN: not a candidate) that fit ``room`` tokens, best first; earlier ones win ties."""
     chosen: list[int] = []
     smallest = int(blocks.sizes.min())
     for block in np.argsort(-scores, kind="stable"):
-        if room < smallest or np.isnan(scores[block]):
+        if room < smallest or np.isnan(scores[block]) or len(chosen) == most:
             break
         if blocks.sizes[block] <= room:
             chosen.append(int(block))

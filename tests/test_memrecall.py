@@ -188,6 +188,25 @@ def test_the_neighbour_of_a_strong_block_comes_along() -> None:
     assert beside.trace[0].coarse[FIRST - 1] == 0.0  # the trace keeps the judge's own scores
 
 
+@pytest.mark.parametrize("most", [1, 2, 4, 50])
+def test_only_the_best_blocks_are_read_where_so_many_are_wanted(most: int) -> None:
+    blocks = split(HOPS, TOKENIZER)
+    (everything,) = memrecall(strides=(1, 1))([(QUERY, blocks)])
+    (best,) = memrecall(strides=(1, 1), most_blocks=most)([(QUERY, blocks)])
+    assert len(everything.key_blocks) > 4
+    ranked = sorted(everything.key_blocks, key=lambda block: (-everything.trace[-1].fine[block], block))
+    assert best.key_blocks == tuple(sorted(ranked[:most]))
+    assert best.kept == everything.kept & set(best.key_blocks)
+    assert best.scores == tuple(everything.trace[-1].fine[block] for block in best.key_blocks)
+    assert best.trace[-1].kept == everything.trace[-1].kept
+
+
+def test_a_short_document_is_read_whole_however_few_blocks_are_wanted() -> None:
+    blocks = blocks_of("alpha beta.", "lazy dog.", "jumps over.")
+    (recall,) = memrecall(strides=(1,), most_blocks=1)([(QUERY, blocks)])
+    assert recall.key_blocks == (0, 1, 2)
+
+
 @settings(deadline=None)
 @given(st.lists(st.one_of(st.floats(0, 1), st.just(float("nan"))), min_size=1, max_size=12), st.floats(0, 2))
 def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
@@ -366,7 +385,7 @@ def test_fill_takes_the_best_that_fit(sizes: list[int], scores: list[float], roo
 
 
 @pytest.mark.parametrize(
-    "values", [{"strides": ()}, {"strides": (3, 0)}, {"neighbour_bonus": -1}, {"capacity": 31}, {"stride": 3}, {"strides": "many"}]
+    "values", [{"strides": ()}, {"strides": (3, 0)}, {"neighbour_bonus": -1}, {"most_blocks": 0}, {"capacity": 31}, {"stride": 3}, {"strides": "many"}]
 )
 def test_wrong_options(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

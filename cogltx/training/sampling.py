@@ -14,7 +14,7 @@ from cogltx.baselines.sliding_window import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
 from cogltx.judges.base import Judge, Memory
-from cogltx.memrecall import beside_neighbours, fill
+from cogltx.memrecall import MemRecallConfig, beside_neighbours, fill
 from cogltx.window import Window, WindowFormat
 
 TargetOf: TypeAlias = Callable[[Example, Blocks, Window], Any]
@@ -156,7 +156,7 @@ def reasoner_windows(
     form: WindowFormat,
     judge: Judge | None,
     rngs: Sequence[np.random.Generator],
-    neighbour_bonus: float = 0.0,
+    config: MemRecallConfig,
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
     """All relevant blocks and the judge's best-scoring others, filled to capacity as at inference.
 
@@ -170,7 +170,7 @@ def reasoner_windows(
         form: how windows are laid out.
         judge: ranks the other blocks; None for random ones (the paper's ablation of train-test matching).
         rngs: one an example.
-        neighbour_bonus: as in ``MemRecallConfig``; relevant blocks count as certain.
+        config: its ``neighbour_bonus``, to which relevant blocks count as certain, and ``most_blocks``.
 
     Returns:
         a window an example, None where its target is unknown; and the scores of all blocks.
@@ -185,7 +185,7 @@ def reasoner_windows(
         contested.append(int(blocks.sizes.sum()) > room)
     scores = _others(memories, contested, judge, rngs)
     windows = [
-        _filled(target, example, blocks, form, gold, found, neighbour_bonus)
+        _filled(target, example, blocks, form, gold, found, config)
         for example, blocks, gold, found in zip(examples, documents, golds, scores, strict=True)
     ]  # fmt: skip
     return windows, scores
@@ -211,14 +211,17 @@ def _filled(
     form: WindowFormat,
     gold: list[int],
     scores: Float[np.ndarray, " blocks"],
-    neighbour_bonus: float,
+    config: MemRecallConfig,
 ) -> ReasonerTarget | None:
     prefix = form.prefix(example.query, int(blocks.sizes.max()))
-    room = form.room(prefix) - (int(blocks.sizes[gold].sum()) if gold else 0)
+    room = form.room(prefix)
+    whole = int(blocks.sizes.sum()) <= room
+    most = None if whole or config.most_blocks is None else max(0, config.most_blocks - len(gold))
+    room -= int(blocks.sizes[gold].sum()) if gold else 0
     others = scores.copy()
     others[gold] = np.nan
-    others = beside_neighbours(others, dict.fromkeys(gold, 1.0), gold, neighbour_bonus)
-    window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room)]))
+    others = beside_neighbours(others, dict.fromkeys(gold, 1.0), gold, config.neighbour_bonus)
+    window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room, most)]))
     wanted = target(example, blocks, window)
     return ReasonerTarget(window, wanted) if wanted is not None else None
 

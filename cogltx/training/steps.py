@@ -193,7 +193,7 @@ class ReasonerSteps:
             judge = reader.judge if self.by_judge else None
             found, scores = reasoner_windows(
                 reader.reasoner.target, examples, documents, relevance, reader.form, judge, rngs,
-                reader.config.memrecall.neighbour_bonus,
+                reader.config.memrecall,
             )  # fmt: skip
             if self.by_judge and self.keeps_scores:
                 self.scores.update((index, own.astype(np.float32)) for index, own in zip(indices, scores, strict=True))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import corpus
 import numpy as np
@@ -16,7 +17,7 @@ from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels, split
 from cogltx.document import Document, Example, Query, Span
 from cogltx.judges import Judge, Memory, ScoredBlocks
-from cogltx.memrecall import fill
+from cogltx.memrecall import MemRecallConfig, fill
 from cogltx.parts import new_parts
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget, answer_tokens, target
 from cogltx.training.sampling import (
@@ -43,7 +44,7 @@ def blocks_of(item: Example) -> Blocks:
 
 
 def windows_of(
-    items: list[Example], judge: Judge | None, rngs: list[np.random.Generator]
+    items: list[Example], judge: Judge | None, rngs: list[np.random.Generator], **options: Any
 ) -> tuple[list[ReasonerTarget | None], list[np.ndarray]]:
     documents = [blocks_of(item) for item in items]
     relevance = [relevance_labels(*pair) for pair in zip(items, documents, strict=True)]
@@ -51,7 +52,7 @@ def windows_of(
     def wanted(item: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
         return target(item, window, answer_tokens(item, blocks))
 
-    return reasoner_windows(wanted, items, documents, relevance, FORM, judge, rngs)
+    return reasoner_windows(wanted, items, documents, relevance, FORM, judge, rngs, MemRecallConfig(**options))
 
 
 def shown(window: Window) -> list[int]:
@@ -200,6 +201,16 @@ def test_reasoner_windows_hold_the_judges_best_others() -> None:
     assert made is not None
     assert shown(made.window) == sorted([2, 5, *others])
     assert set(expected[others]) == set(sorted(expected[~np.isnan(expected)])[-len(others) :])
+
+
+@pytest.mark.parametrize(("most", "others"), [(1, 0), (2, 0), (3, 1)])
+def test_reasoner_windows_hold_as_many_blocks_as_will_be_read(most: int, others: int) -> None:
+    item = hops()
+    judge = ScoredBlocks(Checksums())
+    (made,), (scores,) = windows_of([item], judge, [rng()], most_blocks=most)
+    assert made is not None
+    best = [int(block) for block in np.argsort(-scores) if not np.isnan(scores[block])][:others]
+    assert shown(made.window) == sorted([2, 5, *best])
 
 
 def test_reasoner_windows_do_not_depend_on_the_batch() -> None:
