@@ -16,7 +16,7 @@ from cogltx.baselines import BagOfWords
 from cogltx.blocks import split as cut
 from cogltx.config import RunConfig, expand, load_reader, new_reader, read_examples, run_examples, with_labels
 from cogltx.document import Document, Example, Query
-from cogltx.encoder import EncoderConfig, Precision, tokenizer_of
+from cogltx.encoder import Precision
 from cogltx.errors import ConfigError, DataError
 from cogltx.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
 from cogltx.inspection import draw_confusions, label_results, type_results
@@ -25,6 +25,7 @@ from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.metrics import Interval, paired_bootstrap
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Prediction
+from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.reader import Reader
 from cogltx.storage import write_json, write_text
 from cogltx.tasks import Split, Task, make_task

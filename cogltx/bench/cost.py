@@ -19,9 +19,10 @@ from tqdm.auto import tqdm
 from cogltx.bench.prose import QUESTION, generated
 from cogltx.blocks import split
 from cogltx.document import Query
-from cogltx.encoder import Batch, Encoder, EncoderConfig, Precision, load_encoder, tokenizer_of
+from cogltx.encoder import Batch, Encoder, Precision, load_encoder
 from cogltx.judges import EncoderJudge, WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
+from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.window import WindowFormat
 
 LENGTHS = (2048, 8192, 32768)

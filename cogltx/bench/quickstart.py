@@ -21,11 +21,11 @@ from cogltx.bench.story import tell
 from cogltx.commands import evaluate, train
 from cogltx.config import load_reader, load_run
 from cogltx.document import Example
-from cogltx.encoder import BUNDLED
 from cogltx.errors import ConfigError
 from cogltx.inference import read_predictions
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.pretrained import BUNDLED
 from cogltx.storage import read_json, write_json, write_text
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples

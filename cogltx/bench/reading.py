@@ -102,7 +102,7 @@ def read_once(
 
     from cogltx.bench.prose import generated
     from cogltx.blocks import split
-    from cogltx.encoder import tokenizer_of
+    from cogltx.pretrained import tokenizer_of
 
     torch.manual_seed(seed)
     tokenizer = tokenizer_of(encoder)
@@ -138,10 +138,11 @@ def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path)
         folder: where an encoder with random weights may be written.
     """
     from cogltx.bench.prose import QUESTION
-    from cogltx.encoder import EncoderConfig, load_encoder, tokenizer_of
+    from cogltx.encoder import load_encoder
     from cogltx.memrecall import MemRecallConfig
     from cogltx.parts import ModelConfig
     from cogltx.positions import PositionsConfig
+    from cogltx.pretrained import EncoderConfig, tokenizer_of
 
     own = EncoderConfig(name=encoder, precision=precision, hidden_dropout=0.0)
     if reader in _STRIDES or reader == "sliding_window":
@@ -166,7 +167,8 @@ def write_longformer(encoder: str, positions: int, folder: Path) -> None:
     """
     from transformers import LongformerConfig, LongformerModel
 
-    from cogltx.encoder import EncoderConfig, load_encoder, tokenizer_of
+    from cogltx.encoder import load_encoder
+    from cogltx.pretrained import EncoderConfig, tokenizer_of
 
     tokenizer, sizes = tokenizer_of(encoder), load_encoder(EncoderConfig(name=encoder)).model.config
     padding = tokenizer.pad_token_id or 0

@@ -146,8 +146,9 @@ def train(
     from accelerate import Accelerator
     from torch import Tensor, nn
 
-    from cogltx.encoder import Batch, EncoderConfig, Precision, padded_length, tokenizer_of
+    from cogltx.encoder import Batch, Precision, padded_length
     from cogltx.positions import PositionsConfig
+    from cogltx.pretrained import EncoderConfig, tokenizer_of
     from cogltx.training.learner import Learner, LearnerConfig
     from cogltx.training.masked_model import load_masked, summed_loss
     from cogltx.training.masking import Masking

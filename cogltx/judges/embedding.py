@@ -14,9 +14,10 @@ from jaxtyping import Float
 
 from cogltx.blocks import Blocks
 from cogltx.document import Query
-from cogltx.encoder import BUNDLED, Encoder, EncoderConfig, Precision, load_encoder, run_windows, tokenizer_of
+from cogltx.encoder import Encoder, Precision, load_encoder, run_windows
 from cogltx.errors import ConfigError
 from cogltx.judges.base import Memory, QueryJudge
+from cogltx.pretrained import BUNDLED, EncoderConfig, tokenizer_of
 from cogltx.window import NONE, Window, WindowFormat
 
 

@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from cogltx.encoder import Batch, EncoderConfig, Precision, batches, to_batch
+from cogltx.encoder import Batch, Precision, batches, to_batch
 from cogltx.errors import ConfigError
+from cogltx.pretrained import EncoderConfig
 from cogltx.storage import new_folder, write_json
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig

@@ -12,9 +12,9 @@ from cogltx.bench.cost import BATCH_SIZES, Cost, fewest_windows, measure, table
 from cogltx.bench.prose import QUESTION, generated
 from cogltx.blocks import split
 from cogltx.document import Query
-from cogltx.encoder import tokenizer_of
 from cogltx.judges import Judge, Memory
 from cogltx.memrecall import MemRecall, MemRecallConfig
+from cogltx.pretrained import tokenizer_of
 from cogltx.window import WindowFormat, pack
 
 COST = Cost(

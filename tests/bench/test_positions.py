@@ -15,8 +15,8 @@ from cogltx.bench import positions as module
 from cogltx.bench.positions import Comparison, Curve, compare, ways
 from cogltx.cli import main
 from cogltx.commands import mlm
-from cogltx.encoder import EncoderConfig
 from cogltx.errors import ConfigError
+from cogltx.pretrained import EncoderConfig
 from cogltx.training.masked import MaskedConfig, MaskedTrainingConfig, Measured
 from cogltx.training.rows import TextsConfig
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from fakes import Counting, NoJudge, WordOverlap
 
-from cogltx.encoder import EncoderConfig, Precision, load_encoder, tokenizer_of
+from cogltx.encoder import Precision, load_encoder
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import (
     EncoderJudge,
@@ -20,6 +20,7 @@ from cogltx.judges import (
     judge_model,
     make_judge,
 )
+from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.window import WindowFormat
 
 

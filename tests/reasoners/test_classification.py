@@ -11,8 +11,9 @@ from sklearn.metrics import log_loss
 
 from cogltx.blocks import split
 from cogltx.document import Document, Example
-from cogltx.encoder import EncoderConfig, load_encoder, to_batch
+from cogltx.encoder import load_encoder, to_batch
 from cogltx.errors import ConfigError, DataError
+from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, make_reasoner
 from cogltx.reasoners.classification import ClassReading, ClassTarget
 from cogltx.window import WindowFormat

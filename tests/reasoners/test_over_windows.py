@@ -9,7 +9,8 @@ import torch
 
 from cogltx.blocks import split
 from cogltx.document import Document
-from cogltx.encoder import EncoderConfig, load_encoder, to_batch
+from cogltx.encoder import load_encoder, to_batch
+from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, make_reasoner
 from cogltx.reasoners.over_windows import over_windows, places
 from cogltx.window import WindowFormat

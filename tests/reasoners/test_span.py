@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
-from cogltx.encoder import EncoderConfig, load_encoder, to_batch
+from cogltx.encoder import load_encoder, to_batch
 from cogltx.prediction import Answer
+from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners.base import Relevant
 from cogltx.reasoners.span import (
     NO,

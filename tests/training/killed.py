@@ -17,10 +17,10 @@ import corpus
 import torch
 from fakes import config
 
-from cogltx.encoder import EncoderConfig, tokenizer_of
 from cogltx.parts import new_parts
 from cogltx.pipeline import CogLTX
 from cogltx.positions import PositionsConfig
+from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.tasks import make_task
 from cogltx.training.learner import LearnerConfig
 from cogltx.training.masked import MaskedConfig, MaskedTrainer, MaskedTrainingConfig

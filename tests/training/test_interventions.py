@@ -17,8 +17,9 @@ from torch import Tensor
 from cogltx import storage
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
-from cogltx.encoder import Batch, EncoderConfig, Precision, load_encoder
+from cogltx.encoder import Batch, Precision, load_encoder
 from cogltx.errors import ConfigError, DataError, TrainingError
+from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import SpanReasoner
 from cogltx.training.interventions import Effect, effects, removals
 from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, load_history, save_history

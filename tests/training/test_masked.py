@@ -15,9 +15,10 @@ import tiny
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
-from cogltx.encoder import Batch, EncoderConfig, load_encoder, tokenizer_of
+from cogltx.encoder import Batch, load_encoder
 from cogltx.errors import ConfigError, ModelError, TrainingError
 from cogltx.positions import PositionsConfig, n_positions, restore_positions
+from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.storage import load_tensors
 from cogltx.training.learner import LearnerConfig
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer

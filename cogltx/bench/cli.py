@@ -1,0 +1,108 @@
+"""``cogltx bench``: what each measurement is asked with.
+
+torch is imported only by the commands that need it, so that ``--help`` is fast.
+"""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cogltx.options import JsonOption, SetOption, fractions, note, numbers, one_of
+
+bench = typer.Typer(help="Measure what reading long documents costs.", no_args_is_help=True)
+
+
+@bench.command()
+def cost(
+    encoder: Annotated[str, typer.Option(help="The encoder to run.")] = "minilm",
+    lengths: Annotated[
+        str | None, typer.Option(help="Document lengths in tokens. [2048,8192,32768; with --readers 512 to 65536]")
+    ] = None,
+    documents: Annotated[str, typer.Option(help="How many documents at once.")] = "1,16",
+    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    readers: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead: seconds and peak memory by length (the paper's figure 6) of all readers, or of some: "
+            "cogltx,one_stride,sliding_window,full_attention,longformer."
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(help="With --readers: where tables and plots go; an interrupted call goes on.")
+    ] = Path("runs/cost"),
+    training: Annotated[bool, typer.Option("--training", help="With --readers: a training step a document.")] = False,
+    limit: Annotated[float, typer.Option(min=0.1, help="With --readers: GiB that a reader may hold.")] = 8.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="With --readers: that one document may take.")] = 10.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the documents and weights.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """MemRecall's encoder work in tokens a second, beside the encoder's own on full windows; or readers by length."""
+    arithmetic = one_of("precision", precision, ("auto", "float32", "bfloat16"))
+    if readers is not None:
+        from cogltx.bench import growth
+        from cogltx.bench.reading import READERS
+
+        found = growth.measure(
+            list(READERS) if readers == "all" else readers.split(","), output, numbers(lengths) or growth.LENGTHS,
+            training=training, limit=limit, minutes=minutes, encoder=encoder, precision=arithmetic, seed=seed,
+            report=note,
+        )  # fmt: skip
+        print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())
+        return
+    from cogltx.bench.cost import LENGTHS, measure, table
+
+    rows = measure(
+        encoder, numbers(lengths) or LENGTHS, numbers(documents) or (), precision=arithmetic, seed=seed
+    )
+    print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
+
+
+@bench.command()
+def memory(
+    budget: Annotated[float, typer.Option(help="Memory of the process, or of the GPU, in GiB.")],
+    encoder: Annotated[str, typer.Option(help="The encoder to train.")] = "minilm",
+    lengths: Annotated[str, typer.Option(help="Tokens in a row.")] = "512,1024,1536,2048",
+    batches: Annotated[str, typer.Option(help="The two numbers of rows that are measured.")] = "2,6",
+    check: Annotated[bool, typer.Option("--check", help="Train with the largest batch too, and see it fit.")] = False,
+    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """The largest batch that full attention trains with in a budget, with and without gradient checkpointing."""
+    from cogltx.bench.training_memory import measure, table
+
+    arithmetic = one_of("precision", precision, ("auto", "float32", "bfloat16"))
+    rooms = measure(
+        encoder, numbers(lengths) or (), budget, batches=numbers(batches) or (), check=check, precision=arithmetic
+    )
+    print(json.dumps([room.to_dict() for room in rooms], indent=2) if as_json else table(rooms, budget))
+
+
+@bench.command()
+def quality(
+    config: Annotated[Path, typer.Argument(help="What is compared on what, as YAML.")],
+    output: Annotated[Path, typer.Option(help="Where runs, predictions and tables go; an interrupted call goes on.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Train and measure several readers under one budget; one table with spread, confidence, seconds and memory."""
+    from cogltx.bench.quality import run as measure_quality
+
+    rows = measure_quality(config, output, report=note)
+    print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else (output / "quality.md").read_text())
+
+
+@bench.command()
+def positions(
+    config: Annotated[Path, typer.Argument(help="The YAML file of a masked-LM run; its length is the new one.")],
+    output: Annotated[Path, typer.Option(help="Where runs, table and plot go.")] = Path("runs/positions"),
+    alphas: Annotated[str, typer.Option(help="Of the hierarchical method.")] = "0.2,0.4,0.6",
+    changes: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Masked accuracy over training steps by the way positions go on; an interrupted call goes on."""
+    from cogltx.bench.positions import compare
+    from cogltx.config import load_mlm
+
+    found = compare(load_mlm(config, changes or ()), output, fractions(alphas), report=note)
+    print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())

@@ -1,0 +1,59 @@
+"""What the commands have in common: options, and how their values are read. Knows nothing about models."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from cogltx.errors import ConfigError
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change the configuration, such as memrecall.strides=[8]."),
+]
+
+
+def note(line: str) -> None:
+    """Says something beside the result, on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def one_of(name: str, value: str, allowed: tuple[str, ...]) -> Any:
+    """The value of an option that takes one of some words.
+
+    Raises:
+        ConfigError: it is none of them.
+    """
+    if value not in allowed:
+        raise ConfigError(f"--{name}: expected one of {', '.join(allowed)}, got {value!r}")
+    return value
+
+
+def numbers(text: str | None) -> tuple[int, ...] | None:
+    """Whole numbers with commas between; None stays None.
+
+    Raises:
+        ConfigError: they are not, or one is below 1.
+    """
+    if text is None:
+        return None
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"expected whole numbers with commas between, got {text!r}") from error
+    if min(found) < 1:
+        raise ConfigError(f"expected numbers of at least 1, got {text!r}")
+    return found
+
+
+def fractions(text: str) -> tuple[float, ...]:
+    """Numbers with commas between.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"expected numbers with commas between, got {text!r}") from error
