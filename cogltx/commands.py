@@ -27,7 +27,7 @@ from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Prediction
 from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.reader import Reader
-from cogltx.storage import write_json, write_text
+from cogltx.storage import check_settings, write_json, write_text
 from cogltx.tasks import Split, Task, make_task
 from cogltx.tasks.texts import read_texts
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
@@ -152,11 +152,8 @@ def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
         return
     if not resume:
         raise ConfigError(f"{output}: expected a new folder or --resume, got one that holds a run")
-    values = run.model_dump(mode="json")
     before = yaml.safe_load(_stored(output).read_text(encoding="utf-8"))
-    other = next((key for key in values if values[key] != before.get(key)), None)
-    if other is not None:
-        raise ConfigError(f"{output}: expected the configuration that the run began with, got another {other}")
+    check_settings(output, run.model_dump(mode="json"), before)
 
 
 @dataclass(frozen=True)

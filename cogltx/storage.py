@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from cogltx.errors import ModelError, TrainingError
+from cogltx.errors import ConfigError, ModelError, TrainingError
 
 
 @contextmanager
@@ -113,6 +113,34 @@ def read_json(path: Path) -> Any:
         raise ModelError(f"{path}:{error.lineno}: expected JSON, got: {error.msg}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise ModelError(f"{path}: expected a JSON file, got: {_reason(error)}") from error
+
+
+def check_settings(place: Path, settings: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """What lies in a place goes on with the settings that it began with.
+
+    Args:
+        place: a folder or a file, for the error.
+        settings: as plain data, perhaps nested.
+        before: those that were noted there.
+
+    Raises:
+        ConfigError: one is another; names it, and both values.
+    """
+    now, then = dict(_leaves(settings)), dict(_leaves(before))
+    for name in now | then:
+        if now.get(name) != then.get(name):
+            raise ConfigError(
+                f"{place}: expected {name} {then.get(name)!r}, with which it began, got {now.get(name)!r}; "
+                "choose another folder with --output"
+            )
+
+
+def _leaves(values: Mapping[str, Any], parents: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{parents}{key}.")
+        else:
+            yield f"{parents}{key}", value
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

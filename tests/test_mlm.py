@@ -74,7 +74,7 @@ def test_from_texts_to_an_encoder(config: Path, call: Call, tmp_path: Path) -> N
     assert "resumed at step 4 of 4" in err
     code, _, err = call("mlm", config, "--output", run, "--resume", "--set", "length=32")
     assert code == 2
-    assert f"{run}: expected the configuration that the run began with, got another length" in err
+    assert f"{run}: expected length 64, with which it began, got 32; choose another folder" in err
     again = ["--set", f"encoder.name={run / 'encoder'}", "--set", "encoder.positions=null", "--set", "length=600"]
     code, _, err = call("mlm", config, "--output", tmp_path / "second", *again)
     assert code == 0, err

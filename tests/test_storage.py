@@ -5,13 +5,14 @@ import os
 import pickle
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from cogltx.errors import ModelError, TrainingError
-from cogltx.storage import load_tensors, new_folder, read_json, save_tensors, write_json, write_text
+from cogltx.errors import ConfigError, ModelError, TrainingError
+from cogltx.storage import check_settings, load_tensors, new_folder, read_json, save_tensors, write_json, write_text
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -118,6 +119,21 @@ def test_json_that_cannot_be_read(tmp_path: Path, content: bytes | None, wording
 def test_a_folder_where_json_is_expected(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="expected a JSON file, got"):
         read_json(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("now", "then", "wording"),
+    [
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, r"expected a\.b 2, with which it began, got 1; choose another folder"),
+        ({"a": None}, {"a": {"b": 2}}, r"expected a\.b 2, with which it began, got None"),
+        ({"a": {"b": 2}}, {"a": None}, r"expected a\.b None, with which it began, got 2"),
+        ({"a": [1]}, {"a": [1, 2]}, r"expected a \[1, 2\], with which it began, got \[1\]"),
+    ],
+)
+def test_other_settings(now: dict[str, Any], then: dict[str, Any], wording: str) -> None:
+    check_settings(Path("place"), now, now)
+    with pytest.raises(ConfigError, match=f"^place: {wording}"):
+        check_settings(Path("place"), now, then)
 
 
 def test_tensors_come_back(tmp_path: Path) -> None:

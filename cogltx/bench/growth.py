@@ -17,7 +17,7 @@ from cogltx.bench.process import in_new_process
 from cogltx.bench.reading import READERS, Spent
 from cogltx.errors import ConfigError
 from cogltx.pictures import draw_curves
-from cogltx.storage import read_json, write_json, write_text
+from cogltx.storage import check_settings, read_json, write_json, write_text
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 _MEGABYTE = 1 << 20
@@ -178,11 +178,7 @@ def _before(path: Path, settings: Mapping[str, Any]) -> Growth:
     if not path.exists():
         return found
     held = read_json(path)
-    if held.get("settings") != settings:
-        raise ConfigError(
-            f"{path}: expected a measurement with {settings}, got one with {held.get('settings')}; "
-            "choose another folder with --output"
-        )
+    check_settings(path.parent, settings, held.get("settings", {}))
     for reader, own in held["readers"].items():
         for one in own["measured"]:
             found.add(reader, one["length"], {key: value for key, value in one.items() if key != "beyond_bytes"})

@@ -26,7 +26,7 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, ModelError
 from cogltx.inference import read_predictions
 from cogltx.metrics import Interval, paired_bootstrap
-from cogltx.storage import read_json, write_json, write_text
+from cogltx.storage import check_settings, read_json, write_json, write_text
 from cogltx.tasks import Split, make_task
 
 
@@ -157,7 +157,10 @@ def run(path: Path, output: Path, *, report: Callable[[str], None] = print) -> l
     for reader in config.readers:
         if reader.trained is None:
             load_run(base, reader.changes)
-    _claim(output / "settings.json", config)
+    settings, noted = config.model_dump(mode="json"), output / "settings.json"
+    if noted.exists():
+        check_settings(output, settings, read_json(noted))
+    write_json(noted, settings)
     bench = _Bench(config, base, output, report)
     measured = {reader.name: [bench.measured(reader, seed) for seed in config.seeds] for reader in config.readers}
     kind = make_task(shared.task.name, shared.task.options)
@@ -176,17 +179,6 @@ def run(path: Path, output: Path, *, report: Callable[[str], None] = print) -> l
     write_json(output / "quality.json", {"metric": metric, "rows": [row.to_dict() for row in rows]})
     write_text(output / "quality.md", markdown(rows, metric))
     return rows
-
-
-def _claim(path: Path, config: QualityConfig) -> None:
-    """Notes the configuration in the folder, or checks that what began there had the same."""
-    values = config.model_dump(mode="json")
-    if path.exists():
-        before = read_json(path)
-        other = next((key for key in values if values[key] != before.get(key)), None)
-        if other is not None:
-            raise ConfigError(f"{path.parent}: expected the {other} that it began with, got another; use a new folder")
-    write_json(path, values)
 
 
 @dataclass(frozen=True)
