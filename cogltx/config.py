@@ -72,18 +72,18 @@ def load_run(path: Path, changes: Sequence[str] = ()) -> RunConfig:
     Raises:
         ConfigError: no such file, no YAML, or a key or value that is wrong; names file, line and key.
     """
-    run, places = _load(RunConfig, path, changes)
+    run, places = from_yaml(RunConfig, path, changes)
     _check_names(run, places)
     return run
 
 
 def load_mlm(path: Path, changes: Sequence[str] = ()) -> MaskedConfig:
     """Reads a run of masked-LM training from YAML; see ``load_run``."""
-    return _load(MaskedConfig, path, changes)[0]
+    return from_yaml(MaskedConfig, path, changes)[0]
 
 
-def _load(kind: type[T], path: Path, changes: Sequence[str]) -> tuple[T, dict[tuple[str, ...], str]]:
-    """A configuration from YAML, and where each of its keys stands."""
+def from_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> tuple[T, dict[tuple[str, ...], str]]:
+    """A configuration of any kind from YAML, and where each of its keys stands; see ``load_run``."""
     try:
         text = path.read_text(encoding="utf-8")
         values = yaml.safe_load(text)
@@ -174,6 +174,8 @@ def _validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mapp
 
 def _known(kind: Any, path: Sequence[str]) -> list[str]:
     for key in path:
+        if key.isdecimal():  # of a list, whose kind is at hand
+            continue
         kind = REASONER_CONFIGS[key] if key in REASONER_CONFIGS else kind.model_fields[key].annotation
         kind = next((one for one in get_args(kind) if one is not NoneType), kind)  # of an optional one
     return list(kind.model_fields)

@@ -18,10 +18,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from cogltx.config import expand, load_run, read_examples
+from cogltx.config import expand, from_yaml, load_run, read_examples
 from cogltx.document import Example
 from cogltx.errors import ConfigError, ModelError
 from cogltx.inference import read_predictions
@@ -119,16 +118,7 @@ def load_quality(path: Path) -> QualityConfig:
     Raises:
         ConfigError: no such file, no YAML, or a key or value that is wrong.
     """
-    try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-        config = QualityConfig.model_validate(values)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: expected a YAML file, got: {getattr(error, 'strerror', None) or error}") from error
-    except ValidationError as errors:
-        wrong = errors.errors()[0]
-        key = ".".join(map(str, wrong["loc"]))
-        expected = wrong["msg"].removeprefix("Input should be ")
-        raise ConfigError(f"{path}: {key}: expected {expected}, got {wrong['input']!r}") from errors
+    config, _ = from_yaml(QualityConfig, path)
     names = [_slug(reader.name) for reader in config.readers]
     for place, reader in enumerate(config.readers):
         if names[place] in names[:place]:

@@ -98,10 +98,11 @@ def test_a_failing_child_is_named(folder: Path, tmp_path: Path, capfd: pytest.Ca
 @pytest.mark.parametrize(
     ("change", "wording"),
     [
-        ({"readers": []}, r"readers: expected .*at least 1"),
+        ({"readers": []}, r"bench\.yaml:\d+: readers: expected .*at least 1"),
         ({"readers": [{"name": "a"}, {"name": "A"}]}, r"readers\.1\.name: expected a name of its own, got 'A' again"),
         ({"readers": [{"name": "a", "trained": "b"}]}, r"readers\.0\.trained: expected a trained row above, got 'b'"),
-        ({"colour": 1}, r"colour: expected .*not permitted"),
+        ({"colour": 1}, r"bench\.yaml:\d+: colour: expected one of run, data, .*, got an unknown key"),
+        ({"readers": [{"name": "a", "colour": 1}]}, r"readers\.0\.colour: expected one of name, trained, .*, got an unknown"),
         ({"seeds": []}, r"seeds: expected"),
     ],
 )
