@@ -22,7 +22,9 @@ from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.blocks import Asked, BlockQuery, Blocks
+from cogltx.errors import ConfigError
 from cogltx.judges.base import Judge, Memory
+from cogltx.judges.lexical import LexicalJudge
 from cogltx.window import WindowFormat
 
 
@@ -35,8 +37,10 @@ class MemRecallConfig(BaseModel):
         rehearse: give fine scores and decay by them; without, coarse scores decide.
         neighbour_bonus: share of its better neighbour's score that a block gains in the competition for z, so that the
             sentence before a strong one, which may hold what it refers to, comes along; 0 is the paper's.
-        most_blocks: how many of the blocks in z the reasoner reads, those with the highest fine scores; None: all (the
-            paper's). A small reasoner reads an answer better among few blocks, where the judge is sure of the best.
+        lexical_bonus: share of its BM25 score (the best block's of the document counts as 1) that a block gains in the
+            competition for z, and in decay; it helps where questions repeat words of the document. 0 is the paper's.
+        most_blocks: how many of the blocks in z the reasoner reads, the best by fine score and lexical bonus; None: all
+            (the paper's). A small reasoner errs less among few blocks, where the judge is sure of the best.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -45,6 +49,7 @@ class MemRecallConfig(BaseModel):
     strides: tuple[Annotated[int, Field(ge=1)], ...] = Field((3, 5), min_length=1)
     rehearse: bool = True
     neighbour_bonus: float = Field(0.0, ge=0)
+    lexical_bonus: float = Field(0.0, ge=0)
     most_blocks: int | None = Field(None, ge=1)
 
 
@@ -103,6 +108,7 @@ class _Search:
     blocks: Blocks
     room: int
     whole: bool
+    bonus: Float[np.ndarray, " blocks"]
     kept: list[int] = field(default_factory=list)
     allowance: int = 0
     first_seen: dict[int, int] = field(default_factory=dict)
@@ -126,6 +132,7 @@ class MemRecall:
         self.judge = judge
         self.form = form
         self.config = config
+        self._lexical = LexicalJudge()
 
     def __call__(self, items: Sequence[tuple[Asked, Blocks]]) -> list[Recall]:
         """Key blocks of each document for its query.
@@ -146,7 +153,32 @@ class MemRecall:
     def _begin(self, query: Asked, blocks: Blocks) -> _Search:
         room = self.form.room(self.form.prefix(query, int(blocks.sizes.max())))
         size = int(blocks.sizes.sum()) - (int(blocks.sizes[query.block]) if isinstance(query, BlockQuery) else 0)
-        return _Search(query, blocks, room, whole=size <= room)
+        return _Search(query, blocks, room, size <= room, self._bonus(query, blocks))
+
+    def competing(
+        self, query: Asked, blocks: Blocks, scores: Float[np.ndarray, " blocks"], kept: Mapping[int, float]
+    ) -> Float[np.ndarray, " blocks"]:
+        """What blocks outside z compete for it with: their coarse scores and what neighbours and words add.
+
+        Args:
+            query: what is asked.
+            blocks: of the document.
+            scores: coarse; NaN for blocks in z.
+            kept: the fine scores of the blocks in z.
+        """
+        beside = beside_neighbours(scores, kept, self.config.neighbour_bonus)
+        return np.asarray(beside + self._bonus(query, blocks))
+
+    def _bonus(self, query: Asked, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
+        """What a block gains by the words that it shares with the query."""
+        if not self.config.lexical_bonus:
+            return np.zeros(len(blocks))
+        if query is None:
+            raise ConfigError("memrecall.lexical_bonus: expected a query whose words count, got a task without")
+        memory = Memory(query, blocks, ())
+        found = self._lexical.scores(memory)
+        best = found[memory.candidates].max(initial=0.0)
+        return np.asarray(self.config.lexical_bonus * found / best) if best > 0 else np.zeros(len(blocks))
 
     def _read_whole(self, searches: Sequence[_Search]) -> None:
         memories = [search.memory(search.memory([]).candidates) for search in searches]
@@ -162,8 +194,7 @@ class MemRecall:
 
     def _step(self, searches: Sequence[_Search], number: int, stride: int) -> None:
         coarse = self.judge.retrieve([search.memory(search.kept) for search in searches])
-        bonus = self.config.neighbour_bonus
-        competing = [beside_neighbours(scores, search.fine, search.kept, bonus)
+        competing = [self.competing(search.query, search.blocks, scores, {i: search.fine[i] for i in search.kept})
                      for search, scores in zip(searches, coarse, strict=True)]  # fmt: skip
         retrieved = [_fill(search, scores) for search, scores in zip(searches, competing, strict=True)]
         memories = [search.memory([*search.kept, *new]) for search, new in zip(searches, retrieved, strict=True)]
@@ -175,7 +206,8 @@ class MemRecall:
                 search.fine[block] = float(coarse[index][block])
             if fine is not None:
                 search.fine.update(zip(memory.kept, fine[index].tolist(), strict=True))
-            ranked = sorted(memory.kept, key=lambda block: (-search.fine[block], block))
+            value = {block: search.fine[block] + search.bonus[block] for block in memory.kept}
+            ranked = sorted(memory.kept, key=lambda block: (-value[block], block))
             search.allowance += stride
             kept = ranked[: search.allowance] if last else _affordable(search, ranked)
             decayed = [block for block in ranked if block not in set(kept)]
@@ -200,19 +232,19 @@ class MemRecall:
 
 
 def beside_neighbours(
-    scores: Float[np.ndarray, " blocks"], fine: Mapping[int, float], kept: Sequence[int], bonus: float
+    scores: Float[np.ndarray, " blocks"], kept: Mapping[int, float], bonus: float
 ) -> Float[np.ndarray, " blocks"]:
     """The scores with a share of the better neighbour's added; a neighbour in z counts with its fine score.
 
-    >>> beside_neighbours(np.array([0.1, np.nan, 0.2, 0.0, 0.5]), {1: 0.9}, [1], bonus=0.5).tolist()
+    >>> beside_neighbours(np.array([0.1, np.nan, 0.2, 0.0, 0.5]), {1: 0.9}, bonus=0.5).tolist()
     [0.55, nan, 0.65, 0.25, 0.5]
     """
     if not bonus:
         return scores
     known = np.full(len(scores) + 2, np.nan)
     known[1:-1] = scores
-    for block in kept:
-        known[block + 1] = fine[block]
+    for block, fine in kept.items():
+        known[block + 1] = fine
     better = np.fmax(known[:-2], known[2:])
     return np.asarray(scores + bonus * np.nan_to_num(better))
 

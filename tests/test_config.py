@@ -88,7 +88,7 @@ def test_a_masked_run_with_a_wrong_key_or_value(tmp_path: Path, change: str, wor
     ("old", "new", "line", "wording"),
     [
         ("reader: cogltx", "raeder: cogltx", 2, "raeder: expected one of reader, task, encoder, max_block_tokens, judge, me"),
-        ("  capacity: 64", "  capcity: 64", 8, "memrecall.capcity: expected one of capacity, strides, rehearse, neighbour_bonus, most_blocks, got an unknown"),
+        ("  capacity: 64", "  capcity: 64", 8, "memrecall.capcity: expected one of capacity, strides, rehearse, neighbour_bonus, lexical_bonus, most_blocks, got an unknown"),
         ("  capacity: 64", "  capacity: 16", 8, "memrecall.capacity: expected greater than or equal to 32, got 16"),
         ("  capacity: 64", "  capacity: many", 8, "memrecall.capacity: expected a valid integer, .* got 'many'"),
         ("[1, 2]", "[1, two]", 9, "memrecall.strides.1: expected a valid integer, .* got 'two'"),
@@ -259,7 +259,7 @@ def test_a_trained_reader_with_changes(tiny_encoder: Path, tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"^--set: memrecall\.capacity: expected greater than or equal to 32, got 3$"):
         load_reader(tmp_path / "model", changes=["memrecall.capacity=3"])
     with pytest.raises(
-        ConfigError, match=r"^--set: memrecall\.depth: expected one of capacity, strides, rehearse, neighbour_bonus, most_blocks, got an"
+        ConfigError, match=r"^--set: memrecall\.depth: expected one of capacity, strides, rehearse, neighbour_bonus, lexical_bonus, most_blocks, got an"
     ):
         load_reader(tmp_path / "model", changes=["memrecall.depth=3"])
     with pytest.raises(

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from cogltx.blocks import Blocks, split
 from cogltx.document import Query
 from cogltx.encoder import Precision, load_encoder
-from cogltx.errors import DataError
+from cogltx.errors import ConfigError, DataError
 from cogltx.judges import EncoderJudge, Judge, LexicalJudge, Memory, ScoredBlocks, WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, beside_neighbours, fill
 from cogltx.pretrained import EncoderConfig, tokenizer_of
@@ -189,6 +189,29 @@ def test_the_neighbour_of_a_strong_block_comes_along() -> None:
     assert beside.trace[0].coarse[FIRST - 1] == 0.0  # the trace keeps the judge's own scores
 
 
+def test_blocks_that_share_words_with_the_query_gain() -> None:
+    blocks = split(HOPS, TOKENIZER)
+    coarse, fine = {FIRST: 0.1, SECOND: 0.5, 0: 0.45}, {SECOND: 0.4, 0: 0.3}
+    for bonus, best in ((0.0, (SECOND, 0)), (0.5, (FIRST, SECOND))):
+        (recall,) = memrecall(Fixed([coarse], [fine]), strides=(2,), lexical_bonus=bonus, most_blocks=2)(
+            [(QUERY, blocks)]
+        )
+        assert recall.trace[0].kept == best
+        assert recall.key_blocks == tuple(sorted(best))
+        assert recall.trace[0].fine[FIRST] == 0.0, "the evidence is still the judge's"
+    assert recall.trace[0].retrieved[:3] == (FIRST, SECOND, 0)  # 0.1 + 0.5 · 1, alone with a word of the query
+
+
+def test_words_count_for_a_block_that_is_the_query_but_not_its_own() -> None:
+    blocks = split(HOPS, TOKENIZER)
+    search = memrecall(lexical_bonus=0.5, capacity=48)
+    found = search.competing(blocks.query(FIRST), blocks, np.zeros(len(blocks)), {})
+    assert found[SECOND] == 0.5  # "beta" stands in both
+    assert sorted(set(found[[index for index in range(len(blocks)) if index not in (FIRST, SECOND)]])) == [0.0]
+    with pytest.raises(ConfigError, match=r"^memrecall\.lexical_bonus: expected a query whose words count, got a task"):
+        search([(None, blocks)])
+
+
 @pytest.mark.parametrize("most", [1, 2, 4, 50])
 def test_only_the_best_blocks_are_read_where_so_many_are_wanted(most: int) -> None:
     blocks = split(HOPS, TOKENIZER)
@@ -213,7 +236,7 @@ def test_a_short_document_is_read_whole_however_few_blocks_are_wanted() -> None:
 def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
     kept = [index for index, score in enumerate(scores) if np.isnan(score) and index % 2]
     fine = dict.fromkeys(kept, 0.7)
-    found = beside_neighbours(np.array(scores), fine, kept, bonus)
+    found = beside_neighbours(np.array(scores), fine, bonus)
     for index, score in enumerate(scores):
         near = [fine.get(at, scores[at]) for at in (index - 1, index + 1) if 0 <= at < len(scores)]
         best = max((value for value in near if not np.isnan(value)), default=0.0)
@@ -386,7 +409,7 @@ def test_fill_takes_the_best_that_fit(sizes: list[int], scores: list[float], roo
 
 
 @pytest.mark.parametrize(
-    "values", [{"strides": ()}, {"strides": (3, 0)}, {"neighbour_bonus": -1}, {"most_blocks": 0}, {"capacity": 31}, {"stride": 3}, {"strides": "many"}]
+    "values", [{"strides": ()}, {"strides": (3, 0)}, {"neighbour_bonus": -1}, {"most_blocks": 0}, {"lexical_bonus": -0.1}, {"capacity": 31}, {"stride": 3}, {"strides": "many"}]
 )
 def test_wrong_options(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

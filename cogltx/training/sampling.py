@@ -14,7 +14,7 @@ from cogltx.baselines.sliding_window import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
 from cogltx.judges.base import Judge, Memory
-from cogltx.memrecall import MemRecallConfig, beside_neighbours, fill
+from cogltx.memrecall import MemRecall, fill
 from cogltx.window import Window, WindowFormat
 
 TargetOf: TypeAlias = Callable[[Example, Blocks, Window], Any]
@@ -153,10 +153,10 @@ def reasoner_windows(
     examples: Sequence[Example],
     documents: Sequence[Blocks],
     relevance: Sequence[Bool[np.ndarray, " _"] | None],
-    form: WindowFormat,
-    judge: Judge | None,
+    memrecall: MemRecall,
     rngs: Sequence[np.random.Generator],
-    config: MemRecallConfig,
+    *,
+    by_judge: bool = True,
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
     """All relevant blocks and the judge's best-scoring others, filled to capacity as at inference.
 
@@ -167,14 +167,15 @@ def reasoner_windows(
         examples: whose windows are wanted.
         documents: their blocks.
         relevance: which of the blocks are relevant, if that is known.
-        form: how windows are laid out.
-        judge: ranks the other blocks; None for random ones (the paper's ablation of train-test matching).
+        memrecall: how blocks compete at inference; to ``neighbour_bonus`` relevant blocks count as certain.
         rngs: one an example.
-        config: its ``neighbour_bonus``, to which relevant blocks count as certain, and ``most_blocks``.
+        by_judge: whether scores rank the other blocks; random ones otherwise (the paper's ablation of train-test
+            matching).
 
     Returns:
         a window an example, None where its target is unknown; and the scores of all blocks.
     """
+    form = memrecall.form
     memories, golds, contested = [], [], []
     for example, blocks, labels in zip(examples, documents, relevance, strict=True):
         room = form.room(form.prefix(example.query, int(blocks.sizes.max())))
@@ -183,9 +184,9 @@ def reasoner_windows(
         kept = _fitting(gold, blocks, min(room // 2, room - int(blocks.sizes.max())))
         memories.append(Memory(example.query, blocks, tuple(sorted(kept))))
         contested.append(int(blocks.sizes.sum()) > room)
-    scores = _others(memories, contested, judge, rngs)
+    scores = _others(memories, contested, memrecall.judge if by_judge else None, rngs)
     windows = [
-        _filled(target, example, blocks, form, gold, found, config)
+        _filled(target, example, blocks, memrecall, gold, found)
         for example, blocks, gold, found in zip(examples, documents, golds, scores, strict=True)
     ]  # fmt: skip
     return windows, scores
@@ -208,19 +209,19 @@ def _filled(
     target: TargetOf,
     example: Example,
     blocks: Blocks,
-    form: WindowFormat,
+    memrecall: MemRecall,
     gold: list[int],
     scores: Float[np.ndarray, " blocks"],
-    config: MemRecallConfig,
 ) -> ReasonerTarget | None:
+    form, most_blocks = memrecall.form, memrecall.config.most_blocks
     prefix = form.prefix(example.query, int(blocks.sizes.max()))
     room = form.room(prefix)
     whole = int(blocks.sizes.sum()) <= room
-    most = None if whole or config.most_blocks is None else max(0, config.most_blocks - len(gold))
+    most = None if whole or most_blocks is None else max(0, most_blocks - len(gold))
     room -= int(blocks.sizes[gold].sum()) if gold else 0
     others = scores.copy()
     others[gold] = np.nan
-    others = beside_neighbours(others, dict.fromkeys(gold, 1.0), gold, config.neighbour_bonus)
+    others = memrecall.competing(example.query, blocks, others, dict.fromkeys(gold, 1.0))
     window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room, most)]))
     wanted = target(example, blocks, window)
     return ReasonerTarget(window, wanted) if wanted is not None else None

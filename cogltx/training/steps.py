@@ -190,11 +190,9 @@ class ReasonerSteps:
         if isinstance(reader, CogLTX):
             documents = [reader.split(example.document) for example in examples]
             relevance = [self.relevance.of(*pair) for pair in zip(indices, examples, documents, strict=True)]
-            judge = reader.judge if self.by_judge else None
             found, scores = reasoner_windows(
-                reader.reasoner.target, examples, documents, relevance, reader.form, judge, rngs,
-                reader.config.memrecall,
-            )  # fmt: skip
+                reader.reasoner.target, examples, documents, relevance, reader.memrecall, rngs, by_judge=self.by_judge
+            )
             if self.by_judge and self.keeps_scores:
                 self.scores.update((index, own.astype(np.float32)) for index, own in zip(indices, scores, strict=True))
             return found

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels, split
 from cogltx.document import Document, Example, Query, Span
-from cogltx.judges import Judge, Memory, ScoredBlocks
-from cogltx.memrecall import MemRecallConfig, fill
+from cogltx.judges import Judge, LexicalJudge, Memory, ScoredBlocks
+from cogltx.judges.lexical import bm25
+from cogltx.memrecall import MemRecall, MemRecallConfig, fill
 from cogltx.parts import new_parts
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget, answer_tokens, target
 from cogltx.training.sampling import (
@@ -52,7 +53,8 @@ def windows_of(
     def wanted(item: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
         return target(item, window, answer_tokens(item, blocks))
 
-    return reasoner_windows(wanted, items, documents, relevance, FORM, judge, rngs, MemRecallConfig(**options))
+    memrecall = MemRecall(judge or LexicalJudge(), FORM, MemRecallConfig(**options))
+    return reasoner_windows(wanted, items, documents, relevance, memrecall, rngs, by_judge=judge is not None)
 
 
 def shown(window: Window) -> list[int]:
@@ -211,6 +213,21 @@ def test_reasoner_windows_hold_as_many_blocks_as_will_be_read(most: int, others:
     assert made is not None
     best = [int(block) for block in np.argsort(-scores) if not np.isnan(scores[block])][:others]
     assert shown(made.window) == sorted([2, 5, *best])
+
+
+def test_words_of_the_query_count_in_reasoner_windows_too() -> None:
+    item = hops()
+    blocks = blocks_of(item)
+    judge = ScoredBlocks(Checksums())
+    (made,), (scores,) = windows_of([item], judge, [rng()], lexical_bonus=9.0)
+    (expected,) = judge.retrieve([Memory(item.query, blocks, (2, 5))])
+    np.testing.assert_array_equal(scores, expected)  # hard negatives are by the judge alone
+    words = bm25(item.query.text, blocks) if item.query else np.zeros(len(blocks))
+    competing = expected + 9 * words / words.max()
+    others = fill(competing, blocks, room_of(item, blocks) - int(blocks.sizes[[2, 5]].sum()))
+    assert made is not None
+    assert shown(made.window) == sorted([2, 5, *others])
+    assert others != fill(expected, blocks, room_of(item, blocks) - int(blocks.sizes[[2, 5]].sum()))
 
 
 def test_reasoner_windows_do_not_depend_on_the_batch() -> None:
