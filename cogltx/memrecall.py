@@ -13,7 +13,7 @@ block), so that retrieval can compete.
 A document that fits one window is read whole. Where the query is a block of the document, it is no candidate.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -22,9 +22,8 @@ from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.blocks import Asked, BlockQuery, Blocks
-from cogltx.errors import ConfigError
+from cogltx.competition import Competition, fill
 from cogltx.judges.base import Judge, Memory
-from cogltx.judges.lexical import LexicalJudge
 from cogltx.window import WindowFormat
 
 
@@ -118,6 +117,12 @@ class _Search:
     def memory(self, kept: Sequence[int]) -> Memory:
         return Memory(self.query, self.blocks, tuple(sorted(kept)))
 
+    def standing(
+        self, competition: Competition, coarse: Float[np.ndarray, " blocks"]
+    ) -> Float[np.ndarray, " blocks"]:
+        kept = {block: self.fine[block] for block in self.kept}
+        return competition.standing(self.query, self.blocks, coarse, kept)
+
 
 class MemRecall:
     """Finds key blocks.
@@ -132,7 +137,7 @@ class MemRecall:
         self.judge = judge
         self.form = form
         self.config = config
-        self._lexical = LexicalJudge()
+        self.competition = Competition(config.neighbour_bonus, config.lexical_bonus)
 
     def __call__(self, items: Sequence[tuple[Asked, Blocks]]) -> list[Recall]:
         """Key blocks of each document for its query.
@@ -153,32 +158,7 @@ class MemRecall:
     def _begin(self, query: Asked, blocks: Blocks) -> _Search:
         room = self.form.room(self.form.prefix(query, int(blocks.sizes.max())))
         size = int(blocks.sizes.sum()) - (int(blocks.sizes[query.block]) if isinstance(query, BlockQuery) else 0)
-        return _Search(query, blocks, room, size <= room, self._bonus(query, blocks))
-
-    def competing(
-        self, query: Asked, blocks: Blocks, scores: Float[np.ndarray, " blocks"], kept: Mapping[int, float]
-    ) -> Float[np.ndarray, " blocks"]:
-        """What blocks outside z compete for it with: their coarse scores and what neighbours and words add.
-
-        Args:
-            query: what is asked.
-            blocks: of the document.
-            scores: coarse; NaN for blocks in z.
-            kept: the fine scores of the blocks in z.
-        """
-        beside = beside_neighbours(scores, kept, self.config.neighbour_bonus)
-        return np.asarray(beside + self._bonus(query, blocks))
-
-    def _bonus(self, query: Asked, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
-        """What a block gains by the words that it shares with the query."""
-        if not self.config.lexical_bonus:
-            return np.zeros(len(blocks))
-        if query is None:
-            raise ConfigError("memrecall.lexical_bonus: expected a query whose words count, got a task without")
-        memory = Memory(query, blocks, ())
-        found = self._lexical.scores(memory)
-        best = found[memory.candidates].max(initial=0.0)
-        return np.asarray(self.config.lexical_bonus * found / best) if best > 0 else np.zeros(len(blocks))
+        return _Search(query, blocks, room, size <= room, self.competition.words(query, blocks))
 
     def _read_whole(self, searches: Sequence[_Search]) -> None:
         memories = [search.memory(search.memory([]).candidates) for search in searches]
@@ -194,8 +174,7 @@ class MemRecall:
 
     def _step(self, searches: Sequence[_Search], number: int, stride: int) -> None:
         coarse = self.judge.retrieve([search.memory(search.kept) for search in searches])
-        competing = [self.competing(search.query, search.blocks, scores, {i: search.fine[i] for i in search.kept})
-                     for search, scores in zip(searches, coarse, strict=True)]  # fmt: skip
+        competing = [search.standing(self.competition, scores) for search, scores in zip(searches, coarse, strict=True)]
         retrieved = [_fill(search, scores) for search, scores in zip(searches, competing, strict=True)]
         memories = [search.memory([*search.kept, *new]) for search, new in zip(searches, retrieved, strict=True)]
         fine = self._rehearse(memories) if self.config.rehearse else None
@@ -231,41 +210,10 @@ class MemRecall:
         )
 
 
-def beside_neighbours(
-    scores: Float[np.ndarray, " blocks"], kept: Mapping[int, float], bonus: float
-) -> Float[np.ndarray, " blocks"]:
-    """The scores with a share of the better neighbour's added; a neighbour in z counts with its fine score.
-
-    >>> beside_neighbours(np.array([0.1, np.nan, 0.2, 0.0, 0.5]), {1: 0.9}, bonus=0.5).tolist()
-    [0.55, nan, 0.65, 0.25, 0.5]
-    """
-    if not bonus:
-        return scores
-    known = np.full(len(scores) + 2, np.nan)
-    known[1:-1] = scores
-    for block, fine in kept.items():
-        known[block + 1] = fine
-    better = np.fmax(known[:-2], known[2:])
-    return np.asarray(scores + bonus * np.nan_to_num(better))
-
-
 def _fill(search: _Search, scores: Float[np.ndarray, " blocks"]) -> list[int]:
     """The best-scoring blocks that fit beside z, best first; one that does not fit is skipped."""
     taken = int(search.blocks.sizes[search.kept].sum()) if search.kept else 0
     return fill(scores, search.blocks, search.room - taken)
-
-
-def fill(scores: Float[np.ndarray, " blocks"], blocks: Blocks, room: int, most: int | None = None) -> list[int]:
-    """The best-scoring blocks (NaN: not a candidate) that fit ``room`` tokens, best first; earlier ones win ties."""
-    chosen: list[int] = []
-    smallest = int(blocks.sizes.min())
-    for block in np.argsort(-scores, kind="stable"):
-        if room < smallest or np.isnan(scores[block]) or len(chosen) == most:
-            break
-        if blocks.sizes[block] <= room:
-            chosen.append(int(block))
-            room -= int(blocks.sizes[block])
-    return chosen
 
 
 def _affordable(search: _Search, ranked: Sequence[int]) -> list[int]:

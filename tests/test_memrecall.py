@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cogltx.blocks import Blocks, split
+from cogltx.competition import Competition, beside_neighbours, fill
 from cogltx.document import Query
 from cogltx.encoder import Precision, load_encoder
 from cogltx.errors import ConfigError, DataError
 from cogltx.judges import EncoderJudge, Judge, LexicalJudge, Memory, ScoredBlocks, WindowJudge
-from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, beside_neighbours, fill
+from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.window import WindowFormat
 
@@ -204,12 +205,11 @@ def test_blocks_that_share_words_with_the_query_gain() -> None:
 
 def test_words_count_for_a_block_that_is_the_query_but_not_its_own() -> None:
     blocks = split(HOPS, TOKENIZER)
-    search = memrecall(lexical_bonus=0.5, capacity=48)
-    found = search.competing(blocks.query(FIRST), blocks, np.zeros(len(blocks)), {})
+    found = Competition(lexical_bonus=0.5).standing(blocks.query(FIRST), blocks, np.zeros(len(blocks)), {})
     assert found[SECOND] == 0.5  # "beta" stands in both
     assert sorted(set(found[[index for index in range(len(blocks)) if index not in (FIRST, SECOND)]])) == [0.0]
     with pytest.raises(ConfigError, match=r"^memrecall\.lexical_bonus: expected a query whose words count, got a task"):
-        search([(None, blocks)])
+        memrecall(lexical_bonus=0.5)([(None, blocks)])
 
 
 @pytest.mark.parametrize("most", [1, 2, 4, 50])

@@ -12,9 +12,10 @@ from jaxtyping import Bool, Float
 
 from cogltx.baselines.sliding_window import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels
+from cogltx.competition import fill
 from cogltx.document import Example
 from cogltx.judges.base import Judge, Memory
-from cogltx.memrecall import MemRecall, fill
+from cogltx.memrecall import MemRecall
 from cogltx.window import Window, WindowFormat
 
 TargetOf: TypeAlias = Callable[[Example, Blocks, Window], Any]
@@ -221,7 +222,7 @@ def _filled(
     room -= int(blocks.sizes[gold].sum()) if gold else 0
     others = scores.copy()
     others[gold] = np.nan
-    others = memrecall.competing(example.query, blocks, others, dict.fromkeys(gold, 1.0))
+    others = memrecall.competition.standing(example.query, blocks, others, dict.fromkeys(gold, 1.0))
     window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room, most)]))
     wanted = target(example, blocks, window)
     return ReasonerTarget(window, wanted) if wanted is not None else None

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels, split
+from cogltx.competition import fill
 from cogltx.document import Document, Example, Query, Span
 from cogltx.judges import Judge, LexicalJudge, Memory, ScoredBlocks
 from cogltx.judges.lexical import bm25
-from cogltx.memrecall import MemRecall, MemRecallConfig, fill
+from cogltx.memrecall import MemRecall, MemRecallConfig
 from cogltx.parts import new_parts
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget, answer_tokens, target
 from cogltx.training.sampling import (
