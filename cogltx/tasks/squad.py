@@ -36,12 +36,14 @@ class Squad(Task):
         join_paragraphs: whether a document is a whole article, a blank line between its paragraphs, rather
             than one paragraph; all questions of a document share one Document object.
         headings: whether the article's title is the heading of each paragraph.
+        only: where it is not empty, questions that hold none of these words are left out: a choice of CUAD's clauses.
     """
 
     name: ClassVar[str] = "squad"
     main_metric: ClassVar[str] = "f1"
     join_paragraphs: bool = False
     headings: bool = False
+    only: tuple[str, ...] = ()
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
         """Reads the official JSON, an object whose ``data`` is a list of articles.
@@ -56,6 +58,8 @@ class Squad(Task):
             article = article.named(f"article {title!r}")
             for paragraph in self._paragraphs(article, title):
                 for record in paragraph.record.children("qas"):
+                    if self.only and not any(words in record.get("question", str) for words in self.only):
+                        continue
                     report.examples += 1
                     yield _example(record, paragraph, report.unmapped)
 

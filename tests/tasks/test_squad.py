@@ -76,6 +76,15 @@ def test_joined_articles(tmp_path: Path) -> None:
     assert (texts(a), texts(b)) == (["Tiber"], ["Seine", "lies on the Seine"])
 
 
+def test_a_choice_of_questions(tmp_path: Path) -> None:
+    asked = article([question("a law", ("Rome", 0)), question("a date", ("Tiber", 28))], [question("b", ("Seine", 18))])
+    found, report = read(tmp_path, Squad(only=("is a", "date")), asked)
+    assert [example.id for example in found] == ["a law", "a date"]
+    found, report = read(tmp_path, Squad(only=("date", "law?")), asked)
+    assert ([example.id for example in found], report.examples) == (["a law", "a date"], 2)
+    assert [example.id for example in read(tmp_path, Squad(only=("b?",)), asked)[0]] == ["b"]
+
+
 def test_articles_without_paragraphs_or_title(tmp_path: Path) -> None:
     nameless = {"paragraphs": [{"context": FIRST, "qas": [question("a", ("Rome", 0))]}]}
     for task in (Squad(), Squad(join_paragraphs=True)):
