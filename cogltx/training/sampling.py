@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from cogltx.baselines.sliding_window import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels
-from cogltx.competition import fill
+from cogltx.competition import Competition, fill
 from cogltx.document import Example
 from cogltx.judges.base import Judge, Memory
 from cogltx.memrecall import MemRecall
@@ -186,8 +186,9 @@ def reasoner_windows(
         memories.append(Memory(example.query, blocks, tuple(sorted(kept))))
         contested.append(int(blocks.sizes.sum()) > room)
     scores = _others(memories, contested, memrecall.judge if by_judge else None, rngs)
+    competition = memrecall.competition if by_judge else Competition()
     windows = [
-        _filled(target, example, blocks, memrecall, gold, found)
+        _filled(target, example, blocks, memrecall, gold, found, competition)
         for example, blocks, gold, found in zip(examples, documents, golds, scores, strict=True)
     ]  # fmt: skip
     return windows, scores
@@ -213,6 +214,7 @@ def _filled(
     memrecall: MemRecall,
     gold: list[int],
     scores: Float[np.ndarray, " blocks"],
+    competition: Competition,
 ) -> ReasonerTarget | None:
     form, most_blocks = memrecall.form, memrecall.config.most_blocks
     prefix = form.prefix(example.query, int(blocks.sizes.max()))
@@ -222,7 +224,7 @@ def _filled(
     room -= int(blocks.sizes[gold].sum()) if gold else 0
     others = scores.copy()
     others[gold] = np.nan
-    others = memrecall.competition.standing(example.query, blocks, others, dict.fromkeys(gold, 1.0))
+    others = competition.standing(example.query, blocks, others, dict.fromkeys(gold, 1.0))
     window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room, most)]))
     wanted = target(example, blocks, window)
     return ReasonerTarget(window, wanted) if wanted is not None else None
