@@ -133,7 +133,6 @@ def test_training_reports_and_does_not_overwrite(files: Files, call: Call) -> No
     other = call("train", files.config, "--output", files.run, "--resume", "--set", "training.epochs=2")
     assert other.code == 2
     assert other.err.startswith(f"cogltx: {files.run}: expected training.epochs 1, with which it began, got 2; choose")
-    assert "got another training" in other.err
 
 
 def same(written: list[str], expected: list[str]) -> bool:
