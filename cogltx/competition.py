@@ -28,18 +28,19 @@ class Competition:
         self._lexical = LexicalJudge()
 
     def standing(
-        self, query: Asked, blocks: Blocks, scores: Float[np.ndarray, " blocks"], kept: Mapping[int, float]
+        self,
+        scores: Float[np.ndarray, " blocks"],
+        kept: Mapping[int, float],
+        words: Float[np.ndarray, " blocks"],
     ) -> Float[np.ndarray, " blocks"]:
         """What blocks outside z compete with: their coarse scores, and what neighbours and words add.
 
         Args:
-            query: what is asked.
-            blocks: of the document.
             scores: coarse; NaN for blocks in z.
             kept: the fine scores of the blocks in z.
+            words: what each block gains by them, the same at every step.
         """
-        beside = beside_neighbours(scores, kept, self.neighbour_bonus)
-        return np.asarray(beside + self.words(query, blocks))
+        return np.asarray(beside_neighbours(scores, kept, self.neighbour_bonus) + words)
 
     def words(self, query: Asked, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
         """What each block gains by the words that it shares with the query.

@@ -107,7 +107,7 @@ class _Search:
     blocks: Blocks
     room: int
     whole: bool
-    bonus: Float[np.ndarray, " blocks"]
+    words: Float[np.ndarray, " blocks"]
     kept: list[int] = field(default_factory=list)
     allowance: int = 0
     first_seen: dict[int, int] = field(default_factory=dict)
@@ -121,7 +121,7 @@ class _Search:
         self, competition: Competition, coarse: Float[np.ndarray, " blocks"]
     ) -> Float[np.ndarray, " blocks"]:
         kept = {block: self.fine[block] for block in self.kept}
-        return competition.standing(self.query, self.blocks, coarse, kept)
+        return competition.standing(coarse, kept, self.words)
 
 
 class MemRecall:
@@ -185,7 +185,7 @@ class MemRecall:
                 search.fine[block] = float(coarse[index][block])
             if fine is not None:
                 search.fine.update(zip(memory.kept, fine[index].tolist(), strict=True))
-            value = {block: search.fine[block] + search.bonus[block] for block in memory.kept}
+            value = {block: search.fine[block] + search.words[block] for block in memory.kept}
             ranked = sorted(memory.kept, key=lambda block: (-value[block], block))
             search.allowance += stride
             kept = ranked[: search.allowance] if last else _affordable(search, ranked)

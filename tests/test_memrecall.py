@@ -205,7 +205,7 @@ def test_blocks_that_share_words_with_the_query_gain() -> None:
 
 def test_words_count_for_a_block_that_is_the_query_but_not_its_own() -> None:
     blocks = split(HOPS, TOKENIZER)
-    found = Competition(lexical_bonus=0.5).standing(blocks.query(FIRST), blocks, np.zeros(len(blocks)), {})
+    found = Competition(lexical_bonus=0.5).words(blocks.query(FIRST), blocks)
     assert found[SECOND] == 0.5  # "beta" stands in both
     assert sorted(set(found[[index for index in range(len(blocks)) if index not in (FIRST, SECOND)]])) == [0.0]
     with pytest.raises(ConfigError, match=r"^memrecall\.lexical_bonus: expected a query whose words count, got a task"):

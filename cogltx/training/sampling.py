@@ -224,7 +224,7 @@ def _filled(
     room -= int(blocks.sizes[gold].sum()) if gold else 0
     others = scores.copy()
     others[gold] = np.nan
-    others = competition.standing(example.query, blocks, others, dict.fromkeys(gold, 1.0))
+    others = competition.standing(others, dict.fromkeys(gold, 1.0), competition.words(example.query, blocks))
     window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room, most)]))
     wanted = target(example, blocks, window)
     return ReasonerTarget(window, wanted) if wanted is not None else None
