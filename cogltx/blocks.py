@@ -3,8 +3,9 @@
 Blocks tile the text; none crosses a segment that the data marks. Knows a tokenizer, but no model.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, overload
 
@@ -68,43 +69,59 @@ Asked: TypeAlias = Query | BlockQuery | None
 
 
 class Blocks(Sequence[Block]):
-    """A document's blocks and tokens.
+    """A document's blocks and tokens, in arrays: a ``Block`` is made when asked for.
 
     Attributes:
         document: what was split.
+        starts: first character of every block, shape [n_blocks].
+        cuts: first token of every block, and one past the last token, shape [n_blocks + 1].
         token_ids: vocabulary index of every token, shape [n_tokens].
         token_starts: first character of every token, shape [n_tokens]; a token never starts or ends in white space.
         token_ends: one past each token's last character, shape [n_tokens]; the start again where a token shows white
             space alone.
         headings: token ids of every heading.
+        heading_of: which of ``headings``, in order, each block has, shape [n_blocks].
     """
 
     def __init__(
         self,
         document: Document,
-        blocks: Sequence[Block],
+        *,
+        starts: Int[np.ndarray, " blocks"],
+        cuts: Int[np.ndarray, " blocks+1"],
         token_ids: Int[np.ndarray, " tokens"],
         token_starts: Int[np.ndarray, " tokens"],
         token_ends: Int[np.ndarray, " tokens"],
         headings: dict[str, Int[np.ndarray, " heading"]],
+        heading_of: Int[np.ndarray, " blocks"],
     ) -> None:
         self.document = document
+        self.starts, self.cuts = starts, cuts
         self.token_ids, self.token_starts, self.token_ends = token_ids, token_starts, token_ends
-        self.headings = headings
-        self._blocks = tuple(blocks)
+        self.headings, self.heading_of = headings, heading_of
+        self._headings = tuple(headings)
 
     @overload
     def __getitem__(self, index: int) -> Block: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Block, ...]: ...
     def __getitem__(self, index: int | slice) -> Block | tuple[Block, ...]:
-        return self._blocks[index]
+        places = range(len(self))[index]
+        return self._block(places) if isinstance(places, int) else tuple(map(self._block, places))
+
+    def _block(self, index: int) -> Block:
+        following = index + 1
+        return Block(
+            index=index,
+            start=int(self.starts[index]),
+            end=int(self.starts[following]) if following < len(self) else len(self.document.text),
+            first_token=int(self.cuts[index]),
+            end_token=int(self.cuts[following]),
+            heading=self._headings[self.heading_of[index]],
+        )
 
     def __len__(self) -> int:
-        return len(self._blocks)
-
-    def __iter__(self) -> Iterator[Block]:
-        return iter(self._blocks)
+        return len(self.starts)
 
     @property
     def n_tokens(self) -> int:
@@ -114,12 +131,8 @@ class Blocks(Sequence[Block]):
     @cached_property
     def sizes(self) -> Int[np.ndarray, " blocks"]:
         """Tokens that each block takes in a window: heading, text and one separator."""
-        return np.array([len(self.headings[b.heading]) + b.n_tokens + 1 for b in self._blocks])
-
-    @cached_property
-    def starts(self) -> Int[np.ndarray, " blocks"]:
-        """First character of each block."""
-        return np.array([b.start for b in self._blocks])
+        shown = np.array([len(ids) for ids in self.headings.values()])
+        return np.asarray(shown[self.heading_of] + np.diff(self.cuts) + 1)
 
     @cached_property
     def words(self) -> Words:
@@ -128,24 +141,24 @@ class Blocks(Sequence[Block]):
 
     def query(self, index: int) -> BlockQuery:
         """A block as the query."""
-        block = self._blocks[index]
+        block = self[index]
         heading = self.headings[block.heading]
         ids = (*heading.tolist(), *self.token_ids[block.first_token : block.end_token].tolist())
         return BlockQuery(index, self.shown(index), ids, len(heading))
 
     def text(self, index: int) -> str:
         """The exact slice of the document that a block covers."""
-        block = self._blocks[index]
+        block = self[index]
         return self.document.text[block.start : block.end]
 
     def shown(self, index: int) -> str:
         """What a window shows of a block: "heading ; text", or the text alone."""
-        heading, text = self._blocks[index].heading, self.text(index)
+        heading, text = self[index].heading, self.text(index)
         return f"{heading} ; {text}" if heading.strip() else text
 
     def trimmed(self, index: int) -> tuple[int, int]:
         """Character span of a block without the white space around it."""
-        block, text = self._blocks[index], self.text(index)
+        block, text = self[index], self.text(index)
         start = block.start + len(text) - len(text.lstrip())
         return (start, start + len(text.strip())) if text.strip() else (block.start, block.end)
 
@@ -175,19 +188,25 @@ def split(document: Document, tokenizer: Any, *, max_tokens: int = 63) -> Blocks
     segments = _tile(document)
     ids, starts, ends, segment_ends = tokenize(document, segments, tokenizer)
     costs = cut_costs(document.text, starts, ends, segment_ends, max_tokens)
-    blocks: list[Block] = []
+    cuts, block_starts, heading_of = array("l"), array("l"), array("l")
+    headings: dict[str, int] = {}
     first = 0
     for segment, last in zip(segments, segment_ends, strict=True):
         if last == first:
             continue
+        heading = headings.setdefault(segment.heading, len(headings))
         for cut, end in cheapest_cuts(costs[first : last - 1], max_tokens):
-            start = _solid_start(starts, ends, first + cut, first + end) if cut else segment.start if blocks else 0
-            blocks.append(Block(len(blocks), start, 0, first + cut, first + end, segment.heading))
+            start = _solid_start(starts, ends, first + cut, first + end) if cut else segment.start if cuts else 0
+            cuts.append(first + cut)
+            block_starts.append(start)
+            heading_of.append(heading)
         first = last
-    following = [*(block.start for block in blocks[1:]), len(document.text)]
-    blocks = [replace(block, end=end) for block, end in zip(blocks, following, strict=True)]
-    headings = {h: heading_ids(h, tokenizer) for h in {b.heading for b in blocks}}
-    return Blocks(document, blocks, ids, starts, ends, headings)
+    cuts.append(first)
+    return Blocks(
+        document, starts=np.asarray(block_starts), cuts=np.asarray(cuts), token_ids=ids, token_starts=starts,
+        token_ends=ends, headings={text: heading_ids(text, tokenizer) for text in headings},
+        heading_of=np.asarray(heading_of),
+    )  # fmt: skip
 
 
 def relevance_labels(example: Example, blocks: Blocks) -> Bool[np.ndarray, " blocks"] | None:

@@ -3,6 +3,7 @@
 Knows a tokenizer and the document's segments; nothing about blocks.
 """
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -31,12 +32,9 @@ def tokenize(
     Raises:
         DataError: the text holds no token, or a lone surrogate.
     """
-    index = np.int32 if len(document.text) < 2**31 else np.int64
-    ids: list[np.ndarray] = []
-    starts: list[np.ndarray] = []
-    ends: list[np.ndarray] = []
+    index = "i" if len(document.text) < 2**31 else "l"
+    ids, starts, ends = array("i"), array(index), array(index)
     segment_ends: list[int] = []
-    total = 0
     for batch in _batched(_pieces(document.text, segments)):
         try:
             encoded = tokenizer(
@@ -48,25 +46,16 @@ def tokenize(
             raise DataError(f"document {document.id!r}: expected Unicode text, got a lone surrogate") from error
         pieces = zip(batch, encoded["input_ids"], encoded["offset_mapping"], strict=True)
         for (start, _, closes), piece_ids, piece_spans in pieces:
-            ids.append(np.array(piece_ids, dtype=np.int32))
+            ids.extend(piece_ids)
             spans = np.array(piece_spans, dtype=np.int64).reshape(-1, 2)
             _place_white_space(document.text, start, spans)
-            starts.append((spans[:, 0] + start).astype(index))
-            ends.append((spans[:, 1] + start).astype(index))
-            total += len(piece_ids)
+            starts.frombytes((spans[:, 0] + start).astype(index).tobytes())
+            ends.frombytes((spans[:, 1] + start).astype(index).tobytes())
             if closes:
-                segment_ends.append(total)
-    if not total:
+                segment_ends.append(len(ids))
+    if not ids:
         raise DataError(f"document {document.id!r}: expected text, got only characters that the tokenizer drops")
-    token_ids, token_starts, token_ends = _joined(ids), _joined(starts), _joined(ends)
-    return token_ids, *_trim(document.text, token_starts, token_ends), segment_ends
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """The parts in one array; they are let go of, so that no more than one array is held twice."""
-    joined = np.concatenate(parts)
-    parts.clear()
-    return joined
+    return np.asarray(ids), *_trim(document.text, np.asarray(starts), np.asarray(ends)), segment_ends
 
 
 def _place_white_space(text: str, start: int, spans: Int[np.ndarray, "tokens 2"]) -> None:

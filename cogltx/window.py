@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from cogltx.blocks import Asked, BlockQuery, Blocks
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -43,12 +43,13 @@ class Window:
         own = places[places < self.n_prefix]
         return own if len(own) else places
 
-    def block_means(self, values: np.ndarray, n_blocks: int) -> np.ndarray:
-        """The mean of a value a token over each block's tokens, shape [n_blocks]; NaN for blocks not in the window."""
+    def block_means(
+        self, values: Float[np.ndarray, " tokens"]
+    ) -> tuple[Int[np.ndarray, " shown"], Float[np.ndarray, " shown"]]:
+        """The blocks in the window, in document order, and the mean of a value a token over each one's tokens."""
         shown = self.block >= 0
-        counts = np.bincount(self.block[shown], minlength=n_blocks)
-        sums = np.bincount(self.block[shown], weights=values[shown], minlength=n_blocks)
-        return np.asarray(np.divide(sums, counts, out=np.full(n_blocks, np.nan), where=counts > 0))
+        blocks, place = np.unique(self.block[shown], return_inverse=True)
+        return blocks, np.bincount(place, weights=values[shown]) / np.bincount(place)
 
 
 class WindowFormat:
@@ -81,7 +82,7 @@ class WindowFormat:
 
         Raises:
             ConfigError: a window cannot hold the largest block.
-        DataError: the question leaves no room for one block.
+            DataError: the question leaves no room for one block.
         """
         least = 1 + largest_block if query is None else 3 + largest_block
         if isinstance(query, BlockQuery):

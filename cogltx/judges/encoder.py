@@ -90,8 +90,8 @@ class WindowJudge(Judge):
 
         for window, relevance in self._relevance(windows()):
             owner = owners.popleft()
-            means = window.block_means(relevance, len(scores[owner]))
-            scores[owner] = np.where(np.isnan(means), scores[owner], means)
+            shown, means = window.block_means(relevance)
+            scores[owner][shown] = means
         for memory, found in zip(memories, scores, strict=True):
             found[list(memory.kept)] = np.nan
         return scores
@@ -99,10 +99,7 @@ class WindowJudge(Judge):
     def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
         """See ``Judge.rehearse``: one window holds all of z."""
         windows = (rehearsal_window(self.form, memory) for memory in memories)
-        return [
-            window.block_means(relevance, len(memory.blocks))[list(memory.kept)]
-            for memory, (window, relevance) in zip(memories, self._relevance(windows), strict=True)
-        ]
+        return [window.block_means(relevance)[1] for window, relevance in self._relevance(windows)]
 
     def _relevance(self, windows: Iterator[Window]) -> Iterator[tuple[Window, Float[np.ndarray, " tokens"]]]:
         self.model.eval()
