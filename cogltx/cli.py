@@ -189,7 +189,7 @@ def recall(
         run=run,
         judge=judge,
         capacity=capacity,
-        strides=numbers(strides),
+        strides=numbers("strides", strides),
     )
     print(json.dumps(recall_dict(found), ensure_ascii=False, indent=2) if as_json else recall_lines(found))
 

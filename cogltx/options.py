@@ -30,8 +30,8 @@ def one_of(name: str, value: str, allowed: tuple[str, ...]) -> Any:
     return value
 
 
-def numbers(text: str | None) -> tuple[int, ...] | None:
-    """Whole numbers with commas between; None stays None.
+def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
+    """The value of an option that takes whole numbers with commas between; None stays None.
 
     Raises:
         ConfigError: they are not, or one is below 1.
@@ -41,14 +41,14 @@ def numbers(text: str | None) -> tuple[int, ...] | None:
     try:
         found = tuple(int(part) for part in text.split(","))
     except ValueError as error:
-        raise ConfigError(f"expected whole numbers with commas between, got {text!r}") from error
+        raise ConfigError(f"--{name}: expected whole numbers with commas between, got {text!r}") from error
     if min(found) < 1:
-        raise ConfigError(f"expected numbers of at least 1, got {text!r}")
+        raise ConfigError(f"--{name}: expected numbers of at least 1, got {text!r}")
     return found
 
 
-def fractions(text: str) -> tuple[float, ...]:
-    """Numbers with commas between.
+def fractions(name: str, text: str) -> tuple[float, ...]:
+    """The value of an option that takes numbers with commas between.
 
     Raises:
         ConfigError: they are not.
@@ -56,4 +56,4 @@ def fractions(text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise ConfigError(f"expected numbers with commas between, got {text!r}") from error
+        raise ConfigError(f"--{name}: expected numbers with commas between, got {text!r}") from error

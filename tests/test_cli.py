@@ -516,7 +516,7 @@ def test_damaged_models(
         (["predict", "RUN", "--document", "/nowhere/a.txt"], "/nowhere/a.txt: expected"),
         (["recall", "--document", "DOCUMENT"], "recall: expected a run or --judge NAME, got neither"),
         (["recall", "RUN", "--judge", "bm25", "--document", "DOCUMENT"], "recall: expected a run or --judge NAME"),
-        (["recall", "RUN", "--document", "DOCUMENT", "--strides", "3;5"], "expected whole numbers with commas between"),
+        (["recall", "RUN", "--document", "DOCUMENT", "--strides", "3;5"], "--strides: expected whole numbers with commas between"),
         (["evaluate", "RUN", "--data", "DATA", "--split", "dev"], "--split: expected one of train, validation, test"),
         (["evaluate", "RUN", "--data", "DATA", "--blocks", "all"], "--blocks: expected one of recall, gold"),
         (["evaluate", "RUN", "--data", "DATA", "--against", "/nowhere/p.jsonl"], "/nowhere/p.jsonl: expected a file"),

@@ -40,12 +40,13 @@ def cost(
 ) -> None:
     """MemRecall's encoder work in tokens a second, beside the encoder's own on full windows; or readers by length."""
     arithmetic = one_of("precision", precision, ("auto", "float32", "bfloat16"))
+    asked = numbers("lengths", lengths)
     if readers is not None:
         from cogltx.bench import growth
         from cogltx.bench.reading import READERS
 
         found = growth.measure(
-            list(READERS) if readers == "all" else readers.split(","), output, numbers(lengths) or growth.LENGTHS,
+            list(READERS) if readers == "all" else readers.split(","), output, asked or growth.LENGTHS,
             training=training, limit=limit, minutes=minutes, encoder=encoder, precision=arithmetic, seed=seed,
             report=note,
         )  # fmt: skip
@@ -54,7 +55,7 @@ def cost(
     from cogltx.bench.cost import LENGTHS, measure, table
 
     rows = measure(
-        encoder, numbers(lengths) or LENGTHS, numbers(documents) or (), precision=arithmetic, seed=seed
+        encoder, asked or LENGTHS, numbers("documents", documents) or (), precision=arithmetic, seed=seed
     )
     print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
 
@@ -74,8 +75,9 @@ def memory(
 
     arithmetic = one_of("precision", precision, ("auto", "float32", "bfloat16"))
     rooms = measure(
-        encoder, numbers(lengths) or (), budget, batches=numbers(batches) or (), check=check, precision=arithmetic
-    )
+        encoder, numbers("lengths", lengths) or (), budget, batches=numbers("batches", batches) or (), check=check,
+        precision=arithmetic,
+    )  # fmt: skip
     print(json.dumps([room.to_dict() for room in rooms], indent=2) if as_json else table(rooms, budget))
 
 
@@ -104,5 +106,5 @@ def positions(
     from cogltx.bench.positions import compare
     from cogltx.config import load_mlm
 
-    found = compare(load_mlm(config, changes or ()), output, fractions(alphas), report=note)
+    found = compare(load_mlm(config, changes or ()), output, fractions("alphas", alphas), report=note)
     print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())

@@ -5,7 +5,7 @@ What was measured stands in a file after each, so that an interrupted call goes 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class Growth:
             "settings": self.settings,
             "readers": {
                 reader: {
-                    "measured": [one.to_dict() for one in spent],
+                    "measured": [asdict(one) for one in spent],
                     "beyond": list(self.beyond[reader]) if reader in self.beyond else None,
                     "exponent": self.exponent(reader),
                 }
@@ -102,8 +102,14 @@ class Growth:
             power = self.exponent(reader)
             row = [cells.get(length, "–") for length in lengths]
             lines.append(f"| {READERS[reader]} | {' | '.join(row)} | {'–' if power is None else f'{power:.2f}'} |")
-        crossings = self._crossings()
-        return "\n".join([*lines, *([""] if crossings else []), *crossings])
+        conclusions = [*self._crossings(), *self._beyond_text()]
+        return "\n".join([*lines, *([""] if conclusions else []), *conclusions])
+
+    def _beyond_text(self) -> list[str]:
+        """What CogLTX holds beside the document itself, which should not grow with it."""
+        own = self.spent.get("cogltx", ())
+        peaks = ", ".join(f"{one.length:,}: {one.beyond_bytes / _MEGABYTE:.0f}" for one in own)
+        return [f"CogLTX's peak beyond the text and its tokens, MiB by length: {peaks}."] if own else []
 
     def _crossings(self) -> list[str]:
         lines = []
@@ -181,7 +187,7 @@ def _before(path: Path, settings: Mapping[str, Any]) -> Growth:
     check_settings(path.parent, settings, held.get("settings", {}))
     for reader, own in held["readers"].items():
         for one in own["measured"]:
-            found.add(reader, one["length"], {key: value for key, value in one.items() if key != "beyond_bytes"})
+            found.add(reader, one["length"], one)
         if own["beyond"] is not None:
             at, what = own["beyond"]
             found.add(reader, at, {"beyond": what})

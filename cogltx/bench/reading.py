@@ -71,10 +71,6 @@ class Spent:
         """The peak without the text and its tokens: what should not grow with the length."""
         return self.peak_bytes - self.text_bytes - self.token_bytes
 
-    def to_dict(self) -> dict[str, int | float | str | bool]:
-        """All of the above, for JSON."""
-        return {**asdict(self), "beyond_bytes": self.beyond_bytes}
-
 
 def read_once(
     reader: str,

@@ -18,7 +18,7 @@ def test_a_reader_reads_and_tells_what_it_spent(reader: str, training: bool, tin
     assert spent.token_bytes == 12 * 1500
     assert 1500 < spent.text_bytes < 15000
     assert 0 < spent.ready_bytes <= spent.peak_bytes
-    assert spent.to_dict()["beyond_bytes"] == spent.peak_bytes - spent.text_bytes - spent.token_bytes
+    assert spent.beyond_bytes == spent.peak_bytes - spent.text_bytes - spent.token_bytes
     assert spent.seconds > 0
 
 
