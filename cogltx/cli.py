@@ -115,7 +115,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model by its task's official metrics."""
-    from cogltx.commands import evaluate as measure
+    from cogltx.evaluation import evaluate as measure
 
     result = measure(
         run,

@@ -1,34 +1,29 @@
-"""What the commands do: train a run or an encoder, measure a model, answer a file of examples, find key blocks.
+"""What the commands do: train a run or an encoder, answer a file of examples, find key blocks.
 
-Knows nothing about the command line.
+Knows nothing about the command line, or of measuring (see ``evaluation``).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 from pydantic import BaseModel
 
 from cogltx.baselines import BagOfWords
 from cogltx.blocks import split as cut
-from cogltx.config import RunConfig, expand, load_reader, new_reader, read_examples, run_examples, with_labels
+from cogltx.config import RunConfig, expand, load_reader, new_reader, run_examples, with_labels
 from cogltx.document import Document, Example, Query
 from cogltx.encoder import Precision
-from cogltx.errors import ConfigError, DataError
-from cogltx.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
-from cogltx.inspection import draw_confusions, label_results, type_results
+from cogltx.errors import ConfigError
+from cogltx.inference import answer, with_progress
 from cogltx.judges import JudgeConfig, as_judge, judge_model
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
-from cogltx.metrics import Interval, paired_bootstrap
 from cogltx.pipeline import CogLTX, WindowReader
-from cogltx.prediction import Prediction
 from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.reader import Reader
 from cogltx.storage import check_settings, write_json, write_text
-from cogltx.tasks import Split, Task, make_task
+from cogltx.tasks import Task, make_task
 from cogltx.tasks.texts import read_texts
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
 from cogltx.training.rows import packed, set_apart
@@ -154,136 +149,6 @@ def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
         raise ConfigError(f"{output}: expected a new folder or --resume, got one that holds a run")
     before = yaml.safe_load(_stored(output).read_text(encoding="utf-8"))
     check_settings(output, run.model_dump(mode="json"), before)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A measure beside another system's: the mean difference in points with its 95 % interval."""
-
-    metric: str
-    difference: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a measurement found.
-
-    Attributes:
-        task: whose metrics.
-        examples: how many were measured.
-        metrics: in percent.
-        against: each measure beside the other system's, if there was one.
-        labels: precision, recall and F1 of every label, in percent, and how many texts have it, for classification; of
-            every type of entity and how many there are, for tagging.
-    """
-
-    task: str
-    examples: int
-    metrics: dict[str, float]
-    against: tuple[Comparison, ...] = ()
-    labels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, object]:
-        """The result as plain data for JSON."""
-        return asdict(self)
-
-    def table(self) -> str:
-        """The result as text."""
-        lines = [f"{self.task}, {self.examples} examples"]
-        lines += [f"  {name:<20} {value:6.2f}" for name, value in self.metrics.items()]
-        if self.labels:
-            width = max(map(len, self.labels))
-            counted = "texts" if "texts" in next(iter(self.labels.values())) else "entities"
-            lines.append(f"  {'':<{width}}  precision  recall      f1  {counted:>6}")
-            for name, one in self.labels.items():
-                shares = f"{one['precision']:9.2f}  {one['recall']:6.2f}  {one['f1']:6.2f}"
-                lines.append(f"  {name:<{width}}  {shares}  {one[counted]:{max(6, len(counted))}}")
-        if self.against:
-            lines.append("difference to the other system (paired bootstrap, 95 %)")
-            lines += [f"  {c.metric:<20} {c.difference:+6.2f}  [{c.low:+.2f}, {c.high:+.2f}]" for c in self.against]
-        return "\n".join(lines)
-
-
-def evaluate(
-    run: str | Path,
-    data: str,
-    *,
-    split: Split = "test",
-    limit: int | None = None,
-    longer_than: int | None = None,
-    predictions: Path | None = None,
-    against: Path | None = None,
-    judge: str | None = None,
-    key_blocks: KeyBlocks = "recall",
-    changes: Sequence[str] = (),
-    confusion: Path | None = None,
-) -> Result:
-    """Measures a model on a file of its task; nothing is dropped from the evaluation that is not asked to.
-
-    Args:
-        run: a run, a model folder or a name on the hub.
-        data: the file.
-        split: where one file holds several.
-        limit: only so many examples, drawn at random, always the same.
-        longer_than: measure only documents of more tokens; all are read.
-        predictions: where predictions are written, a line an example; those it holds are not made again.
-        against: predictions of another system for the same examples.
-        judge: ``bm25`` or ``package.module:Class`` in place of the run's.
-        key_blocks: ``gold`` lets the reasoner see the relevant blocks alone.
-        changes: ``KEY=VALUE`` of the model's configuration.
-        confusion: where a picture of the confused labels goes.
-
-    Raises:
-        DataError: the file is not in the task's format, or an example has a label that the model does not know.
-    """
-    wanted = [*changes, *([f"judge.name={judge}"] if judge else [])]
-    reader = load_reader(run, changes=wanted)
-    task = make_task(reader.config.task.name, reader.config.task.options)
-    examples: Iterable[Example] = task.read(expand(data), split=split)
-    if limit is not None:
-        examples, _ = read_examples(reader.config, data, split, limit=limit)
-    pairs = answer(reader, task, known_labels(reader, examples), key_blocks=key_blocks, written=predictions)
-    found = list(with_progress(pairs, "evaluate"))
-    if not found:
-        raise DataError(f"{data}: expected examples of task {task.name}, found none")
-    if longer_than is not None:
-        tokenizer = tokenizer_of(reader.config.encoder.name)
-        found = [pair for pair in found if _n_tokens(*pair, tokenizer) > longer_than]
-        if not found:
-            raise DataError(f"{data}: expected documents of more than {longer_than} tokens, found none")
-    compared = _compare(task, found, against) if against else ()
-    labelled = any(prediction.labels for _, prediction in found)
-    tagged = reader.config.reasoner.name == "tagging"
-    labels = type_results(found) if tagged else label_results(found) if labelled else {}
-    if confusion is not None:
-        draw_confusions(found, confusion)
-    return Result(task.name, len(found), task.metrics(found), compared, labels)
-
-
-def _n_tokens(example: Example, prediction: Prediction, tokenizer: Any) -> int:
-    """Tokens of the document; some readers do not count them."""
-    if prediction.n_tokens:
-        return prediction.n_tokens
-    return len(tokenizer(example.document.text, add_special_tokens=False, verbose=False)["input_ids"])
-
-
-def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: Path) -> tuple[Comparison, ...]:
-    others = {prediction.id: prediction for prediction in read_predictions(against)}
-    missing = next((example.id for example, _ in found if example.id not in others), None)
-    if missing is not None:
-        raise DataError(f"{against}: expected a prediction for every example, found none for {missing!r}")
-    ours = [task.per_example(example, prediction) for example, prediction in found]
-    theirs = [task.per_example(example, others[example.id]) for example, _ in found]
-    comparisons = []
-    for metric in ours[0]:
-        shared = [(a[metric], b[metric]) for a, b in zip(ours, theirs, strict=True) if metric in a and metric in b]
-        interval: Interval = paired_bootstrap([a for a, _ in shared], [b for _, b in shared])
-        comparisons.append(
-            Comparison(metric, *(100 * value for value in (interval.mean_difference, interval.low, interval.high)))
-        )
-    return tuple(comparisons)
 
 
 def predict_file(reader: Reader, source: Path, output: Path) -> int:

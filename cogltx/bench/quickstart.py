@@ -18,10 +18,11 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.bench.story import tell
-from cogltx.commands import evaluate, train
+from cogltx.commands import train
 from cogltx.config import load_reader, load_run
 from cogltx.document import Example
 from cogltx.errors import ConfigError
+from cogltx.evaluation import evaluate
 from cogltx.inference import read_predictions
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
