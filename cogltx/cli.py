@@ -243,7 +243,7 @@ def prepare(
     ] = None,
 ) -> None:
     """Turn a data set into JSON Lines, and name every sample that cannot be mapped."""
-    from cogltx.config import changed
+    from cogltx.settings import changed
     from cogltx.tasks import make_task
     from cogltx.tasks.prepare import prepare as write
 

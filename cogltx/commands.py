@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from cogltx.baselines import BagOfWords
 from cogltx.blocks import split as cut
-from cogltx.config import RunConfig, expand, load_reader, new_reader, run_examples, with_labels
+from cogltx.config import RunConfig, load_reader, new_reader, run_examples, with_labels
 from cogltx.document import Document, Example, Query
 from cogltx.encoder import Precision
 from cogltx.errors import ConfigError
@@ -22,6 +22,7 @@ from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.reader import Reader
+from cogltx.settings import expand
 from cogltx.storage import check_settings, write_json, write_text
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.texts import read_texts

@@ -1,20 +1,15 @@
-"""A run: the configs of its stages, read from YAML, checked as a whole; and what it takes to build and load it.
+"""A run: the configs of its stages, checked as a whole; its examples; and what it takes to build and load it.
 
 Every stage's own config class lives beside the stage.
 """
 
-import os
-import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.baselines import reader_class
 from cogltx.document import Example
@@ -22,13 +17,11 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.judges import Judge, ScoringJudge, check_name
 from cogltx.parts import ModelConfig, load_config, model_folder
 from cogltx.reader import Reader
-from cogltx.reasoners import REASONER_CONFIGS, ClassificationConfig, ReasonerConfig, TaggingConfig
+from cogltx.reasoners import ClassificationConfig, ReasonerConfig, TaggingConfig
+from cogltx.settings import changed, expand, from_yaml, validated
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.training.masked import MaskedConfig
 from cogltx.training.trainer import TrainingConfig
-
-T = TypeVar("T", bound=BaseModel)
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 class DataConfig(BaseModel):
@@ -82,28 +75,6 @@ def load_mlm(path: Path, changes: Sequence[str] = ()) -> MaskedConfig:
     return from_yaml(MaskedConfig, path, changes)[0]
 
 
-def from_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> tuple[T, dict[tuple[str, ...], str]]:
-    """A configuration of any kind from YAML, and where each of its keys stands; see ``load_run``."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
-        lines = dict(_lines(yaml.compose(text, Loader=yaml.SafeLoader)))
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(f"{path}:{line}: expected YAML, got: {error.problem}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: expected a YAML file, got: {getattr(error, 'strerror', None) or error}") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{path}:1: expected keys and values, got {type(values).__name__}")
-    places = {key: f"{path}:{line}" for key, line in lines.items()}
-    for change in changes:
-        *parents, last = change.partition("=")[0].split(".")
-        for depth in range(len(parents)):
-            places.setdefault(tuple(parents[: depth + 1]), "--set")
-        places[*parents, last] = "--set"
-    return _validated(kind, changed(values, changes), str(path), places), places
-
-
 def _check_names(run: RunConfig, places: Mapping[tuple[str, ...], str]) -> None:
     """Reader, task and judge are known by these names."""
     checks: dict[tuple[str, ...], Callable[[], object]] = {
@@ -116,85 +87,6 @@ def _check_names(run: RunConfig, places: Mapping[tuple[str, ...], str]) -> None:
             check()
         except ConfigError as error:
             raise ConfigError(f"{places[key]}: {error}") from error
-
-
-def changed(values: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
-    """Nested values with some replaced.
-
-    >>> changed({"memrecall": {"capacity": 512}}, ["memrecall.strides=[8]"])
-    {'memrecall': {'capacity': 512, 'strides': [8]}}
-    """
-    result = dict(values)
-    for change in changes:
-        key, sign, value = change.partition("=")
-        if not sign or not key:
-            raise ConfigError(f"--set: expected KEY=VALUE, got {change!r}")
-        *parents, last = key.split(".")
-        inner = result
-        for parent in parents:
-            below = inner.get(parent)
-            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
-            inner = inner[parent]
-        try:
-            inner[last] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise ConfigError(f"--set {key}: expected a YAML value, got {value!r}") from error
-    return result
-
-
-def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            inner = (*path, str(key.value))
-            yield inner, key.start_mark.line + 1
-            yield from _lines(value, inner)
-
-
-def _validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mapping[tuple[str, ...], str]) -> T:
-    try:
-        return kind.model_validate(dict(values))
-    except ValidationError as errors:
-        error = errors.errors()[0]
-    location = tuple(map(str, error["loc"]))
-    path = tuple(key for place, key in enumerate(location) if place != 1 or key not in REASONER_CONFIGS)
-    where = next((places[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in places), name)
-    key = ".".join(path)
-    if error["type"] == "union_tag_invalid":
-        raise ConfigError(
-            f"{where}: {key}.name: expected one of {', '.join(REASONER_CONFIGS)}, got {error['ctx']['tag']!r}"
-        )
-    if error["type"] == "extra_forbidden":
-        path = location
-        raise ConfigError(f"{where}: {key}: expected one of {', '.join(_known(kind, path[:-1]))}, got an unknown key")
-    if error["type"] == "missing":
-        raise ConfigError(f"{where}: {key}: expected a value, got none")
-    expected = error["msg"].removeprefix("Input should be ")
-    raise ConfigError(f"{where}: {key}: expected {expected}, got {error['input']!r}")
-
-
-def _known(kind: Any, path: Sequence[str]) -> list[str]:
-    for key in path:
-        if key.isdecimal():  # of a list, whose kind is at hand
-            continue
-        kind = REASONER_CONFIGS[key] if key in REASONER_CONFIGS else kind.model_fields[key].annotation
-        kind = next((one for one in get_args(kind) if one is not NoneType), kind)  # of an optional one
-    return list(kind.model_fields)
-
-
-def expand(path: str) -> Path:
-    """A path with environment variables filled in.
-
-    Raises:
-        ConfigError: a variable is not set.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
-            raise ConfigError(f"path {path!r}: expected the environment variable {match[1]}, which is not set")
-        return found
-
-    return Path(_VARIABLE.sub(value, path)).expanduser()
 
 
 def read_examples(
@@ -308,5 +200,5 @@ def load_reader(
     folder = model_folder(name)
     config = load_config(folder)
     if changes:
-        config = _validated(ModelConfig, changed(config.model_dump(mode="json"), changes), "--set", {})
+        config = validated(ModelConfig, changed(config.model_dump(mode="json"), changes), "--set", {})
     return reader_class(config.reader).load(folder, config, device, judge)

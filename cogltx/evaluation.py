@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cogltx.config import expand, load_reader, read_examples
+from cogltx.config import load_reader, read_examples
 from cogltx.document import Example
 from cogltx.errors import DataError
 from cogltx.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
@@ -16,6 +16,7 @@ from cogltx.inspection import draw_confusions, label_results, type_results
 from cogltx.metrics import Interval, paired_bootstrap
 from cogltx.prediction import Prediction
 from cogltx.pretrained import tokenizer_of
+from cogltx.settings import expand
 from cogltx.tasks import Split, Task, make_task
 
 

@@ -9,12 +9,13 @@ from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow
 from cogltx.bench.quality import load_quality
-from cogltx.config import changed, expand, load_mlm, load_reader, load_run, new_reader, read_examples, run_examples
+from cogltx.config import load_mlm, load_reader, load_run, new_reader, read_examples, run_examples
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import ScoredBlocks
 from cogltx.parts import ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.positions import PositionsConfig
+from cogltx.settings import changed, expand
 
 GOOD = """\
 # a run

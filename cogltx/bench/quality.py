@@ -20,11 +20,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cogltx.config import expand, from_yaml, load_run, read_examples
+from cogltx.config import load_run, read_examples
 from cogltx.document import Example
 from cogltx.errors import ConfigError, ModelError
 from cogltx.inference import read_predictions
 from cogltx.metrics import Interval, paired_bootstrap
+from cogltx.settings import expand, from_yaml
 from cogltx.storage import check_settings, read_json, write_json, write_text
 from cogltx.tasks import Split, make_task
 

@@ -1,0 +1,141 @@
+"""Configurations from YAML: read, changed from the command line, checked; a mistake is named with file, line and key.
+
+Knows no particular configuration but the reasoners' (each has keys of its own).
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from cogltx.errors import ConfigError
+from cogltx.reasoners import REASONER_CONFIGS
+
+T = TypeVar("T", bound=BaseModel)
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+
+def from_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> tuple[T, dict[tuple[str, ...], str]]:
+    """A configuration from YAML, and where each of its keys stands.
+
+    Args:
+        kind: its class.
+        path: the file.
+        changes: ``KEY=VALUE`` with a dotted key and a YAML value, each in place of the file's.
+
+    Raises:
+        ConfigError: no such file, no YAML, or a key or value that is wrong; names file, line and key.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = yaml.safe_load(text)
+        lines = dict(_lines(yaml.compose(text, Loader=yaml.SafeLoader)))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(f"{path}:{line}: expected YAML, got: {error.problem}") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: expected a YAML file, got: {getattr(error, 'strerror', None) or error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}:1: expected keys and values, got {type(values).__name__}")
+    places = {key: f"{path}:{line}" for key, line in lines.items()}
+    for change in changes:
+        *parents, last = change.partition("=")[0].split(".")
+        for depth in range(len(parents)):
+            places.setdefault(tuple(parents[: depth + 1]), "--set")
+        places[*parents, last] = "--set"
+    return validated(kind, changed(values, changes), str(path), places), places
+
+
+def changed(values: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
+    """Nested values with some replaced.
+
+    >>> changed({"memrecall": {"capacity": 512}}, ["memrecall.strides=[8]"])
+    {'memrecall': {'capacity': 512, 'strides': [8]}}
+    """
+    result = dict(values)
+    for change in changes:
+        key, sign, value = change.partition("=")
+        if not sign or not key:
+            raise ConfigError(f"--set: expected KEY=VALUE, got {change!r}")
+        *parents, last = key.split(".")
+        inner = result
+        for parent in parents:
+            below = inner.get(parent)
+            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
+            inner = inner[parent]
+        try:
+            inner[last] = yaml.safe_load(value)
+        except yaml.YAMLError as error:
+            raise ConfigError(f"--set {key}: expected a YAML value, got {value!r}") from error
+    return result
+
+
+def validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mapping[tuple[str, ...], str]) -> T:
+    """A configuration of some kind from plain values.
+
+    Args:
+        kind: its class.
+        values: nested, keys to values.
+        name: where they come from, for errors.
+        places: where each key stands, for errors.
+
+    Raises:
+        ConfigError: a key or value is wrong; names place and key.
+    """
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as errors:
+        error = errors.errors()[0]
+    location = tuple(map(str, error["loc"]))
+    path = tuple(key for place, key in enumerate(location) if place != 1 or key not in REASONER_CONFIGS)
+    where = next((places[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in places), name)
+    key = ".".join(path)
+    if error["type"] == "union_tag_invalid":
+        raise ConfigError(
+            f"{where}: {key}.name: expected one of {', '.join(REASONER_CONFIGS)}, got {error['ctx']['tag']!r}"
+        )
+    if error["type"] == "extra_forbidden":
+        path = location
+        raise ConfigError(f"{where}: {key}: expected one of {', '.join(_known(kind, path[:-1]))}, got an unknown key")
+    if error["type"] == "missing":
+        raise ConfigError(f"{where}: {key}: expected a value, got none")
+    expected = error["msg"].removeprefix("Input should be ")
+    raise ConfigError(f"{where}: {key}: expected {expected}, got {error['input']!r}")
+
+
+def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, str(key.value))
+            yield inner, key.start_mark.line + 1
+            yield from _lines(value, inner)
+
+
+def _known(kind: Any, path: Sequence[str]) -> list[str]:
+    for key in path:
+        if key.isdecimal():  # of a list, whose kind is at hand
+            continue
+        kind = REASONER_CONFIGS[key] if key in REASONER_CONFIGS else kind.model_fields[key].annotation
+        kind = next((one for one in get_args(kind) if one is not NoneType), kind)  # of an optional one
+    return list(kind.model_fields)
+
+
+def expand(path: str) -> Path:
+    """A path with environment variables filled in.
+
+    Raises:
+        ConfigError: a variable is not set.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        found = os.environ.get(match[1])
+        if found is None:
+            raise ConfigError(f"path {path!r}: expected the environment variable {match[1]}, which is not set")
+        return found
+
+    return Path(_VARIABLE.sub(value, path)).expanduser()
