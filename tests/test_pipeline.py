@@ -17,7 +17,7 @@ from cogltx.parts import load_config, new_parts
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
 from cogltx.reader import batched
-from cogltx.reasoners.span import Reading
+from cogltx.reasoners.answers import Reading
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
 QUESTION = "Who wrote the report?"

@@ -5,9 +5,10 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Tag
 
 from cogltx.encoder import Encoder
+from cogltx.reasoners.answers import Reading
 from cogltx.reasoners.base import Conclusion, Reasoner
 from cogltx.reasoners.classification import ClassificationConfig, ClassificationReasoner
-from cogltx.reasoners.span import Reading, SpanReasoner, SpanReasonerConfig
+from cogltx.reasoners.span import SpanReasoner, SpanReasonerConfig
 from cogltx.reasoners.tagging import TaggingConfig, TaggingReasoner
 
 __all__ = [

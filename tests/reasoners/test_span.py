@@ -16,18 +16,13 @@ from cogltx.document import Document, Example, Query, Span
 from cogltx.encoder import load_encoder, to_batch
 from cogltx.prediction import Answer
 from cogltx.pretrained import EncoderConfig
+from cogltx.reasoners.answers import NO, NO_ANSWER, SPAN, YES, Reading, read
 from cogltx.reasoners.base import Relevant
 from cogltx.reasoners.span import (
-    NO,
-    NO_ANSWER,
-    SPAN,
-    YES,
-    Reading,
     SpanReasoner,
     SpanReasonerConfig,
     SpanTarget,
     answer_tokens,
-    read,
     readable,
     relevance_losses,
     target,

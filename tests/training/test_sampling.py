@@ -21,7 +21,8 @@ from cogltx.judges import Judge, LexicalJudge, Memory, ScoredBlocks
 from cogltx.judges.lexical import bm25
 from cogltx.memrecall import MemRecall, MemRecallConfig
 from cogltx.parts import new_parts
-from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget, answer_tokens, target
+from cogltx.reasoners.answers import NO_ANSWER, SPAN, YES
+from cogltx.reasoners.span import SpanTarget, answer_tokens, target
 from cogltx.training.sampling import (
     JudgeTarget,
     ReasonerTarget,

@@ -25,7 +25,7 @@ from cogltx.parts import ModelConfig, new_parts
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Answer, Prediction
 from cogltx.reader import ReadDocument
-from cogltx.reasoners.span import Reading
+from cogltx.reasoners.answers import Reading
 from cogltx.storage import load_tensors
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
