@@ -6,6 +6,7 @@ Knows nothing of what is measured.
 import json
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import threading
@@ -48,6 +49,25 @@ def in_new_process(
     return found
 
 
+def cogltx_command(arguments: Sequence[str]) -> tuple[str, float, int]:
+    """Runs a command of cogltx in a process of its own: what it prints, its seconds, its peak memory in bytes.
+
+    Raises:
+        ModelError: it failed; what it said stands on standard error.
+    """
+    started = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", "cogltx", *arguments], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None, "a pipe was asked for"
+    with process.stdout:
+        said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        command = shlex.join(["cogltx", *arguments])
+        raise ModelError(f"bench: expected exit code 0, got {process.returncode} of: {command}")
+    return said, time.perf_counter() - started, _in_bytes(usage.ru_maxrss)
+
+
 def peak_bytes() -> int:
     """The most memory that this process has held (resident set).
 
@@ -56,7 +76,11 @@ def peak_bytes() -> int:
     if _STATUS.exists():
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+
+
+def _in_bytes(ru_maxrss: int) -> int:
+    return ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def forget_peak() -> None:

@@ -6,13 +6,9 @@ finished is kept. Knows nothing about models.
 """
 
 import json
-import os
 import re
 import shlex
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,11 +16,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cogltx.bench.process import cogltx_command
+from cogltx.bench.quality_table import Measured, Row, markdown
 from cogltx.config import load_run, read_examples
 from cogltx.document import Example
-from cogltx.errors import ConfigError, ModelError
+from cogltx.errors import ConfigError
 from cogltx.inference import read_predictions
-from cogltx.metrics import Interval, paired_bootstrap
+from cogltx.metrics import paired_bootstrap
 from cogltx.settings import expand, from_yaml
 from cogltx.storage import check_settings, read_json, write_json, write_text
 from cogltx.tasks import Split, make_task
@@ -70,47 +68,6 @@ class QualityConfig(BaseModel):
     seeds: tuple[int, ...] = Field((0, 1), min_length=1)
     metric: str | None = None
     readers: tuple[ReaderEntry, ...] = Field(min_length=1)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One row for one seed.
-
-    Attributes:
-        metrics: in percent.
-        train_seconds: of the training; None where another row's model is used, or the training was interrupted.
-        train_bytes: the most memory that the training held.
-        seconds: of the measurement, loading included; None where it was interrupted.
-        peak_bytes: the most memory that the measurement held.
-    """
-
-    metrics: dict[str, float]
-    train_seconds: float | None
-    train_bytes: int | None
-    seconds: float | None
-    peak_bytes: int
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the table.
-
-    Attributes:
-        name: of the row.
-        runs: one a seed.
-        difference: to the first row in the compared metric, in points, with its 95 % interval over the examples (paired
-            bootstrap; of each example the mean over the seeds); None for the first row.
-        commands: that repeat the row with the first seed.
-    """
-
-    name: str
-    runs: tuple[Measured, ...]
-    difference: Interval | None
-    commands: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The row as plain data for JSON."""
-        return asdict(self)
 
 
 def load_quality(path: Path) -> QualityConfig:
@@ -202,7 +159,7 @@ class _Bench:
         written = self.predictions(reader, seed)
         whole = not written.exists()
         self.report(f"{reader.name}, seed {seed}: evaluate")
-        said, seconds, peak = _child(self._evaluate(reader, seed))
+        said, seconds, peak = cogltx_command(self._evaluate(reader, seed))
         metrics = json.loads(said)["metrics"]
         result = Measured(
             metrics=metrics, train_seconds=trained["seconds"] if trained else None,
@@ -216,7 +173,7 @@ class _Bench:
         if not record.exists():
             whole = not self.folder(reader.name, seed).exists()
             self.report(f"{reader.name}, seed {seed}: train")
-            _, seconds, peak = _child(self._train(reader, seed))
+            _, seconds, peak = cogltx_command(self._train(reader, seed))
             write_json(record, {"seconds": seconds if whole else None, "peak_bytes": peak})
         found: Mapping[str, Any] = read_json(record)
         return found
@@ -238,21 +195,6 @@ class _Bench:
         return ["evaluate", str(folder), *data, *options, "--predictions", str(written), "--json"]
 
 
-def _child(arguments: Sequence[str]) -> tuple[str, float, int]:
-    """Runs a command of cogltx in a new process: what it prints, its seconds, its peak memory in bytes."""
-    started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "cogltx", *arguments], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None, "a pipe was asked for"
-    with process.stdout:
-        said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        command = shlex.join(["cogltx", *arguments])
-        raise ModelError(f"bench: expected exit code 0, got {process.returncode} of: {command}")
-    return said, time.perf_counter() - started, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
 def _example_scores(
     task: Any, metric: str, examples: Sequence[Example], predictions: Sequence[Path]
 ) -> list[float] | None:
@@ -265,39 +207,6 @@ def _example_scores(
     if any(value is None for own in seeds for value in own):
         return None
     return [statistics.fmean(values) for values in zip(*seeds, strict=True)]
-
-
-def markdown(rows: Sequence[Row], metric: str) -> str:
-    """The table in Markdown: means over the seeds, with their spread (half the range) where there are several."""
-    metrics = list(dict.fromkeys(key for row in rows for one in row.runs for key in one.metrics))
-    heads = ["", *metrics, f"{metric}, to the first [95 %]", "training s", "s", "MiB"]
-    lines = [f"| {' | '.join(heads)} |", f"|---|{'---:|' * (len(heads) - 1)}"]
-    for row in rows:
-        cells = [row.name, *(_spread([one.metrics.get(key) for one in row.runs]) for key in metrics)]
-        cells.append(_difference(row.difference))
-        cells += [
-            _spread([one.train_seconds for one in row.runs], digits=0),
-            _spread([one.seconds for one in row.runs], digits=0),
-            f"{max(one.peak_bytes for one in row.runs) / 2**20:.0f}",
-        ]
-        lines.append(f"| {' | '.join(cells)} |")
-    commands = [f"    {command}" for row in rows for command in row.commands]
-    return "\n".join([*lines, "", "Each row by its commands, with the first seed:", "", *commands]) + "\n"
-
-
-def _spread(values: Sequence[float | None], digits: int = 1) -> str:
-    known = [value for value in values if value is not None]
-    if not known:
-        return "–"
-    mean = f"{statistics.fmean(known):.{digits}f}"
-    return f"{mean} ± {(max(known) - min(known)) / 2:.{digits}f}" if len(known) > 1 else mean
-
-
-def _difference(interval: Interval | None) -> str:
-    if interval is None:
-        return "–"
-    mean, low, high = (100 * value for value in (interval.mean_difference, interval.low, interval.high))
-    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
 
 
 def _slug(name: str) -> str:

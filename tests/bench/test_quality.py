@@ -12,7 +12,8 @@ import pytest
 import tiny
 import yaml
 
-from cogltx.bench.quality import Row, load_quality, run
+from cogltx.bench.quality import load_quality, run
+from cogltx.bench.quality_table import Row
 from cogltx.errors import ConfigError, ModelError
 from cogltx.tasks.jsonl import write_examples
 
