@@ -25,6 +25,7 @@ from cogltx.window import Window
 
 PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
+_TOKENS_A_CORE = 512  # that keep a CPU's core as busy as more would, which only take memory
 
 
 @dataclass(frozen=True)
@@ -170,6 +171,11 @@ def batches(windows: Sequence[Window], batch_tokens: int) -> list[list[int]]:
     return groups
 
 
+def at_once(batch_tokens: int, device: torch.device) -> int:
+    """Most tokens in a batch of inference: ``batch_tokens``, on a CPU no more than keep its cores busy."""
+    return min(batch_tokens, _TOKENS_A_CORE * torch.get_num_threads()) if device.type == "cpu" else batch_tokens
+
+
 def to_batch(windows: Sequence[Window], padding_id: int, device: torch.device) -> Batch:
     """Windows of one padded length as tensors."""
     length = padded_length(max(map(len, windows)))
@@ -198,12 +204,13 @@ def run_windows(
         model: gives a value or vector for every token of a batch.
         padding_id: vocabulary index of padding.
         precision: device and arithmetic.
-        batch_tokens: most tokens in a batch.
+        batch_tokens: most tokens in a batch; see ``at_once``.
     """
     stream = iter(windows)
+    most = at_once(batch_tokens, precision.device)
     while chunk := list(islice(stream, _LOOKAHEAD)):
         outputs: list[np.ndarray] = [np.empty(0)] * len(chunk)
-        for group in batches(chunk, batch_tokens):
+        for group in batches(chunk, most):
             members = [chunk[index] for index in group]
             with torch.inference_mode(), precision.autocast():
                 values = model(to_batch(members, padding_id, precision.device)).float().cpu().numpy()

@@ -20,7 +20,17 @@ from transformers import AutoConfig, AutoModel
 from cogltx import encoder, pretrained
 from cogltx.blocks import split
 from cogltx.document import Document, Query
-from cogltx.encoder import Batch, Precision, batches, empty_encoder, load_encoder, padded_length, run_windows, to_batch
+from cogltx.encoder import (
+    Batch,
+    Precision,
+    at_once,
+    batches,
+    empty_encoder,
+    load_encoder,
+    padded_length,
+    run_windows,
+    to_batch,
+)
 from cogltx.errors import ConfigError, ModelError
 from cogltx.pretrained import EncoderConfig, tokenizer_of, with_dropout
 from cogltx.window import Window, WindowFormat
@@ -174,6 +184,23 @@ def test_windows_are_read_as_they_are_needed() -> None:
         assert len(each) == 1 + expected % 90
         assert values.tolist() == each.token_ids.tolist()
     assert len(taken) == 2 * encoder._LOOKAHEAD
+
+
+@pytest.mark.parametrize(("batch_tokens", "most"), [(4096, 1024), (640, 640)])
+def test_a_cpu_takes_no_larger_batches_than_keep_it_busy(
+    batch_tokens: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    taken: list[int] = []
+
+    def model(batch: Batch) -> Tensor:
+        taken.append(batch.input_ids.numel())
+        return batch.input_ids.float()
+
+    windows = [window(100) for _ in range(60)]
+    assert len(list(run_windows(windows, model, padding_id=0, precision=EXACT, batch_tokens=batch_tokens))) == 60
+    assert max(taken) == most // 128 * 128
+    assert at_once(4096, torch.device("cuda")) == 4096
 
 
 def test_no_windows() -> None:
