@@ -74,6 +74,10 @@ class Growth:
                 return float(before * (after / before) ** (gap / (gap - next_gap)))
         return float(gaps[0][0]) if gaps and gaps[0][1] <= 0 else None
 
+    def in_order(self) -> list[tuple[str, tuple[Spent, ...]]]:
+        """What readers spent, in the order of ``READERS``, whenever they were measured."""
+        return [(reader, self.spent[reader]) for reader in READERS if reader in self.spent]
+
     def to_dict(self) -> dict[str, Any]:
         """The measurement as plain data for JSON."""
         return {
@@ -94,7 +98,7 @@ class Growth:
         lengths = sorted(measured | {at for at, _ in self.beyond.values()})
         lines = [f"| reader | {' | '.join(f'{length:,}' for length in lengths)} | exponent |"]
         lines.append("|---" * (2 + len(lengths)) + "|")
-        for reader, spent in self.spent.items():
+        for reader, spent in self.in_order():
             cells = {one.length: f"{_seconds(one.seconds)} s, {one.peak_bytes / _MEGABYTE:.0f} MiB" for one in spent}
             if reader in self.beyond:
                 at, what = self.beyond[reader]
@@ -202,7 +206,7 @@ def _draw(found: Growth, output: Path, report: Callable[[str], None]) -> None:
     }
     for name, (up, value) in halves.items():
         points = {READERS[reader]: [(one.document_tokens, value(one)) for one in spent]
-                  for reader, spent in found.spent.items() if spent}  # fmt: skip
+                  for reader, spent in found.in_order() if spent}  # fmt: skip
         try:
             draw_curves(output / name, points, across="tokens of the document", up=up, logarithmic=True)
         except ConfigError as error:

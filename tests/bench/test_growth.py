@@ -72,6 +72,12 @@ def test_table() -> None:
     )
 
 
+def test_readers_stand_in_their_order_whenever_they_were_measured() -> None:
+    both = grown()
+    later = Growth({}, dict(reversed(both.spent.items())), both.beyond)
+    assert later.table() == both.table()
+
+
 def test_the_command_measures_draws_and_goes_on(
     tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
