@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -396,6 +397,19 @@ def test_blocks_are_a_sequence(bert: Any) -> None:
     assert len(blocks) == 2
     assert blocks[-1] == list(blocks)[1] == blocks[1]
     assert blocks[:1] == (blocks[0],)
+
+
+def test_what_is_held_of_a_document_is_its_tokens_and_three_numbers_a_block(bert: Any) -> None:
+    document = Document("A dog sat on the report. Then the fox went, " * 4000)
+    split(document, bert)
+    tracemalloc.start()
+    try:
+        blocks = split(document, bert)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert blocks.n_tokens > 40_000
+    assert held < 1.25 * (3 * 4 * blocks.n_tokens + 3 * 8 * len(blocks)) + 20_000
 
 
 @pytest.mark.parametrize("text", ["\x00\x01", "\u200b\u200e"])
