@@ -72,7 +72,7 @@ def draw_curves(
         curves: the points of each line, by its name.
         across: what the first numbers are.
         up: what the second ones are.
-        logarithmic: both axes.
+        logarithmic: both axes, in powers of two.
 
     Raises:
         ConfigError: matplotlib is not installed, or knows no such format.
@@ -85,7 +85,9 @@ def draw_curves(
     axes.set_ylabel(up)
     if logarithmic:
         axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
+        axes.set_yscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.yaxis.set_major_formatter("{x:,g}")
     axes.grid(alpha=0.3)
     axes.legend()
     _save(plt, figure, path)

@@ -18,7 +18,7 @@ bench = typer.Typer(help="Measure what reading long documents costs.", no_args_i
 def cost(
     encoder: Annotated[str, typer.Option(help="The encoder to run.")] = "minilm",
     lengths: Annotated[
-        str | None, typer.Option(help="Document lengths in tokens. [2048,8192,32768; with --readers 512 to 65536]")
+        str | None, typer.Option(help="Document lengths in tokens. [2048,8192,32768; with --readers 512 to 262144]")
     ] = None,
     documents: Annotated[str, typer.Option(help="How many documents at once.")] = "1,16",
     precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",

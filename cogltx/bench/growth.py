@@ -19,7 +19,7 @@ from cogltx.errors import ConfigError
 from cogltx.pictures import draw_curves
 from cogltx.storage import check_settings, read_json, write_json, write_text
 
-LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
+LENGTHS = tuple(512 << doubled for doubled in range(10))  # up to 262,144
 _MEGABYTE = 1 << 20
 _FITTED_FROM = 4096  # tokens; below, what does not depend on the length weighs too much
 
