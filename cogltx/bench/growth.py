@@ -5,7 +5,7 @@ What was measured stands in a file after each, so that an interrupted call goes 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,7 @@ class Growth:
         if "beyond" in outcome:
             self.beyond[reader] = (length, outcome["beyond"])
             return f"{reader}, {length} tokens: beyond the {outcome['beyond']} allowed"
-        one = Spent(**outcome)
+        one = Spent(**{each.name: outcome[each.name] for each in fields(Spent)})
         self.spent[reader] = tuple(sorted((*own, one), key=lambda spent: spent.length))
         return f"{reader}, {length} tokens: {_seconds(one.seconds)} s, {one.peak_bytes / _MEGABYTE:.0f} MiB"
 
