@@ -25,7 +25,7 @@ from cogltx.window import Window
 
 PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
-_TOKENS_A_CORE = 512  # that keep a CPU's core as busy as more would, which only take memory
+_TOKENS_A_CORE = 512  # that keep a CPU's core busy; more take memory and bring little speed
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ class EncoderConfig(BaseModel):
         freeze_embeddings: keep the word embeddings as they are; saves time and memory in training.
         precision: of the arithmetic; ``auto`` is bfloat16 where the processor has it.
         batch_tokens: most tokens in a batch, padding included; on a CPU, inference takes no more than 512 of them for
-            each thread, as more would cost memory and bring no speed.
+            each thread, as more cost memory and bring little speed.
         positions: how the encoder's positions go on after its own, for windows longer than it was trained on.
     """
 
