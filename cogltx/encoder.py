@@ -25,7 +25,7 @@ from cogltx.window import Window
 
 PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
-_TOKENS_A_CORE = 512  # that keep a CPU's core busy; more take memory and bring little speed
+_TOKENS_A_CORE = 1024  # that keep a CPU's core busy; more take memory and bring little speed
 
 
 @dataclass(frozen=True)
@@ -159,15 +159,23 @@ def padded_length(length: int) -> int:
     return -(-length // PAD_MULTIPLE) * PAD_MULTIPLE
 
 
-def batches(windows: Sequence[Window], batch_tokens: int) -> list[list[int]]:
-    """Indices of windows that go through the encoder together: one padded length, at most ``batch_tokens`` tokens."""
+def batches(windows: Sequence[Window], batch_tokens: int, padding: int = 0) -> list[list[int]]:
+    """Indices of windows that go through the encoder together, in the order of their lengths.
+
+    Args:
+        windows: of any lengths.
+        batch_tokens: most tokens in a batch, padding included.
+        padding: most tokens of padding with which the shorter windows of a batch may make room for a longer one; 0:
+            all have one padded length.
+    """
     groups: list[list[int]] = []
     length = 0
     for index in sorted(range(len(windows)), key=lambda i: padded_length(len(windows[i]))):
-        if padded_length(len(windows[index])) != length or (len(groups[-1]) + 1) * length > batch_tokens:
+        own = padded_length(len(windows[index]))
+        if not groups or (own - length) * len(groups[-1]) > padding or own * (len(groups[-1]) + 1) > batch_tokens:
             groups.append([])
-            length = padded_length(len(windows[index]))
         groups[-1].append(index)
+        length = own
     return groups
 
 
@@ -177,7 +185,7 @@ def at_once(batch_tokens: int, device: torch.device) -> int:
 
 
 def to_batch(windows: Sequence[Window], padding_id: int, device: torch.device) -> Batch:
-    """Windows of one padded length as tensors."""
+    """Windows as tensors, padded to the longest of them."""
     length = padded_length(max(map(len, windows)))
     ids = np.full((len(windows), length), padding_id, dtype=np.int64)
     mask = np.zeros((len(windows), length), dtype=bool)
@@ -210,10 +218,10 @@ def run_windows(
     most = at_once(batch_tokens, precision.device)
     while chunk := list(islice(stream, _LOOKAHEAD)):
         outputs: list[np.ndarray] = [np.empty(0)] * len(chunk)
-        for group in batches(chunk, most):
-            members = [chunk[index] for index in group]
-            with torch.inference_mode(), precision.autocast():
+        with torch.inference_mode(), precision.autocast():
+            for group in batches(chunk, most):
+                members = [chunk[index] for index in group]
                 values = model(to_batch(members, padding_id, precision.device)).float().cpu().numpy()
-            for index, window, rows in zip(group, members, values, strict=True):
-                outputs[index] = rows[: len(window)].copy()  # a view would hold the whole batch, padding too
+                for index, window, rows in zip(group, members, values, strict=True):
+                    outputs[index] = rows[: len(window)].copy()  # a view would hold the whole batch, padding too
         yield from zip(chunk, outputs, strict=True)

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
+from cogltx.attention import attention
 from cogltx.errors import ModelError
 from cogltx.positions import PositionsConfig, extend_positions, restore_positions
 
@@ -33,7 +34,7 @@ class EncoderConfig(BaseModel):
         hidden_dropout: in [0, 1).
         freeze_embeddings: keep the word embeddings as they are; saves time and memory in training.
         precision: of the arithmetic; ``auto`` is bfloat16 where the processor has it.
-        batch_tokens: most tokens in a batch, padding included; on a CPU, inference takes no more than 512 of them for
+        batch_tokens: most tokens in a batch, padding included; on a CPU, inference takes no more than 1,024 of them for
             each thread, as more cost memory and bring little speed.
         positions: how the encoder's positions go on after its own, for windows longer than it was trained on.
     """
@@ -142,7 +143,9 @@ def _attention(settings: Any) -> dict[str, str]:
     from transformers import MODEL_MAPPING
 
     kind = MODEL_MAPPING.get(type(settings), None)
-    return {"attn_implementation": "sdpa"} if getattr(kind, "_supports_sdpa", False) else {}
+    if not getattr(kind, "_supports_sdpa", False):
+        return {}
+    return {"attn_implementation": attention() if getattr(kind, "_supports_attention_backend", False) else "sdpa"}
 
 
 def _loaded(load: Callable[[], Any], name: str | Path, part: str) -> Any:

@@ -12,7 +12,7 @@ def answer_lines(prediction: Prediction) -> str:
     lines = [
         f"{prediction.answer or '(no answer)'}   [{prediction.score:.0%}{place}]",
         "",
-        f"evidence, of {prediction.n_blocks} blocks ({prediction.n_tokens} tokens):",
+        f"evidence, of {prediction.n_blocks} block{'s' * (prediction.n_blocks != 1)} ({prediction.n_tokens} tokens):",
     ]
     if prediction.labels:
         likely = [f"  {label.score:5.2f}  {'*' if label.chosen else ' '} {label.name}" for label in prediction.labels]

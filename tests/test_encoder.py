@@ -5,6 +5,7 @@ import importlib.util
 import json
 from collections.abc import Iterator
 from importlib.machinery import ModuleSpec
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,21 @@ def real_windows(folder: Path) -> tuple[list[Window], int]:
         prefix = form.prefix(Query("Who wrote the report?") if number % 2 else None, int(blocks.sizes.max()))
         windows.append(form.window(prefix, blocks, range(min(len(blocks), 1 + number % 4))))
     return windows, form.padding_id
+
+
+def test_padding_is_not_read(architecture_encoder: Path) -> None:
+    model = load_encoder(settings_of(architecture_encoder)).eval()
+    windows, padding = real_windows(architecture_encoder)
+    windows = [each for each in windows if len(each) % 32]
+    assert windows
+    found = run_windows(windows, model, padding_id=padding, precision=EXACT, batch_tokens=4096)
+    for each, values in found:
+        bare = {"input_ids": torch.from_numpy(each.token_ids.astype(np.int64))[None]}
+        if model._typed:
+            bare["token_type_ids"] = torch.tensor([[0] * each.n_prefix + [1] * (len(each) - each.n_prefix)])
+        with torch.inference_mode():
+            expected = model.model(**bare).last_hidden_state[0].numpy()
+        np.testing.assert_allclose(values, expected, atol=2e-5)
 
 
 def test_batched_equals_one_by_one(architecture_encoder: Path) -> None:
@@ -157,6 +173,18 @@ def test_batches_have_one_length_and_a_bound(lengths: list[int], batch_tokens: i
         assert padded * len(group) <= batch_tokens or len(group) == 1
 
 
+@settings(max_examples=60, deadline=None)
+@given(lengths=st.lists(st.integers(1, 300), max_size=30), padding=st.integers(0, 500))
+def test_batches_of_several_lengths_pad_within_the_allowance(lengths: list[int], padding: int) -> None:
+    groups = batches([window(length) for length in lengths], 1000, padding)
+    assert sorted(index for group in groups for index in group) == list(range(len(lengths)))
+    sizes = [sorted(padded_length(lengths[index]) for index in group) for group in groups]
+    for own in sizes:
+        assert own[-1] * len(own) <= 1000 or len(own) == 1
+        assert all((after - before) * count <= padding for count, (before, after) in enumerate(pairwise(own), start=1))
+    assert list(chain.from_iterable(sizes)) == sorted(padded_length(length) for length in lengths)
+
+
 def test_to_batch() -> None:
     batch = to_batch([window(3, 10), window(60, 20)], 9, CPU)
     assert batch.input_ids.shape == (2, 64)
@@ -186,7 +214,7 @@ def test_windows_are_read_as_they_are_needed() -> None:
     assert len(taken) == 2 * encoder._LOOKAHEAD
 
 
-@pytest.mark.parametrize(("batch_tokens", "most"), [(4096, 1024), (640, 640)])
+@pytest.mark.parametrize(("batch_tokens", "most"), [(4096, 2048), (640, 640)])
 def test_a_cpu_takes_no_larger_batches_than_keep_it_busy(
     batch_tokens: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

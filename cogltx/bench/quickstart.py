@@ -74,7 +74,7 @@ class QuickstartConfig(BaseModel):
     chains: int = Field(3, ge=2)
     broken: float = Field(0.5, ge=0, le=1)
     filler: float = Field(0.4, ge=0, le=1)
-    tokens: int = 1400
+    tokens: int = 1200
     train_tokens: int = 450
     train_gap: int = 60
     capacity: int = 128

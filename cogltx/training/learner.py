@@ -16,6 +16,7 @@ from cogltx.errors import TrainingError
 from cogltx.window import Window
 
 _ENCODER = "encoder."
+_A_PASS = 128  # a pass through the encoder and back costs about as much as so many tokens more in another
 FLOOR = 0.1  # the share of the peak that the learning rate decays to
 
 
@@ -116,7 +117,7 @@ class Learner:
         """
         self.model.train()
         total = 0.0
-        groups = batches(windows, self.batch_tokens) if groups is None else groups
+        groups = batches(windows, self.batch_tokens, _A_PASS) if groups is None else groups
         for number, group in enumerate(groups):
             batch = to_batch([windows[index] for index in group], self.padding_id, self.precision.device)
             with self._synchronised(last=number == len(groups) - 1):

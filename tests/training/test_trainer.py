@@ -172,7 +172,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run(corpus_encoder: Path, tmp_pat
     assert all(tensor.isfinite().all() for tensor in final(tmp_path)["judge.safetensors"].values())
     assert load_reader(tmp_path).predict("Anna has the pen.").n_blocks == 1, "the best epoch so far is kept"
     again = reader(corpus_encoder, judge="fakes:Exploding")
-    with pytest.raises(TrainingError, match="got nan at step 9"):
+    with pytest.raises(TrainingError, match="got nan at step 10"):
         train(again, tmp_path, epochs=3, resume=True)
     assert not equal(weights(again.parts.judge), weights(reader(corpus_encoder, judge="fakes:Exploding").parts.judge))
 
@@ -355,8 +355,8 @@ def test_gradients_of_several_passes_are_those_of_one(corpus_encoder: Path, tmp_
         train(made, tmp_path / str(batch_tokens), batch_size=8)
         found.append((weights(made.reasoner), weights(made.parts.judge)))
     for one, two in zip(*found, strict=True):
-        for name in one:
-            torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=1e-3)
+        for name in set(one) - {"place.bias"}:  # no place gains by it on another: its gradient is rounding alone
+            torch.testing.assert_close(one[name], two[name], atol=1e-6, rtol=1e-4)
 
 
 def test_a_judge_model_of_a_users_own_is_trained_saved_and_loaded(corpus_encoder: Path, tmp_path: Path) -> None:
