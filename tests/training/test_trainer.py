@@ -356,7 +356,7 @@ def test_gradients_of_several_passes_are_those_of_one(corpus_encoder: Path, tmp_
         found.append((weights(made.reasoner), weights(made.parts.judge)))
     for one, two in zip(*found, strict=True):
         for name in set(one) - {"place.bias"}:  # no place gains by it on another: its gradient is rounding alone
-            torch.testing.assert_close(one[name], two[name], atol=1e-6, rtol=1e-4)
+            torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=1e-3)
 
 
 def test_a_judge_model_of_a_users_own_is_trained_saved_and_loaded(corpus_encoder: Path, tmp_path: Path) -> None:
