@@ -28,7 +28,7 @@ def _attend(
 ) -> tuple[Tensor, None]:
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-    if not (query.requires_grad and query.dtype == torch.bfloat16 and query.device.type == "cpu"):
+    if not (module.training and query.dtype == torch.bfloat16 and query.device.type == "cpu"):
         plain: tuple[Tensor, None] = sdpa_attention_forward(module, query, key, value, attention_mask, **options)
         return plain
     with torch.autocast("cpu", enabled=False):

@@ -53,7 +53,7 @@ def test_training_in_bfloat16_attends_in_float32() -> None:
 
 def test_inference_in_bfloat16_is_that_of_transformers() -> None:
     given = [each.detach() for each in inputs(torch.bfloat16)]
-    ours, _ = attention._attend(Layer(), *given, padded()[:, None, None])
+    ours, _ = attention._attend(Layer().eval(), *given, padded()[:, None, None])
     usual, _ = sdpa_attention_forward(Layer(), *given, padded()[:, None, None])
     assert torch.equal(ours, usual)
 
