@@ -90,3 +90,10 @@ def test_padding_takes_one_row_of_the_mask(monkeypatch: pytest.MonkeyPatch, tmp_
     shapes.clear()
     encoder.model(input_ids=ids, attention_mask=torch.ones(2, 40, dtype=torch.long))
     assert set(shapes) == {None}
+
+
+def test_a_saved_encoder_loads_without_this_library(tmp_path: Path) -> None:
+    folder = tiny.make_encoder(tmp_path / "bert", "bert")
+    load_encoder(EncoderConfig(name=str(folder))).model.save_pretrained(tmp_path / "saved")
+    assert '"cogltx"' not in (tmp_path / "saved" / "config.json").read_text()
+    assert AutoModel.from_pretrained(tmp_path / "saved").config._attn_implementation == "sdpa"
