@@ -24,7 +24,7 @@ from cogltx.reasoners.base import Conclusion, Relevant
 from cogltx.storage import new_folder, save_tensors, write_json
 from cogltx.window import Window
 
-_REMEMBERED_DOCUMENTS = 4
+_REMEMBERED_TOKENS = 4_000_000  # about 50 MB
 _BLOCKS_AT_ONCE = 256
 
 
@@ -41,6 +41,7 @@ class WindowReader(Reader):
         self.form = parts.form
         self.reasoner = parts.reasoner
         self._split: OrderedDict[int, Blocks] = OrderedDict()
+        self._remembered = 0
         for model in (parts.reasoner, parts.judge):
             if isinstance(model, nn.Module):
                 model.to(parts.precision.device).eval()
@@ -62,13 +63,14 @@ class WindowReader(Reader):
         return cls(load_parts(folder, config, device, make_judge(judge) if judge is not None else None))
 
     def split(self, document: Document) -> Blocks:
-        """The document's blocks; the last few documents are remembered."""
+        """The document's blocks; the last documents are remembered, as many as four million tokens make."""
         blocks = self._split.pop(id(document), None)
-        if blocks is None or blocks.document is not document:
+        if blocks is None:
             blocks = split(document, self.parts.tokenizer, max_tokens=self.config.max_block_tokens)
-        self._split[id(document)] = blocks
-        if len(self._split) > _REMEMBERED_DOCUMENTS:
-            self._split.popitem(last=False)
+            self._remembered += blocks.n_tokens
+        self._split[id(document)] = blocks  # which holds the document, so that no other one gets its id
+        while self._remembered > _REMEMBERED_TOKENS and len(self._split) > 1:
+            self._remembered -= self._split.popitem(last=False)[1].n_tokens
         return blocks
 
     def reason(self, windows: Iterable[Window], blocks: Sequence[Blocks]) -> list[Any]:

@@ -195,14 +195,17 @@ def test_an_unreadable_window_has_no_answer(tiny_encoder: Path) -> None:
     assert model.prediction(example, empty).answer == ""
 
 
-def test_blocks_of_a_document_are_remembered(tiny_encoder: Path) -> None:
+def test_blocks_of_documents_are_remembered(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = reader(tiny_encoder)
     documents = [Document(TEXT[number:]) for number in range(9)]
-    first = model.split(documents[0])
-    assert model.split(documents[0]) is first
-    for document in documents:
-        assert model.split(document).document is document
-    assert model.split(documents[0]) is not first
+    first = [model.split(document) for document in documents]
+    assert all(model.split(document) is own for document, own in zip(documents, first, strict=True))
+    monkeypatch.setattr("cogltx.pipeline._REMEMBERED_TOKENS", 2 * first[0].n_tokens)
+    assert model.split(documents[8]) is first[8]
+    assert model.split(documents[7]) is first[7]
+    assert model.split(documents[6]) is not first[6]
+    monkeypatch.setattr("cogltx.pipeline._REMEMBERED_TOKENS", 1)
+    assert model.split(documents[0]) is model.split(documents[0])
 
 
 def test_a_scoring_judge_as_an_object(tiny_encoder: Path, tmp_path: Path) -> None:

@@ -85,12 +85,16 @@ def memory(
 def quality(
     config: Annotated[Path, typer.Argument(help="What is compared on what, as YAML.")],
     output: Annotated[Path, typer.Option(help="Where runs, predictions and tables go; an interrupted call goes on.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change the comparison, such as changes=[training.epochs=1]."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train and measure several readers under one budget; one table with spread, confidence, seconds and memory."""
     from cogltx.bench.quality import run as measure_quality
 
-    rows = measure_quality(config, output, report=note)
+    rows = measure_quality(config, output, changes or (), report=note)
     print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else (output / "quality.md").read_text())
 
 

@@ -51,6 +51,7 @@ class QualityConfig(BaseModel):
 
     Attributes:
         run: the YAML file of the run that all rows share: data, epochs, examples; beside this file.
+        changes: ``KEY=VALUE`` of that run, for all rows.
         data: the file that is measured.
         split: where one file holds several.
         limit: measure only so many examples, drawn at random.
@@ -62,6 +63,7 @@ class QualityConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     run: str
+    changes: tuple[str, ...] = ()
     data: str
     split: Split = "test"
     limit: int | None = Field(None, ge=1)
@@ -70,13 +72,17 @@ class QualityConfig(BaseModel):
     readers: tuple[ReaderEntry, ...] = Field(min_length=1)
 
 
-def load_quality(path: Path) -> QualityConfig:
+def load_quality(path: Path, changes: Sequence[str] = ()) -> QualityConfig:
     """Reads what to compare from YAML.
+
+    Args:
+        path: the file.
+        changes: ``KEY=VALUE``, each in place of the file's.
 
     Raises:
         ConfigError: no such file, no YAML, or a key or value that is wrong.
     """
-    config, _ = from_yaml(QualityConfig, path)
+    config, _ = from_yaml(QualityConfig, path, changes)
     names = [_slug(reader.name) for reader in config.readers]
     for place, reader in enumerate(config.readers):
         if names[place] in names[:place]:
@@ -87,24 +93,27 @@ def load_quality(path: Path) -> QualityConfig:
     return config
 
 
-def run(path: Path, output: Path, *, report: Callable[[str], None] = print) -> list[Row]:
+def run(
+    path: Path, output: Path, changes: Sequence[str] = (), *, report: Callable[[str], None] = print
+) -> list[Row]:
     """Trains and measures every row, or goes on with that.
 
     Args:
         path: a YAML file, see ``QualityConfig``.
         output: the folder of runs, predictions and tables.
+        changes: ``KEY=VALUE`` of that file.
         report: takes one line of progress at a time.
 
     Raises:
         ConfigError: the configuration is wrong, or the folder began with another.
         ModelError: a training or a measurement failed; its last words.
     """
-    config = load_quality(path)
+    config = load_quality(path, changes)
     base = path.parent / config.run
-    shared = load_run(base)
+    shared = load_run(base, config.changes)
     for reader in config.readers:
         if reader.trained is None:
-            load_run(base, reader.changes)
+            load_run(base, (*config.changes, *reader.changes))
     settings, noted = config.model_dump(mode="json"), output / "settings.json"
     if noted.exists():
         check_settings(output, settings, read_json(noted))
@@ -179,7 +188,7 @@ class _Bench:
         return found
 
     def _train(self, reader: ReaderEntry, seed: int) -> list[str]:
-        changes = [*reader.changes, f"training.seed={seed}"]
+        changes = [*self.config.changes, *reader.changes, f"training.seed={seed}"]
         options = [part for change in changes for part in ("--set", change)]
         return ["train", str(self.base), *options, "--output", str(self.folder(reader.name, seed)), "--resume"]
 

@@ -87,6 +87,19 @@ def test_an_interrupted_call_goes_on(rows: list[Row], folder: Path) -> None:
     assert again[1].runs[1].seconds is None, "its predictions were there"
 
 
+def test_changes_of_the_comparison(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    readers = "[{name: sliding window, changes: [reader=sliding_window]}]"
+    changes = ["seeds=[3]", f"readers={readers}", "changes=[training.epochs=2]"]
+    (row,) = run(folder / "bench.yaml", tmp_path, changes, report=lambda line: None)
+    assert len(row.runs) == 1
+    assert "--set training.epochs=2 --set reader=sliding_window --set training.seed=3" in row.commands[0]
+    assert "epoch 2/2" in capfd.readouterr().err
+    with pytest.raises(ConfigError, match=r"--set: limit: expected .*, got 'many'"):
+        load_quality(folder / "bench.yaml", ["limit=many"])
+    with pytest.raises(ConfigError, match="training.epochs: expected .*, got 'few'"):
+        run(folder / "bench.yaml", tmp_path / "wrong", ["changes=[training.epochs=few]"])
+
+
 def test_a_failing_child_is_named(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     values = yaml.safe_load((folder / "bench.yaml").read_text())
     values |= {"run": str(folder / "run.yaml"), "readers": [{"name": "broken", "changes": ["encoder.name=/nowhere"]}]}
@@ -102,7 +115,7 @@ def test_a_failing_child_is_named(folder: Path, tmp_path: Path, capfd: pytest.Ca
         ({"readers": []}, r"bench\.yaml:\d+: readers: expected .*at least 1"),
         ({"readers": [{"name": "a"}, {"name": "A"}]}, r"readers\.1\.name: expected a name of its own, got 'A' again"),
         ({"readers": [{"name": "a", "trained": "b"}]}, r"readers\.0\.trained: expected a trained row above, got 'b'"),
-        ({"colour": 1}, r"bench\.yaml:\d+: colour: expected one of run, data, .*, got an unknown key"),
+        ({"colour": 1}, r"bench\.yaml:\d+: colour: expected one of run, changes, .*, got an unknown key"),
         ({"readers": [{"name": "a", "colour": 1}]}, r"readers\.0\.colour: expected one of name, trained, .*, got an unknown"),
         ({"seeds": []}, r"seeds: expected"),
     ],
