@@ -218,7 +218,7 @@ def run_windows(
     most = at_once(batch_tokens, precision.device)
     while chunk := list(islice(stream, _LOOKAHEAD)):
         outputs: list[np.ndarray] = [np.empty(0)] * len(chunk)
-        with torch.inference_mode(), precision.autocast():
+        with torch.no_grad(), precision.autocast():  # in inference_mode, autocast casts all weights anew for each batch
             for group in batches(chunk, most):
                 members = [chunk[index] for index in group]
                 values = model(to_batch(members, padding_id, precision.device)).float().cpu().numpy()

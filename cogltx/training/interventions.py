@@ -131,10 +131,10 @@ def _losses(
     """The loss of each window, dropout off, without gradients."""
     reasoner.eval()
     found = np.zeros(len(windows))
-    for group in batches(windows, batch_tokens):
-        own = [windows[index] for index in group]
-        with torch.inference_mode(), precision.autocast():
+    with torch.no_grad(), precision.autocast():
+        for group in batches(windows, batch_tokens):
+            own = [windows[index] for index in group]
             outputs = reasoner(to_batch(own, padding_id, precision.device))
             losses = reasoner.losses(outputs, own, [targets[index] for index in group])
-        found[group] = losses.float().cpu().numpy()
+            found[group] = losses.float().cpu().numpy()
     return [float(loss) for loss in found]
