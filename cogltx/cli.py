@@ -100,9 +100,7 @@ def evaluate(
     run: RunArgument,
     data: Annotated[str, typer.Option(help="A file of the run's task.")],
     limit: Annotated[int | None, typer.Option(min=1, help="Only so many, drawn at random.")] = None,
-    longer_than: Annotated[
-        int | None, typer.Option(min=0, help="Measure only documents of more tokens; all are read.")
-    ] = None,
+    longer_than: Annotated[int | None, typer.Option(min=0, help="Only documents of more tokens.")] = None,
     split: Annotated[str, typer.Option(help="train, validation or test, where one file holds all.")] = "test",
     predictions: Annotated[
         Path | None, typer.Option(help="Write a JSON line an example; an interrupted call goes on.")

@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
+from tqdm.auto import tqdm
 
 from cogltx.baselines import reader_class
+from cogltx.blocks import split as cut
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.judges import Judge, ScoringJudge, check_name
 from cogltx.parts import ModelConfig, load_config, model_folder
+from cogltx.pretrained import tokenizer_of
 from cogltx.reader import Reader
 from cogltx.reasoners import ClassificationConfig, ReasonerConfig, TaggingConfig
 from cogltx.settings import changed, expand, from_yaml, validated
@@ -90,7 +93,13 @@ def _check_names(run: RunConfig, places: Mapping[tuple[str, ...], str]) -> None:
 
 
 def read_examples(
-    config: ModelConfig, path: str, split: Split, *, limit: int | None = None, seed: int = 0
+    config: ModelConfig,
+    path: str,
+    split: Split,
+    *,
+    limit: int | None = None,
+    longer_than: int | None = None,
+    seed: int = 0,
 ) -> tuple[list[Example], ReadReport]:
     """The examples of a file by a model's task, and what could not be mapped.
 
@@ -99,6 +108,7 @@ def read_examples(
         path: the file.
         split: where one file holds several.
         limit: most examples; drawn at random, kept in the order of the file.
+        longer_than: only those whose documents have more tokens.
         seed: of the draw.
 
     Raises:
@@ -109,6 +119,12 @@ def read_examples(
     examples = list(task.read(expand(path), split=split, report=report))
     if not examples:
         raise DataError(f"{path}: expected examples of task {task.name}, found none")
+    if longer_than is not None:
+        tokenizer = tokenizer_of(config.encoder.name)
+        shown = tqdm(examples, desc="count tokens", unit=" documents", disable=None, leave=False)
+        examples = [example for example in shown if cut(example.document, tokenizer).n_tokens > longer_than]
+        if not examples:
+            raise DataError(f"{path}: expected documents of more than {longer_than} tokens, found none")
     if limit is not None and limit < len(examples):
         drawn = np.random.default_rng([seed, 3]).choice(len(examples), size=limit, replace=False)
         examples = [examples[index] for index in sorted(drawn.tolist())]

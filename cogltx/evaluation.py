@@ -6,7 +6,6 @@ Knows nothing about the command line.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cogltx.config import load_reader, read_examples
 from cogltx.document import Example
@@ -15,7 +14,6 @@ from cogltx.inference import KeyBlocks, answer, known_labels, read_predictions, 
 from cogltx.inspection import draw_confusions, label_results, type_results
 from cogltx.metrics import Interval, paired_bootstrap
 from cogltx.prediction import Prediction
-from cogltx.pretrained import tokenizer_of
 from cogltx.settings import expand
 from cogltx.tasks import Split, Task, make_task
 
@@ -91,8 +89,9 @@ def evaluate(
         data: the file.
         split: where one file holds several.
         limit: only so many examples, drawn at random, always the same.
-        longer_than: measure only documents of more tokens; all are read.
-        predictions: where predictions are written, a line an example; those it holds are not made again.
+        longer_than: only documents of more tokens.
+        predictions: where predictions are written, a line an example; those it holds are not made again, and those of
+            more examples than are measured may be there.
         against: predictions of another system for the same examples.
         judge: ``bm25`` or ``package.module:Class`` in place of the run's.
         key_blocks: ``gold`` lets the reasoner see the relevant blocks alone.
@@ -106,17 +105,13 @@ def evaluate(
     reader = load_reader(run, changes=wanted)
     task = make_task(reader.config.task.name, reader.config.task.options)
     examples: Iterable[Example] = task.read(expand(data), split=split)
-    if limit is not None:
-        examples, _ = read_examples(reader.config, data, split, limit=limit)
-    pairs = answer(reader, task, known_labels(reader, examples), key_blocks=key_blocks, written=predictions)
+    if limit is not None or longer_than is not None:
+        examples, _ = read_examples(reader.config, data, split, limit=limit, longer_than=longer_than)
+    known = known_labels(reader, examples)
+    pairs = answer(reader, task, known, key_blocks=key_blocks, written=predictions, selected=True)
     found = list(with_progress(pairs, "evaluate"))
     if not found:
         raise DataError(f"{data}: expected examples of task {task.name}, found none")
-    if longer_than is not None:
-        tokenizer = tokenizer_of(reader.config.encoder.name)
-        found = [pair for pair in found if _n_tokens(*pair, tokenizer) > longer_than]
-        if not found:
-            raise DataError(f"{data}: expected documents of more than {longer_than} tokens, found none")
     compared = _compare(task, found, against) if against else ()
     labelled = any(prediction.labels for _, prediction in found)
     tagged = reader.config.reasoner.name == "tagging"
@@ -124,13 +119,6 @@ def evaluate(
     if confusion is not None:
         draw_confusions(found, confusion)
     return Result(task.name, len(found), task.metrics(found), compared, labels)
-
-
-def _n_tokens(example: Example, prediction: Prediction, tokenizer: Any) -> int:
-    """Tokens of the document; some readers do not count them."""
-    if prediction.n_tokens:
-        return prediction.n_tokens
-    return len(tokenizer(example.document.text, add_special_tokens=False, verbose=False)["input_ids"])
 
 
 def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: Path) -> tuple[Comparison, ...]:

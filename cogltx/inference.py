@@ -5,6 +5,7 @@ Knows nothing about the command line.
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,7 @@ def answer(
     *,
     key_blocks: KeyBlocks = "recall",
     written: Path | None = None,
+    selected: bool = False,
 ) -> Iterator[tuple[Example, Prediction]]:
     """Answers examples, in order.
 
@@ -41,18 +43,27 @@ def answer(
         key_blocks: what the reasoner sees: the reader's own choice, or the gold blocks alone (an upper bound).
         written: a JSON Lines file to which every prediction is added. Those that it holds already, from an earlier
             call with the same examples, are taken from it.
+        selected: whether that file may hold predictions of more examples, if it holds all that are asked for.
 
     Raises:
         DataError: the file holds predictions of other examples.
     """
     stream = iter(examples)
     if written is not None:
+        example, other = next(stream, None), None
         for number, prediction in enumerate(_resumed(written), start=1):
-            example = next(stream, None)
-            if example is None or example.id != prediction.id:
-                got = "the end" if example is None else repr(example.id)
-                raise DataError(f"{written}:{number}: expected a prediction for {got}, got one for {prediction.id!r}")
-            yield example, prediction
+            if example is not None and example.id == prediction.id:
+                yield example, prediction
+                example = next(stream, None)
+                continue
+            expected = "the end" if example is None else repr(example.id)
+            other = other or f"{written}:{number}: expected a prediction for {expected}, got one for {prediction.id!r}"
+            if not selected:
+                raise DataError(other)
+        if example is not None:
+            if other:
+                raise DataError(other)
+            stream = chain([example], stream)
     for batch in batched(stream):
         predictions = _predictions(reader, batch, key_blocks)
         if written is not None:

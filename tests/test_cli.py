@@ -186,8 +186,16 @@ def test_long_documents_alone(files: Files, call: Call, tmp_path: Path) -> None:
     command = ["evaluate", files.run, "--data", files.data, "--predictions", written]
     assert call(*command).code == 0
     lengths = sorted(json.loads(line)["n_tokens"] for line in written.read_text().splitlines())
+    before = written.read_text()
     longest = call(*command, "--longer-than", lengths[-1] - 1, "--json")
     assert longest.json["examples"] == lengths.count(lengths[-1])
+    assert written.read_text() == before, "the file holds them all"
+    alone = tmp_path / "alone.jsonl"
+    call("evaluate", files.run, "--data", files.data, "--longer-than", lengths[-1] - 1, "--predictions", alone)
+    assert len(alone.read_text().splitlines()) == lengths.count(lengths[-1]), "no others are read"
+    more = call("evaluate", files.run, "--data", files.data, "--predictions", alone)
+    assert more.code == 2
+    assert "expected a prediction for" in more.err
     none = call(*command, "--longer-than", lengths[-1])
     assert none.code == 2
     assert none.err.endswith(f"expected documents of more than {lengths[-1]} tokens, found none\n")

@@ -55,6 +55,7 @@ class QualityConfig(BaseModel):
         data: the file that is measured.
         split: where one file holds several.
         limit: measure only so many examples, drawn at random.
+        longer_than: measure only documents of more tokens.
         seeds: each row is trained and measured once for each.
         metric: by which rows are compared with the first one; the task's main metric by default.
         readers: the rows, the method to argue for first.
@@ -67,6 +68,7 @@ class QualityConfig(BaseModel):
     data: str
     split: Split = "test"
     limit: int | None = Field(None, ge=1)
+    longer_than: int | None = Field(None, ge=0)
     seeds: tuple[int, ...] = Field((0, 1), min_length=1)
     metric: str | None = None
     readers: tuple[ReaderEntry, ...] = Field(min_length=1)
@@ -122,7 +124,9 @@ def run(
     measured = {reader.name: [bench.measured(reader, seed) for seed in config.seeds] for reader in config.readers}
     kind = make_task(shared.task.name, shared.task.options)
     metric = config.metric or kind.main_metric
-    examples, _ = read_examples(shared, config.data, config.split, limit=config.limit)
+    examples, _ = read_examples(
+        shared, config.data, config.split, limit=config.limit, longer_than=config.longer_than
+    )
 
     def scores(reader: ReaderEntry) -> list[float] | None:
         return _example_scores(kind, metric, examples, [bench.predictions(reader, seed) for seed in config.seeds])
@@ -197,6 +201,7 @@ class _Bench:
         changes = reader.changes if reader.trained is not None else ()
         options = [part for change in changes for part in ("--set", change)]
         options += ["--limit", str(config.limit)] if config.limit else []
+        options += ["--longer-than", str(config.longer_than)] if config.longer_than is not None else []
         options += ["--judge", reader.judge] if reader.judge else []
         folder = self.folder(reader.trained or reader.name, seed)
         written = self.predictions(reader, seed)

@@ -89,10 +89,11 @@ def test_an_interrupted_call_goes_on(rows: list[Row], folder: Path) -> None:
 
 def test_changes_of_the_comparison(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     readers = "[{name: sliding window, changes: [reader=sliding_window]}]"
-    changes = ["seeds=[3]", f"readers={readers}", "changes=[training.epochs=2]"]
+    changes = ["seeds=[3]", f"readers={readers}", "changes=[training.epochs=2]", "longer_than=20"]
     (row,) = run(folder / "bench.yaml", tmp_path, changes, report=lambda line: None)
     assert len(row.runs) == 1
     assert "--set training.epochs=2 --set reader=sliding_window --set training.seed=3" in row.commands[0]
+    assert "--longer-than 20" in row.commands[1]
     assert "epoch 2/2" in capfd.readouterr().err
     with pytest.raises(ConfigError, match=r"--set: limit: expected .*, got 'many'"):
         load_quality(folder / "bench.yaml", ["limit=many"])
