@@ -108,6 +108,7 @@ def run(
 
     Raises:
         ConfigError: the configuration is wrong, or the folder began with another.
+        DataError: the file to measure on is wrong; before anything is trained.
         ModelError: a training or a measurement failed; its last words.
     """
     config = load_quality(path, changes)
@@ -116,6 +117,10 @@ def run(
     for reader in config.readers:
         if reader.trained is None:
             load_run(base, (*config.changes, *reader.changes))
+    expand(shared.data.train)
+    examples, _ = read_examples(
+        shared, config.data, config.split, limit=config.limit, longer_than=config.longer_than
+    )
     settings, noted = config.model_dump(mode="json"), output / "settings.json"
     if noted.exists():
         check_settings(output, settings, read_json(noted))
@@ -124,9 +129,6 @@ def run(
     measured = {reader.name: [bench.measured(reader, seed) for seed in config.seeds] for reader in config.readers}
     kind = make_task(shared.task.name, shared.task.options)
     metric = config.metric or kind.main_metric
-    examples, _ = read_examples(
-        shared, config.data, config.split, limit=config.limit, longer_than=config.longer_than
-    )
 
     def scores(reader: ReaderEntry) -> list[float] | None:
         return _example_scores(kind, metric, examples, [bench.predictions(reader, seed) for seed in config.seeds])

@@ -14,7 +14,7 @@ import yaml
 
 from cogltx.bench.quality import load_quality, run
 from cogltx.bench.quality_table import Row
-from cogltx.errors import ConfigError, ModelError
+from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
 
 READERS = [
@@ -99,6 +99,15 @@ def test_changes_of_the_comparison(folder: Path, tmp_path: Path, capfd: pytest.C
         load_quality(folder / "bench.yaml", ["limit=many"])
     with pytest.raises(ConfigError, match="training.epochs: expected .*, got 'few'"):
         run(folder / "bench.yaml", tmp_path / "wrong", ["changes=[training.epochs=few]"])
+
+
+def test_the_data_are_read_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: expected a file"):
+        run(folder / "bench.yaml", tmp_path, ["data=nowhere.jsonl"], report=said.append)
+    with pytest.raises(ConfigError, match="expected the environment variable NOWHERE, which is not set"):
+        run(folder / "bench.yaml", tmp_path, ["changes=[data.train=$NOWHERE/a.jsonl]"], report=said.append)
+    assert not said
 
 
 def test_a_failing_child_is_named(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
