@@ -91,7 +91,8 @@ class ReasonerSteps:
         scores: takes up the coarse scores of the blocks, by example.
         by_judge: whether the judge chooses the other blocks, or chance.
         keeps_scores: whether the scores are wanted.
-        windows: most windows of a document an epoch, where it teaches by several; None: all.
+        windows: most windows of a document an epoch, where it teaches by several; None: all where they belong
+            together, one otherwise.
         skipped: ids of examples without a known target.
         changed: labels that interventions changed in this epoch.
         tried: blocks that they removed.
@@ -176,7 +177,7 @@ class ReasonerSteps:
                 return [block_windows(reader, example, rng, self.windows) for example, rng in pairs]
             assert isinstance(reader, SlidingWindow)
             return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
-        if reader.reasoner.joins:
+        if reader.reasoner.joins or self.windows is not None:
             assert isinstance(reader, SlidingWindow), "CogLTX reads one window a document"
             pairs = zip(examples, rngs, strict=True)
             return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]

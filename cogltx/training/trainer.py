@@ -47,9 +47,9 @@ class TrainingConfig(BaseModel):
             that the judge scored highest; random ones only, as in the paper, otherwise.
         reasoner_blocks: what fills the reasoner's windows beside the relevant blocks: the judge's best-scoring
             (``recall``) or any (``random``, the paper's ablation of train-test matching).
-        windows: where several windows of a document teach the reasoner (tagging, and classification by joined
-            windows), how many of them it is trained on in an epoch, drawn at random (tagging with ``cogltx``: each is
-            about one block); None: all.
+        windows: where several windows of a document can teach the reasoner (tagging, and classification by baselines),
+            how many of them it is trained on in an epoch, drawn at random (tagging with ``cogltx``: each is about one
+            block); None: all, but one where each classifies by itself (``over_windows: mean`` and ``max``).
         relevance: where relevance labels come from: the data, or interventions.
         patience: epochs without a better validation metric before training stops; None: never.
         checkpoint_steps: optimiser steps between checkpoints.
@@ -154,6 +154,14 @@ class Trainer:
             raise ConfigError(
                 "training: expected a judge that needs no training for tagging; choose judge.name: bm25, or "
                 "judge.init_from a trained run and training.judge_passes: 0"
+            )
+        several = self.reader.reasoner.by_block or (
+            self.reader.config.reasoner.name == "classification" and not isinstance(self.reader, CogLTX)
+        )
+        if self.config.windows is not None and not several:
+            raise ConfigError(
+                "training.windows: expected null, as the reasoner learns from one window of a document, "
+                f"got {self.config.windows}"
             )
         if self.trains_judge and from_data and not any(example.has_relevance for example in self.train_examples):
             raise DataError(

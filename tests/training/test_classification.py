@@ -242,11 +242,17 @@ def test_joined_windows_learn_the_same_in_any_passes(kind: str, wide_encoder: Pa
         torch.testing.assert_close(value, weights[1][name], atol=2e-5, rtol=1e-3)
 
 
-def test_some_windows_of_a_document(wide_encoder: Path, tmp_path: Path) -> None:
-    made = reader(wide_encoder, SlidingWindow, over_windows="mlp")
+@pytest.mark.parametrize("kind", ["mlp", "max"])
+def test_some_windows_of_a_document(kind: str, wide_encoder: Path, tmp_path: Path) -> None:
+    made = reader(wide_encoder, SlidingWindow, over_windows=kind)
     trainer = train(made, tmp_path, parted(4), windows=2)
     found = trainer.reasoner_steps._items([0, 1], lambda index: np.random.default_rng(index))
     assert [len(own) for own in found] == [2, 2]
+
+
+def test_one_window_of_a_document_where_it_is_read_as_one(wide_encoder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^training.windows: expected null, as .* one window of a document, got 2"):
+        train(reader(wide_encoder), tmp_path, parted(4), windows=2)
 
 
 def test_one_window_needs_no_network_over_windows(wide_encoder: Path) -> None:
