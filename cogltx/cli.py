@@ -106,7 +106,7 @@ def evaluate(
         Path | None, typer.Option(help="Write a JSON line an example; an interrupted call goes on.")
     ] = None,
     against: Annotated[Path | None, typer.Option(help="Predictions of another system, for a paired bootstrap.")] = None,
-    judge: Annotated[str | None, typer.Option(help="bm25 or package.module:Class in place of the run's judge.")] = None,
+    judge: Annotated[str | None, typer.Option(help="bm25, embedding or module:Class, in place of the run's.")] = None,
     blocks: Annotated[str, typer.Option(help="recall, or gold: the relevant blocks alone, an upper bound.")] = "recall",
     confusion: Annotated[Path | None, typer.Option(help="Draw which labels are confused, as .png or .svg.")] = None,
     changes: SetOption = None,
@@ -151,7 +151,7 @@ def predict(
     if examples is not None and output is not None:
         from cogltx.commands import predict_file
 
-        count = predict_file(load_reader(run, changes=changes or ()), examples, output)
+        count = predict_file(run, examples, output, changes or ())
         note(f"{count} predictions in {output}")
         return
     text = _document(str(document))
@@ -170,7 +170,7 @@ def predict(
 def recall(
     document: DocumentOption,
     run: Annotated[str | None, typer.Argument(help="A run or model whose judge is used.")] = None,
-    judge: Annotated[str | None, typer.Option(help="bm25 or package.module:Class, instead of a run.")] = None,
+    judge: Annotated[str | None, typer.Option(help="bm25, embedding or module:Class, instead of a run.")] = None,
     query: Annotated[str | None, typer.Option(help="What is asked.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Tokens in a window.")] = None,
     strides: Annotated[str | None, typer.Option(help="How many more blocks each step keeps, such as 3,5.")] = None,

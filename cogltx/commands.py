@@ -21,8 +21,7 @@ from cogltx.judges import JudgeConfig, as_judge, judge_model
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.pretrained import EncoderConfig, tokenizer_of
-from cogltx.reader import Reader
-from cogltx.settings import expand
+from cogltx.settings import expand, validated
 from cogltx.storage import check_settings, write_json, write_text
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.texts import read_texts
@@ -152,16 +151,26 @@ def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
     check_settings(output, run.model_dump(mode="json"), before)
 
 
-def predict_file(reader: Reader, source: Path, output: Path) -> int:
+def predict_file(run: str | Path, source: Path, output: Path, changes: Sequence[str] = ()) -> int:
     """Answers a JSON Lines file of examples; a second call goes on where the output ends.
+
+    Args:
+        run: a run, a model folder or a name on the hub.
+        source: the examples.
+        output: takes a line for each.
+        changes: ``KEY=VALUE`` of the model's configuration.
+
+    Raises:
+        ConfigError: the output was begun by another model.
+        DataError: the source is no file of examples, or the output is one of other predictions.
 
     Returns:
         predictions in the output.
     """
-    task = make_task("jsonl", {})
-    return sum(
-        1 for _ in with_progress(answer(reader, task, task.read(source, split="test"), written=output), "predict")
-    )
+    task, reader = make_task("jsonl", {}), load_reader(run, changes=changes)
+    settings = {"run": str(run), "changes": list(changes)}
+    pairs = answer(reader, task, task.read(source, split="test"), written=output, settings=settings)
+    return sum(1 for _ in with_progress(pairs, "predict"))
 
 
 def recall(
@@ -190,7 +199,7 @@ def recall(
     encoder = EncoderConfig()
     tokenizer = tokenizer_of(encoder.name)
     given = {"capacity": capacity, "strides": strides}
-    config = MemRecallConfig.model_validate({key: value for key, value in given.items() if value is not None})
+    config = validated(MemRecallConfig, {key: value for key, value in given.items() if value is not None}, "recall", {})
     form = WindowFormat(tokenizer, config.capacity)
     made = judge_model(JudgeConfig(name=str(judge)), None)
     chosen = as_judge(made, form, Precision.of(encoder), encoder.batch_tokens)

@@ -6,6 +6,7 @@ Every stage's own config class lives beside the stage.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -99,6 +100,7 @@ def read_examples(
     *,
     limit: int | None = None,
     longer_than: int | None = None,
+    tokenizer: Any = None,
     seed: int = 0,
 ) -> tuple[list[Example], ReadReport]:
     """The examples of a file by a model's task, and what could not be mapped.
@@ -109,6 +111,7 @@ def read_examples(
         split: where one file holds several.
         limit: most examples; drawn at random, kept in the order of the file.
         longer_than: only those whose documents have more tokens.
+        tokenizer: counts them; the one of the config's encoder by default.
         seed: of the draw.
 
     Raises:
@@ -120,15 +123,21 @@ def read_examples(
     if not examples:
         raise DataError(f"{path}: expected examples of task {task.name}, found none")
     if longer_than is not None:
-        tokenizer = tokenizer_of(config.encoder.name)
-        shown = tqdm(examples, desc="count tokens", unit=" documents", disable=None, leave=False)
-        examples = [example for example in shown if cut(example.document, tokenizer).n_tokens > longer_than]
+        long = _longer_than(longer_than, examples, tokenizer or tokenizer_of(config.encoder.name))
+        examples = [example for example in examples if id(example.document) in long]
         if not examples:
             raise DataError(f"{path}: expected documents of more than {longer_than} tokens, found none")
     if limit is not None and limit < len(examples):
         drawn = np.random.default_rng([seed, 3]).choice(len(examples), size=limit, replace=False)
         examples = [examples[index] for index in sorted(drawn.tolist())]
     return examples, report
+
+
+def _longer_than(n_tokens: int, examples: Sequence[Example], tokenizer: Any) -> set[int]:
+    """Which documents have more tokens, by identity: questions may share one."""
+    documents = {id(example.document): example.document for example in examples}
+    shown = tqdm(documents.items(), desc="count tokens", unit=" documents", disable=None, leave=False)
+    return {key for key, document in shown if cut(document, tokenizer).n_tokens > n_tokens}
 
 
 def run_examples(run: RunConfig) -> tuple[list[Example], list[Example], ReadReport]:

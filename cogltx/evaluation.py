@@ -9,10 +9,11 @@ from pathlib import Path
 
 from cogltx.config import load_reader, read_examples
 from cogltx.document import Example
-from cogltx.errors import DataError
+from cogltx.errors import ConfigError, DataError
 from cogltx.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
 from cogltx.inspection import draw_confusions, label_results, type_results
 from cogltx.metrics import Interval, paired_bootstrap
+from cogltx.pipeline import WindowReader
 from cogltx.prediction import Prediction
 from cogltx.settings import expand
 from cogltx.tasks import Split, Task, make_task
@@ -93,22 +94,32 @@ def evaluate(
         predictions: where predictions are written, a line an example; those it holds are not made again, and those of
             more examples than are measured may be there.
         against: predictions of another system for the same examples.
-        judge: ``bm25`` or ``package.module:Class`` in place of the run's.
+        judge: ``bm25``, ``embedding`` or ``package.module:Class`` in place of the run's.
         key_blocks: ``gold`` lets the reasoner see the relevant blocks alone.
         changes: ``KEY=VALUE`` of the model's configuration.
         confusion: where a picture of the confused labels goes.
 
     Raises:
+        ConfigError: the predictions were begun by another model, or on other data; or a baseline is given a judge.
         DataError: the file is not in the task's format, or an example has a label that the model does not know.
     """
-    wanted = [*changes, *([f"judge.name={judge}"] if judge else [])]
+    wanted = ["judge.args={}", *changes, f"judge.name={judge}"] if judge else list(changes)
     reader = load_reader(run, changes=wanted)
+    if judge and not reader.uses_judge:
+        raise ConfigError(f"--judge: expected a model that uses a judge, got the baseline {reader.config.reader}")
     task = make_task(reader.config.task.name, reader.config.task.options)
     examples: Iterable[Example] = task.read(expand(data), split=split)
-    if limit is not None or longer_than is not None:
-        examples, _ = read_examples(reader.config, data, split, limit=limit, longer_than=longer_than)
+    chosen = limit is not None or longer_than is not None
+    if chosen:
+        tokenizer = reader.parts.tokenizer if isinstance(reader, WindowReader) else None
+        examples, _ = read_examples(
+            reader.config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer
+        )
     known = known_labels(reader, examples)
-    pairs = answer(reader, task, known, key_blocks=key_blocks, written=predictions, selected=True)
+    pairs = answer(
+        reader, task, known, key_blocks=key_blocks, written=predictions, selected=chosen,
+        settings={"run": str(run), "data": data, "split": split, "blocks": key_blocks, "changes": wanted},
+    )  # fmt: skip
     found = list(with_progress(pairs, "evaluate"))
     if not found:
         raise DataError(f"{data}: expected examples of task {task.name}, found none")
@@ -129,7 +140,7 @@ def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: P
     ours = [task.per_example(example, prediction) for example, prediction in found]
     theirs = [task.per_example(example, others[example.id]) for example, _ in found]
     comparisons = []
-    for metric in ours[0]:
+    for metric in dict.fromkeys(name for one in ours for name in one):
         shared = [(a[metric], b[metric]) for a, b in zip(ours, theirs, strict=True) if metric in a and metric in b]
         interval: Interval = paired_bootstrap([a for a, _ in shared], [b for _, b in shared])
         comparisons.append(

@@ -4,10 +4,11 @@ Knows nothing about the command line.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tqdm.auto import tqdm
 
@@ -19,10 +20,13 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.reader import Reader, batched
 from cogltx.reasoners import ClassificationConfig
+from cogltx.storage import check_settings, read_json, write_json
 from cogltx.tasks import Task
 from cogltx.training.sampling import gold_blocks
 
 KeyBlocks = Literal["recall", "gold"]
+
+_BEGINNING = b'{"id": '  # of a line that holds a prediction
 
 
 def answer(
@@ -32,6 +36,7 @@ def answer(
     *,
     key_blocks: KeyBlocks = "recall",
     written: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
     selected: bool = False,
 ) -> Iterator[tuple[Example, Prediction]]:
     """Answers examples, in order.
@@ -43,13 +48,17 @@ def answer(
         key_blocks: what the reasoner sees: the reader's own choice, or the gold blocks alone (an upper bound).
         written: a JSON Lines file to which every prediction is added. Those that it holds already, from an earlier
             call with the same examples, are taken from it.
+        settings: which model reads, and how, as plain data: noted beside a file that is begun, so that no other model's
+            predictions are taken for its own.
         selected: whether that file may hold predictions of more examples, if it holds all that are asked for.
 
     Raises:
-        DataError: the file holds predictions of other examples.
+        ConfigError: the file was begun with other settings.
+        DataError: the file holds predictions of other examples, or something else; it is as it was.
     """
     stream = iter(examples)
     if written is not None:
+        _check_begun(written, settings or {})
         example, other = next(stream, None), None
         for number, prediction in enumerate(_resumed(written), start=1):
             if example is not None and example.id == prediction.id:
@@ -120,6 +129,14 @@ def _line(task: Task, example: Example, prediction: Prediction) -> str:
     return json.dumps({**prediction.to_dict(), **task.describe(example, prediction)}, ensure_ascii=False)
 
 
+def _check_begun(written: Path, settings: Mapping[str, Any]) -> None:
+    noted = written.with_name(f"{written.name}.settings.json")
+    if not written.exists():
+        write_json(noted, settings)
+    elif noted.exists():
+        check_settings(written, settings, read_json(noted), "another file")
+
+
 def _append(path: Path, lines: Sequence[str]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,27 +147,18 @@ def _append(path: Path, lines: Sequence[str]) -> None:
 
 
 def _resumed(path: Path) -> Iterator[Prediction]:
-    """The predictions that a file holds; a last line that was cut off is removed."""
+    """The predictions that a file holds; at its end a last line that was cut off is removed."""
     if not path.exists():
         return
-    _cut_unfinished_line(path)
-    yield from read_predictions(path)
-
-
-def _cut_unfinished_line(path: Path) -> None:
-    with path.open("rb+") as file:
-        size = file.seek(0, 2)
-        end = size
-        while end > 0:
-            start = max(0, end - 65536)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
+    end = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n") and _was_cut_off(line):
                 break
-            end = start
-        if end < size:
-            file.truncate(end)
+            yield _prediction(path, number, line)
+            end += len(line)
+    if end < path.stat().st_size:
+        os.truncate(path, end)
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:
@@ -160,11 +168,28 @@ def read_predictions(path: Path) -> Iterator[Prediction]:
         DataError: a line is no prediction.
     """
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
-                try:
-                    yield Prediction.from_dict(json.loads(line))
-                except (ValueError, KeyError, TypeError) as error:
-                    raise DataError(f"{path}:{number}: expected a prediction, got {line.strip()[:60]!r}") from error
-    except (OSError, UnicodeDecodeError) as error:
+                yield _prediction(path, number, line)
+    except OSError as error:
         raise DataError(f"{path}: expected a file of predictions, got: {error}") from error
+
+
+def _was_cut_off(line: bytes) -> bool:
+    """Whether a line is the beginning of a prediction, and no whole one."""
+    try:
+        json.loads(line)
+    except ValueError:
+        return _BEGINNING.startswith(line[: len(_BEGINNING)])
+    return False
+
+
+def _prediction(path: Path, number: int, line: bytes) -> Prediction:
+    try:
+        return Prediction.from_dict(json.loads(line))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _no_prediction(path, number, line) from error
+
+
+def _no_prediction(path: Path, number: int, line: bytes) -> DataError:
+    return DataError(f"{path}:{number}: expected a prediction, got {line.decode(errors='replace').strip()[:60]!r}")

@@ -115,13 +115,19 @@ def read_json(path: Path) -> Any:
         raise ModelError(f"{path}: expected a JSON file, got: {_reason(error)}") from error
 
 
-def check_settings(place: Path, settings: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+def check_settings(
+    place: Path,
+    settings: Mapping[str, Any],
+    before: Mapping[str, Any],
+    other: str = "another folder with --output",
+) -> None:
     """What lies in a place goes on with the settings that it began with.
 
     Args:
         place: a folder or a file, for the error.
         settings: as plain data, perhaps nested.
         before: those that were noted there.
+        other: what to choose instead, for the error.
 
     Raises:
         ConfigError: one is another; names it, and both values.
@@ -131,7 +137,7 @@ def check_settings(place: Path, settings: Mapping[str, Any], before: Mapping[str
         if now.get(name) != then.get(name):
             raise ConfigError(
                 f"{place}: expected {name} {then.get(name)!r}, with which it began, got {now.get(name)!r}; "
-                "choose another folder with --output"
+                f"choose {other}"
             )
 
 

@@ -201,6 +201,35 @@ def test_long_documents_alone(files: Files, call: Call, tmp_path: Path) -> None:
     assert none.err.endswith(f"expected documents of more than {lengths[-1]} tokens, found none\n")
 
 
+def test_predictions_are_of_the_model_that_began_them(files: Files, call: Call, tmp_path: Path) -> None:
+    written = tmp_path / "predictions.jsonl"
+    command = ["evaluate", files.run, "--data", files.data, "--predictions", written]
+    assert call(*command).code == 0
+    before = written.read_text()
+    for other in (["--set", "memrecall.strides=[2]"], ["--judge", "bm25"], ["--blocks", "gold"], ["--split", "train"]):
+        done = call(*command, *other)
+        assert done.code == 2
+        assert "with which it began, got" in done.err
+        assert done.err.endswith("; choose another file\n")
+    assert written.read_text() == before
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_file_of_something_else_is_left_as_it_is(
+    files: Files, call: Call, tmp_path: Path, command: str, end: str
+) -> None:
+    data = tmp_path / "data.jsonl"
+    write_examples(data, corpus.make(1))
+    data.write_text(data.read_text().rstrip("\n") + end)
+    before = data.read_text()
+    options = ["--data", data, "--predictions", data] if command == "evaluate" else ["--input", data, "--output", data]
+    done = call(command, files.run, *options)
+    assert done.code == 2
+    assert f"{data}:1: expected a prediction, got '{{" in done.err
+    assert data.read_text() == before
+
+
 def test_one_question(files: Files, call: Call) -> None:
     text = files.document.read_text()
     found = call("predict", files.run, "--document", files.document, "--question", QUESTION, "--json").json
@@ -524,6 +553,8 @@ def test_damaged_models(
         (["predict", "RUN", "--document", "/nowhere/a.txt"], "/nowhere/a.txt: expected"),
         (["recall", "--document", "DOCUMENT"], "recall: expected a run or --judge NAME, got neither"),
         (["recall", "RUN", "--judge", "bm25", "--document", "DOCUMENT"], "recall: expected a run or --judge NAME"),
+        (["recall", "--judge", "bm25", "--document", "DOCUMENT", "--capacity", "16"], "recall: capacity: expected greater"),
+        (["evaluate", "RUN", "--data", "DATA", "--judge", "bm25", "--set", "reader=truncation"], "got the baseline truncation"),
         (["recall", "RUN", "--document", "DOCUMENT", "--strides", "3;5"], "--strides: expected whole numbers with commas between"),
         (["evaluate", "RUN", "--data", "DATA", "--split", "dev"], "--split: expected one of train, validation, test"),
         (["evaluate", "RUN", "--data", "DATA", "--blocks", "all"], "--blocks: expected one of recall, gold"),

@@ -18,14 +18,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.bench.process import cogltx_command
 from cogltx.bench.quality_table import Measured, Row, markdown
-from cogltx.config import load_run, read_examples
+from cogltx.config import RunConfig, load_run, read_examples
 from cogltx.document import Example
 from cogltx.errors import ConfigError
 from cogltx.inference import read_predictions
+from cogltx.judges import check_name
 from cogltx.metrics import paired_bootstrap
+from cogltx.prediction import Prediction
 from cogltx.settings import expand, from_yaml
 from cogltx.storage import check_settings, read_json, write_json, write_text
-from cogltx.tasks import Split, make_task
+from cogltx.tasks import Split, Task, make_task
+
+_MEASURED = ("data", "split", "limit", "longer_than")  # what all rows are measured on
 
 
 class ReaderEntry(BaseModel):
@@ -107,28 +111,25 @@ def run(
         report: takes one line of progress at a time.
 
     Raises:
-        ConfigError: the configuration is wrong, or the folder began with another.
+        ConfigError: the configuration is wrong, or the folder began with another. Rows, seeds and metric may change.
         DataError: the file to measure on is wrong; before anything is trained.
         ModelError: a training or a measurement failed; its last words.
     """
     config = load_quality(path, changes)
     base = path.parent / config.run
     shared = load_run(base, config.changes)
-    for reader in config.readers:
-        if reader.trained is None:
-            load_run(base, (*config.changes, *reader.changes))
     expand(shared.data.train)
-    examples, _ = read_examples(
-        shared, config.data, config.split, limit=config.limit, longer_than=config.longer_than
-    )
-    settings, noted = config.model_dump(mode="json"), output / "settings.json"
+    examples = _examples(config, shared)
+    kind = make_task(shared.task.name, shared.task.options)
+    metric = _metric(config, kind, examples)
+    _check_rows(config, base, shared, examples)
+    settings = {"run": shared.model_dump(mode="json"), **config.model_dump(mode="json", include=set(_MEASURED))}
+    noted = output / "settings.json"
     if noted.exists():
         check_settings(output, settings, read_json(noted))
     write_json(noted, settings)
     bench = _Bench(config, base, output, report)
     measured = {reader.name: [bench.measured(reader, seed) for seed in config.seeds] for reader in config.readers}
-    kind = make_task(shared.task.name, shared.task.options)
-    metric = config.metric or kind.main_metric
 
     def scores(reader: ReaderEntry) -> list[float] | None:
         return _example_scores(kind, metric, examples, [bench.predictions(reader, seed) for seed in config.seeds])
@@ -142,6 +143,33 @@ def run(
     write_json(output / "quality.json", {"metric": metric, "rows": [row.to_dict() for row in rows]})
     write_text(output / "quality.md", markdown(rows, metric))
     return rows
+
+
+def _examples(config: QualityConfig, run: RunConfig) -> list[Example]:
+    return read_examples(run, config.data, config.split, limit=config.limit, longer_than=config.longer_than)[0]
+
+
+def _metric(config: QualityConfig, task: Task, examples: Sequence[Example]) -> str:
+    """The metric that rows are compared by, which the task must have."""
+    metric = config.metric or task.main_metric
+    silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
+    known = task.metrics((example, silent) for example in examples)
+    if metric not in known:
+        raise ConfigError(f"metric: expected one of {', '.join(known)}, got {metric!r}")
+    return metric
+
+
+def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: Sequence[Example]) -> None:
+    """Every row's configuration, and that it is measured on the same examples."""
+    changes: dict[str, tuple[str, ...]] = {}
+    for reader in config.readers:
+        changes[reader.name] = (*changes.get(reader.trained or "", config.changes), *reader.changes)
+        own = load_run(base, changes[reader.name])
+        if reader.judge is not None:
+            check_name(reader.judge)
+        same = own.task == shared.task and (config.longer_than is None or own.encoder.name == shared.encoder.name)
+        if not same and [one.id for one in _examples(config, own)] != [one.id for one in examples]:
+            raise ConfigError(f"readers: {reader.name}: expected the examples that all rows share, got others")
 
 
 @dataclass(frozen=True)
@@ -168,8 +196,11 @@ class _Bench:
 
     def measured(self, reader: ReaderEntry, seed: int) -> Measured:
         record = self.output / "results" / f"{_slug(reader.name)}-{seed}.json"
+        commands = {"commands": list(self.commands(reader, seed))}
         if record.exists():
-            return Measured(**read_json(record))
+            known = read_json(record)
+            check_settings(record, commands, {"commands": known.pop("commands")}, "another name for the row")
+            return Measured(**known)
         trained = self._trained(reader, seed) if reader.trained is None else None
         written = self.predictions(reader, seed)
         whole = not written.exists()
@@ -180,7 +211,7 @@ class _Bench:
             metrics=metrics, train_seconds=trained["seconds"] if trained else None,
             train_bytes=trained["peak_bytes"] if trained else None, seconds=seconds if whole else None, peak_bytes=peak,
         )  # fmt: skip
-        write_json(record, asdict(result))
+        write_json(record, commands | asdict(result))
         return result
 
     def _trained(self, reader: ReaderEntry, seed: int) -> Mapping[str, Any]:

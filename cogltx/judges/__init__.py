@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from cogltx.encoder import Encoder, Precision
@@ -90,6 +90,10 @@ def _ready(config: JudgeConfig) -> Judge:
         return _READY[config.name](**config.args)
     except TypeError as error:
         raise ConfigError(f"judge.args: expected arguments of {config.name!r}, got: {error}") from error
+    except ValidationError as errors:
+        first = errors.errors()[0]
+        expected = first["msg"].removeprefix("Input should be ")
+        raise ConfigError(f"judge.args.{first['loc'][-1]}: expected {expected}, got {first['input']!r}") from errors
 
 
 def check_name(name: str) -> None:

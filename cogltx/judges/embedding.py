@@ -4,7 +4,6 @@ Knows nothing about z: the score of a block is the same at every step.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -13,12 +12,13 @@ import numpy as np
 from jaxtyping import Float
 
 from cogltx.blocks import Blocks
-from cogltx.document import Query
 from cogltx.encoder import Encoder, Precision, load_encoder, run_windows
 from cogltx.errors import ConfigError
 from cogltx.judges.base import Memory, QueryJudge
 from cogltx.pretrained import BUNDLED, EncoderConfig, tokenizer_of
-from cogltx.window import NONE, Window, WindowFormat
+from cogltx.window import NONE, Window
+
+_MOST_TOKENS = 512  # of a text, where the encoder has no limit
 
 
 class EmbeddingJudge(QueryJudge):
@@ -39,22 +39,23 @@ class EmbeddingJudge(QueryJudge):
             raise ConfigError('judge "embedding": expected a query, got none')
         blocks = memory.blocks
         if blocks not in self._known:
-            prefix = self._form.prefix(None, int(blocks.sizes.max()))
-            windows = [self._form.window(prefix, blocks, [index]) for index in range(len(blocks))]
-            self._known[blocks] = self._embedded(windows)
-        ids = self._form.prefix(Query(memory.query.text), 0)
-        (query,) = self._embedded([Window(ids, np.full(len(ids), NONE), np.full(len(ids), NONE), len(ids))])
+            self._known[blocks] = self._embedded([blocks.shown(index) for index in range(len(blocks))])
+        (query,) = self._embedded([memory.query.text])
         return np.asarray(self._known[blocks] @ query)
 
-    def _embedded(self, windows: Sequence[Window]) -> Float[np.ndarray, "windows width"]:
-        """The mean token vector of each window, of length 1; blocks are read as queries are, as the first text."""
-        first = [replace(window, n_prefix=len(window)) for window in windows]
+    def _embedded(self, texts: Sequence[str]) -> Float[np.ndarray, "texts width"]:
+        """The mean token vector of each text, of length 1; by the encoder's own tokenizer, whatever the run's."""
         vectors = run_windows(
-            first, self._encoder, padding_id=self._form.padding_id, precision=self._precision,
-            batch_tokens=self._config.batch_tokens,
+            map(self._window, texts), self._encoder, padding_id=self._tokenizer.pad_token_id or 0,
+            precision=self._precision, batch_tokens=self._config.batch_tokens,
         )  # fmt: skip
         means = np.stack([own.mean(axis=0, dtype=np.float64) for _, own in vectors])
         return np.asarray(means / np.linalg.norm(means, axis=1, keepdims=True))
+
+    def _window(self, text: str) -> Window:
+        most = self._encoder.positions or _MOST_TOKENS
+        ids = np.array(self._tokenizer(text, truncation=True, max_length=most)["input_ids"])
+        return Window(ids, np.full(len(ids), NONE), np.full(len(ids), NONE), len(ids))
 
     @cached_property
     def _encoder(self) -> Encoder:
@@ -65,6 +66,5 @@ class EmbeddingJudge(QueryJudge):
         return Precision.of(self._config)
 
     @cached_property
-    def _form(self) -> WindowFormat:
-        tokenizer: Any = tokenizer_of(self._config.name)
-        return WindowFormat(tokenizer, self._encoder.positions or 512)
+    def _tokenizer(self) -> Any:
+        return tokenizer_of(self._config.name)

@@ -174,7 +174,8 @@ def reasoner_windows(
             matching).
 
     Returns:
-        a window an example, None where its target is unknown; and the scores of all blocks.
+        a window an example, None where its target is unknown; and the scores of all blocks, NaN where the document is
+        read whole and so nothing was asked of the judge.
     """
     form = memrecall.form
     memories, golds, contested = [], [], []
@@ -191,7 +192,8 @@ def reasoner_windows(
         _filled(target, example, blocks, memrecall, gold, found, competition)
         for example, blocks, gold, found in zip(examples, documents, golds, scores, strict=True)
     ]  # fmt: skip
-    return windows, scores
+    asked = [own if one else np.full(len(own), np.nan) for own, one in zip(scores, contested, strict=True)]
+    return windows, asked
 
 
 def _others(

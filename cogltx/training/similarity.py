@@ -34,9 +34,22 @@ def similarity_of(config: RelevanceConfig, reader: WindowReader) -> Similarity |
         return lambda example, blocks: bm25(asked(example), blocks) if asked(example) else None
     if config.initial == "embedding":
         return Embeddings(reader)
+    return WordVectors(vectors_file(config))
+
+
+def vectors_file(config: RelevanceConfig) -> Path:
+    """The file of word vectors that a config names.
+
+    Raises:
+        ConfigError: it names none.
+        DataError: there is no such file.
+    """
     if config.vectors is None:
         raise ConfigError("training.relevance.vectors: expected a file of word vectors beside initial: glove, got none")
-    return WordVectors(Path(config.vectors))
+    path = Path(config.vectors)
+    if not path.is_file():
+        raise DataError(f"{path}: expected a file of word vectors, found none")
+    return path
 
 
 def asked(example: Example) -> str:

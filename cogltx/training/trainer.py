@@ -29,7 +29,7 @@ from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig
 from cogltx.training.log import Log
 from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, save_history
-from cogltx.training.similarity import similarity_of
+from cogltx.training.similarity import similarity_of, vectors_file
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
 from cogltx.training.validation import main_metric, validate
 
@@ -146,6 +146,8 @@ class Trainer:
                 f"got {len(self.train_examples)} and {len(self.validation)}"
             )
         from_data = self.config.relevance.source == "data"
+        if not from_data and self.config.relevance.initial == "glove":
+            vectors_file(self.config.relevance)
         if self.reader.reasoner.by_block and not from_data:
             raise ConfigError(
                 "training.relevance.source: expected data for tagging, as each block asks for others, got interventions"

@@ -138,7 +138,34 @@ def test_wrong_files(folder: Path, tmp_path: Path, change: dict[str, object], wo
 
 
 def test_another_configuration_needs_another_folder(rows: list[Row], folder: Path, tmp_path: Path) -> None:
-    values = yaml.safe_load((folder / "bench.yaml").read_text()) | {"seeds": [3], "run": str(folder / "run.yaml")}
-    (tmp_path / "bench.yaml").write_text(yaml.safe_dump(values))
-    with pytest.raises(ConfigError, match=r"expected run 'run.yaml', with which it began, got .*; choose"):
-        run(tmp_path / "bench.yaml", folder / "out", report=lambda line: None)
+    with pytest.raises(ConfigError, match=r"expected run\.training\.epochs 1, with which it began, got 2; choose another fol"):
+        run(folder / "bench.yaml", folder / "out", ["changes=[training.epochs=2]"], report=lambda line: None)
+    with pytest.raises(ConfigError, match="expected limit None, with which it began, got 3; choose another folder"):
+        run(folder / "bench.yaml", folder / "out", ["limit=3"], report=lambda line: None)
+    rows_of = "readers=[{name: CogLTX, changes: [memrecall.capacity=96]}]"
+    with pytest.raises(ConfigError, match="expected commands .*, with which it began, got .*; choose another name for the row"):
+        run(folder / "bench.yaml", folder / "out", [rows_of], report=lambda line: None)
+
+
+def test_rows_may_come_and_go(rows: list[Row], folder: Path) -> None:
+    said: list[str] = []
+    some = "readers=[{name: CogLTX}, {name: all in one step, trained: CogLTX, changes: ['memrecall.strides=[4]']}]"
+    found = run(folder / "bench.yaml", folder / "out", [some, "metric=exact_match", "seeds=[1]"], report=said.append)
+    assert said == ["all in one step, seed 1: evaluate"]
+    assert found[0].runs == rows[0].runs[1:]
+
+
+@pytest.mark.parametrize(
+    ("change", "wording"),
+    [
+        ("metric=answer_f1", "metric: expected one of exact_match, f1, .*, got 'answer_f1'"),
+        ("readers=[{name: a}, {name: b, trained: a, changes: [memrecall.stride=3]}]", "memrecall.stride: expected one of"),
+        ("readers=[{name: a}, {name: b, trained: a, judge: bm52}]", "judge.name: expected .*, got 'bm52'"),
+        ("readers=[{name: a, changes: [task.name=newsgroups]}]", "."),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_trained(folder: Path, tmp_path: Path, change: str, wording: str) -> None:
+    said: list[str] = []
+    with pytest.raises((ConfigError, DataError), match=wording):
+        run(folder / "bench.yaml", tmp_path, [change], report=said.append)
+    assert not said

