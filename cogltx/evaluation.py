@@ -142,6 +142,8 @@ def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: P
     comparisons = []
     for metric in dict.fromkeys(name for one in ours for name in one):
         shared = [(a[metric], b[metric]) for a, b in zip(ours, theirs, strict=True) if metric in a and metric in b]
+        if not shared:
+            continue
         interval: Interval = paired_bootstrap([a for a, _ in shared], [b for _, b in shared])
         comparisons.append(
             Comparison(metric, *(100 * value for value in (interval.mean_difference, interval.low, interval.high)))

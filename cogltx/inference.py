@@ -130,7 +130,7 @@ def _line(task: Task, example: Example, prediction: Prediction) -> str:
 
 
 def _check_begun(written: Path, settings: Mapping[str, Any]) -> None:
-    noted = written.with_name(f"{written.name}.settings.json")
+    noted = written.parent / f"{written.name}.settings.json"
     if not written.exists():
         write_json(noted, settings)
     elif noted.exists():
@@ -147,18 +147,26 @@ def _append(path: Path, lines: Sequence[str]) -> None:
 
 
 def _resumed(path: Path) -> Iterator[Prediction]:
-    """The predictions that a file holds; at its end a last line that was cut off is removed."""
+    """The predictions that a file holds; at its end a last line without its end is removed, to be made again."""
     if not path.exists():
         return
     end = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n") and _was_cut_off(line):
-                break
-            yield _prediction(path, number, line)
-            end += len(line)
-    if end < path.stat().st_size:
-        os.truncate(path, end)
+    for number, line in enumerate(_lines(path), start=1):
+        if not line.endswith(b"\n"):
+            if not _was_cut_off(line):
+                _prediction(path, number, line)  # or it is something else, which stays
+            os.truncate(path, end)
+            return
+        yield _prediction(path, number, line)
+        end += len(line)
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    try:
+        with path.open("rb") as file:
+            yield from file
+    except OSError as error:
+        raise DataError(f"{path}: expected a file of predictions, got: {error.strerror}") from error
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:
@@ -167,12 +175,8 @@ def read_predictions(path: Path) -> Iterator[Prediction]:
     Raises:
         DataError: a line is no prediction.
     """
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                yield _prediction(path, number, line)
-    except OSError as error:
-        raise DataError(f"{path}: expected a file of predictions, got: {error}") from error
+    for number, line in enumerate(_lines(path), start=1):
+        yield _prediction(path, number, line)
 
 
 def _was_cut_off(line: bytes) -> bool:

@@ -256,10 +256,11 @@ def test_a_file_of_questions_goes_on_where_it_ended(files: Files, call: Call, tm
     assert call("predict", files.run, "--input", files.data, "--output", output).code == 0
     lines = output.read_text().splitlines()
     assert len(lines) == COUNT
-    output.write_text(lines[0] + "\n")
-    done = call("predict", files.run, "--input", files.data, "--output", output)
-    assert done.err.endswith(f"{COUNT} predictions in {output}\n")
-    assert same(output.read_text().splitlines(), lines)
+    for left in (lines[0] + "\n", lines[0] + "\n" + lines[1], lines[0] + "\n" + lines[1][:40], lines[0][:3]):
+        output.write_text(left)
+        done = call("predict", files.run, "--input", files.data, "--output", output)
+        assert done.err.endswith(f"{COUNT} predictions in {output}\n")
+        assert same(output.read_text().splitlines(), lines)
 
 
 @pytest.mark.parametrize("strides", [None, "2,2"])
@@ -559,6 +560,7 @@ def test_damaged_models(
         (["evaluate", "RUN", "--data", "DATA", "--split", "dev"], "--split: expected one of train, validation, test"),
         (["evaluate", "RUN", "--data", "DATA", "--blocks", "all"], "--blocks: expected one of recall, gold"),
         (["evaluate", "RUN", "--data", "DATA", "--against", "/nowhere/p.jsonl"], "/nowhere/p.jsonl: expected a file"),
+        (["evaluate", "RUN", "--data", "DATA", "--predictions", "/"], "/: expected a file of predictions, got: Is a directory"),
         (["prepare", "poetry", "--source", "DATA", "--output", "/tmp/x"], "task"),
         (["split", "--document", "DOCUMENT", "--max-tokens", "1"], "max_tokens"),
     ],

@@ -198,7 +198,7 @@ class _Bench:
         record = self.output / "results" / f"{_slug(reader.name)}-{seed}.json"
         commands = {"commands": list(self.commands(reader, seed))}
         if record.exists():
-            known = read_json(record)
+            known = commands | read_json(record)
             check_settings(record, commands, {"commands": known.pop("commands")}, "another name for the row")
             return Measured(**known)
         trained = self._trained(reader, seed) if reader.trained is None else None
