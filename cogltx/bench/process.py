@@ -12,13 +12,13 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from cogltx.errors import ModelError
 
-_STATUS = Path("/proc/self/status")
 _FORGET = Path("/proc/self/clear_refs")
 _LOOK_EVERY = 0.05
 
@@ -58,25 +58,34 @@ def cogltx_command(arguments: Sequence[str]) -> tuple[str, float, int]:
     started = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "cogltx", *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None, "a pipe was asked for"
-    with process.stdout:
-        said = process.stdout.read()
+    peak = 0
+    with process.stdout, ThreadPoolExecutor(1) as reading:
+        said = reading.submit(process.stdout.read)
+        while wait([said], timeout=_LOOK_EVERY).not_done:
+            peak = max(peak, _held(process.pid))
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         command = shlex.join(["cogltx", *arguments])
         raise ModelError(f"bench: expected exit code 0, got {process.returncode} of: {command}")
-    return said, time.perf_counter() - started, _in_bytes(usage.ru_maxrss)
+    return said.result(), time.perf_counter() - started, peak or _in_bytes(usage.ru_maxrss)
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has held (resident set).
+    """The most memory that this process has held (resident set)."""
+    return _held(os.getpid()) or _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
-    Linux counts the process that started this one into ``getrusage``, but not into ``/proc``.
+
+def _held(process: int) -> int:
+    """The most that a process has held by what Linux tells in ``/proc``; 0 where it does not.
+
+    Linux counts the process that started it into ``getrusage`` and ``wait4``, but not here.
     """
-    if _STATUS.exists():
-        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    return _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
 def _in_bytes(ru_maxrss: int) -> int:

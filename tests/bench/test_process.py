@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cogltx.bench.process import in_new_process, peak_bytes
+from cogltx.bench.process import cogltx_command, in_new_process, peak_bytes
 from cogltx.errors import ModelError
 
 MEGABYTE = 1 << 20
@@ -59,3 +59,17 @@ def test_peak_of_this_process_never_falls() -> None:
     assert peak_bytes() >= before
     del held
     assert peak_bytes() >= before > MEGABYTE
+
+
+def test_a_command_is_measured_alone() -> None:
+    """What the process that starts it holds is not its own."""
+    held = bytearray(b"x") * (1500 * MEGABYTE)
+    said, seconds, peak = cogltx_command(["--help"])
+    assert "evaluate" in said
+    assert seconds > 0
+    assert 5 * MEGABYTE < peak < 1000 * MEGABYTE < len(held)
+
+
+def test_a_command_that_fails() -> None:
+    with pytest.raises(ModelError, match="^bench: expected exit code 0, got 2 of: cogltx evaluate --no-such-option$"):
+        cogltx_command(["evaluate", "--no-such-option"])
