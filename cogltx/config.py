@@ -25,7 +25,7 @@ from cogltx.reasoners import ClassificationConfig, ReasonerConfig, TaggingConfig
 from cogltx.settings import changed, expand, from_yaml, validated
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.training.masked import MaskedConfig
-from cogltx.training.trainer import TrainingConfig
+from cogltx.training.plan import TrainingConfig
 
 
 class DataConfig(BaseModel):

@@ -9,67 +9,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 from accelerate import Accelerator
-from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 from tqdm.auto import tqdm
 
 from cogltx.document import Example
-from cogltx.errors import ConfigError, DataError
+from cogltx.errors import ConfigError
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX, WindowReader
-from cogltx.prediction import Prediction
 from cogltx.storage import write_json
 from cogltx.tasks import Task
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig
 from cogltx.training.log import Log
-from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, save_history
-from cogltx.training.similarity import similarity_of, vectors_file
+from cogltx.training.plan import TrainingConfig, check
+from cogltx.training.relevance import RelevanceLabels, save_history
+from cogltx.training.similarity import similarity_of
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
 from cogltx.training.validation import main_metric, validate
-
-
-class TrainingConfig(BaseModel):
-    """How judge and reasoner are trained.
-
-    Attributes:
-        epochs: passes over the training examples.
-        batch_size: examples an optimiser step.
-        judge: the judge's optimiser (paper: 4e-5).
-        reasoner: the reasoner's optimiser (paper: 1e-4).
-        judge_passes: passes of the judge within one epoch, each over windows of its own; 0 leaves the judge as it is.
-        hard_negatives: whether half of a rehearsal window's irrelevant blocks are, from the second epoch on, those
-            that the judge scored highest; random ones only, as in the paper, otherwise.
-        reasoner_blocks: what fills the reasoner's windows beside the relevant blocks: the judge's best-scoring
-            (``recall``) or any (``random``, the paper's ablation of train-test matching).
-        windows: where several windows of a document can teach the reasoner (tagging, and classification by baselines),
-            how many of them it is trained on in an epoch, drawn at random (tagging with ``cogltx``: each is about one
-            block); None: all, but one where each classifies by itself (``over_windows: mean`` and ``max``).
-        relevance: where relevance labels come from: the data, or interventions.
-        patience: epochs without a better validation metric before training stops; None: never.
-        checkpoint_steps: optimiser steps between checkpoints.
-        seed: of everything random.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    epochs: int = Field(4, ge=1)
-    batch_size: int = Field(32, ge=1)
-    judge: LearnerConfig = LearnerConfig(learning_rate=4e-5)
-    reasoner: LearnerConfig = LearnerConfig(learning_rate=1e-4)
-    judge_passes: int = Field(1, ge=0)
-    hard_negatives: bool = True
-    reasoner_blocks: Literal["recall", "random"] = "recall"
-    windows: int | None = Field(None, ge=1)
-    relevance: RelevanceConfig = RelevanceConfig()
-    patience: int | None = Field(None, ge=1)
-    checkpoint_steps: int = Field(100, ge=1)
-    seed: int = Field(0, ge=0)
 
 
 @dataclass(frozen=True)
@@ -117,8 +77,8 @@ class Trainer:
         self.reader, self.task, self.train_examples, self.validation = reader, task, train, validation
         self.config, self.output, self.report = config, output, report
         self.main_metric = main_metric(task, reader)
-        self.trains_judge = isinstance(reader.parts.judge, nn.Module) and config.judge_passes > 0
-        self._check()
+        self.trains_judge = config.trains_judge(reader)
+        check(config, reader, task, train, validation)
         precision = reader.parts.precision
         self.accelerator = Accelerator(cpu=precision.device.type == "cpu", mixed_precision="no")
         if self.accelerator.num_processes > 1:
@@ -138,43 +98,6 @@ class Trainer:
             by_judge=config.reasoner_blocks == "recall", keeps_scores=self.trains_judge,
             windows=config.windows,
         )  # fmt: skip
-
-    def _check(self) -> None:
-        if not self.train_examples or not self.validation:
-            raise DataError(
-                "training: expected examples to train on and to validate on, "
-                f"got {len(self.train_examples)} and {len(self.validation)}"
-            )
-        from_data = self.config.relevance.source == "data"
-        if not from_data and self.config.relevance.initial == "glove":
-            vectors_file(self.config.relevance)
-        if self.reader.reasoner.by_block and not from_data:
-            raise ConfigError(
-                "training.relevance.source: expected data for tagging, as each block asks for others, got interventions"
-            )
-        if self.reader.reasoner.by_block and self.trains_judge:
-            raise ConfigError(
-                "training: expected a judge that needs no training for tagging; choose judge.name: bm25, or "
-                "judge.init_from a trained run and training.judge_passes: 0"
-            )
-        several = self.reader.reasoner.by_block or (
-            self.reader.config.reasoner.name == "classification" and not isinstance(self.reader, CogLTX)
-        )
-        if self.config.windows is not None and not several:
-            raise ConfigError(
-                "training.windows: expected null, as the reasoner learns from one window of a document, "
-                f"got {self.config.windows}"
-            )
-        if self.trains_judge and from_data and not any(example.has_relevance for example in self.train_examples):
-            raise DataError(
-                "training: expected examples with relevance labels to train the judge, got none; choose "
-                "training.relevance.source: interventions or judge.name: bm25"
-            )
-        silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
-        if self.main_metric not in self.task.metrics((example, silent) for example in self.validation):
-            raise DataError(
-                f"training: expected validation examples with known answers, for {self.main_metric}, got none"
-            )
 
     def _learners(self) -> dict[str, Learner]:
         batches = -(-len(self.train_examples) // self.config.batch_size)

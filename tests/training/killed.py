@@ -24,8 +24,9 @@ from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.tasks import make_task
 from cogltx.training.learner import LearnerConfig
 from cogltx.training.masked import MaskedConfig, MaskedTrainer, MaskedTrainingConfig
+from cogltx.training.plan import TrainingConfig
 from cogltx.training.rows import TextsConfig, packed, set_apart
-from cogltx.training.trainer import Trainer, TrainingConfig
+from cogltx.training.trainer import Trainer
 
 
 def lines(log: Path) -> int:

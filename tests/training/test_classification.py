@@ -19,7 +19,8 @@ from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.learner import LearnerConfig
-from cogltx.training.trainer import Trainer, TrainingConfig
+from cogltx.training.plan import TrainingConfig
+from cogltx.training.trainer import Trainer
 
 CLASSIFICATION = make_task("classification", {})
 LABELS = ("boat", "drum", "nothing")

@@ -23,10 +23,11 @@ from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import SpanReasoner
 from cogltx.tasks import make_task
 from cogltx.training.interventions import Effect, effects, removals
+from cogltx.training.plan import TrainingConfig
 from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, load_history, save_history
 from cogltx.training.sampling import ReasonerTarget
 from cogltx.training.similarity import WordVectors, asked, similarity_of
-from cogltx.training.trainer import Trainer, TrainingConfig
+from cogltx.training.trainer import Trainer
 from cogltx.window import Window, WindowFormat
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)

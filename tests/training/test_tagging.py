@@ -19,7 +19,8 @@ from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.every_window import baseline_windows, block_windows
 from cogltx.training.learner import LearnerConfig
-from cogltx.training.trainer import Trainer, TrainingConfig
+from cogltx.training.plan import TrainingConfig
+from cogltx.training.trainer import Trainer
 
 TAGGING = make_task("tagging", {})
 FAST = LearnerConfig(learning_rate=5e-3)

@@ -30,7 +30,8 @@ from cogltx.storage import load_tensors
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.learner import LearnerConfig
-from cogltx.training.trainer import Summary, Trainer, TrainingConfig
+from cogltx.training.plan import TrainingConfig
+from cogltx.training.trainer import Summary, Trainer
 from cogltx.training.validation import main_metric, tune
 
 JSONL = make_task("jsonl", {})
