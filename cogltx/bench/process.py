@@ -61,8 +61,12 @@ def cogltx_command(arguments: Sequence[str]) -> tuple[str, float, int]:
     peak = 0
     with process.stdout, ThreadPoolExecutor(1) as reading:
         said = reading.submit(process.stdout.read)
-        while wait([said], timeout=_LOOK_EVERY).not_done:
-            peak = max(peak, _held(process.pid))
+        try:
+            while wait([said], timeout=_LOOK_EVERY).not_done:
+                peak = max(peak, _held(process.pid))
+        except BaseException:  # an interrupted call leaves nothing running
+            process.terminate()
+            raise
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

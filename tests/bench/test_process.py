@@ -1,5 +1,8 @@
 """Processes that measure themselves."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +76,21 @@ def test_a_command_is_measured_alone() -> None:
 def test_a_command_that_fails() -> None:
     with pytest.raises(ModelError, match="^bench: expected exit code 0, got 2 of: cogltx evaluate --no-such-option$"):
         cogltx_command(["evaluate", "--no-such-option"])
+
+
+def test_an_interrupted_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    class Started(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, command: list[str], **options: object) -> None:
+            super().__init__([sys.executable, "-c", "import time; time.sleep(60)"], **options)  # type: ignore[call-overload]
+            started.append(self)
+
+    def interrupted(process: int) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cogltx.bench.process.subprocess.Popen", Started)
+    monkeypatch.setattr("cogltx.bench.process._held", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cogltx_command(["train"])
+    assert started[0].wait(timeout=30) == -signal.SIGTERM
