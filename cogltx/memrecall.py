@@ -117,9 +117,7 @@ class _Search:
     def memory(self, kept: Sequence[int]) -> Memory:
         return Memory(self.query, self.blocks, tuple(sorted(kept)))
 
-    def standing(
-        self, competition: Competition, coarse: Float[np.ndarray, " blocks"]
-    ) -> Float[np.ndarray, " blocks"]:
+    def standing(self, competition: Competition, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
         kept = {block: self.fine[block] for block in self.kept}
         return competition.standing(coarse, kept, self.words)
 

@@ -17,7 +17,10 @@ import pytest
 import tiny
 import torch
 import transformers
+from hypothesis import HealthCheck, settings
 
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # speed is no test
+settings.load_profile("patient")
 transformers.logging.disable_progress_bar()
 
 

@@ -17,7 +17,7 @@ from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Segment
 from cogltx.errors import ConfigError, DataError
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 UNSPACED = set("巴黎是法国谁写了这份报告的首都ひカ\U00020000\u3000。，、！？；：「」（）")
 CLOSERS = set("\"')]}”»」）")

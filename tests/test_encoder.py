@@ -162,7 +162,7 @@ def test_empty_encoder_takes_saved_weights(architecture_encoder: Path) -> None:
         torch.testing.assert_close(second(batch), first(batch), atol=0, rtol=0)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lengths=st.lists(st.integers(1, 300), max_size=30), batch_tokens=st.integers(64, 2000))
 def test_batches_have_one_length_and_a_bound(lengths: list[int], batch_tokens: int) -> None:
     groups = batches([window(length) for length in lengths], batch_tokens)
@@ -173,7 +173,7 @@ def test_batches_have_one_length_and_a_bound(lengths: list[int], batch_tokens: i
         assert padded * len(group) <= batch_tokens or len(group) == 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lengths=st.lists(st.integers(1, 300), max_size=30), padding=st.integers(0, 500))
 def test_batches_of_several_lengths_pad_within_the_allowance(lengths: list[int], padding: int) -> None:
     groups = batches([window(length) for length in lengths], 1000, padding)

@@ -231,7 +231,6 @@ def test_a_short_document_is_read_whole_however_few_blocks_are_wanted() -> None:
     assert recall.key_blocks == (0, 1, 2)
 
 
-@settings(deadline=None)
 @given(st.lists(st.one_of(st.floats(0, 1), st.just(float("nan"))), min_size=1, max_size=12), st.floats(0, 2))
 def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
     kept = [index for index, score in enumerate(scores) if np.isnan(score) and index % 2]
@@ -320,7 +319,7 @@ class Watched(ScoredBlocks):
         return super().rehearse(memories)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     lengths=st.lists(st.integers(1, 16), min_size=1, max_size=40),
     capacity=st.integers(32, 80),
@@ -390,7 +389,7 @@ def test_the_encoder_judge_alike_in_any_company(architecture_encoder: Path) -> N
                 assert step.retrieved == same.retrieved
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     sizes=st.lists(st.integers(2, 16), min_size=1, max_size=12),
     scores=st.lists(st.one_of(st.integers(0, 3), st.just(float("nan"))), min_size=12, max_size=12),
@@ -409,7 +408,17 @@ def test_fill_takes_the_best_that_fit(sizes: list[int], scores: list[float], roo
 
 
 @pytest.mark.parametrize(
-    "values", [{"strides": ()}, {"strides": (3, 0)}, {"neighbour_bonus": -1}, {"most_blocks": 0}, {"lexical_bonus": -0.1}, {"capacity": 31}, {"stride": 3}, {"strides": "many"}]
+    "values",
+    [
+        {"strides": ()},
+        {"strides": (3, 0)},
+        {"neighbour_bonus": -1},
+        {"most_blocks": 0},
+        {"lexical_bonus": -0.1},
+        {"capacity": 31},
+        {"stride": 3},
+        {"strides": "many"},
+    ],
 )
 def test_wrong_options(values: dict[str, object]) -> None:
     with pytest.raises(ValidationError):

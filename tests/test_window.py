@@ -17,7 +17,7 @@ from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.window import NONE, WindowFormat, pack
 
 TEXT = "The film was directed by John Smith. Who wrote it? 巴黎是法国的首都。 It cost $1,200 per tonne, and the dog 😀 sat."
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 
 
 @functools.cache

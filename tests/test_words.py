@@ -55,7 +55,7 @@ def test_words_that_a_span_touches() -> None:
 TEXT = st.text(st.sampled_from("ab1.,- \n\u0301é猫黎👍\u200dकि"), min_size=1, max_size=40)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example(text=".\u0301\u093f", architecture="bert")
 @example(text="a\u0301\u0301", architecture="bert")
 @given(text=TEXT, architecture=st.sampled_from(["bert", "roberta", "deberta"]))

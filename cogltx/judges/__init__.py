@@ -103,9 +103,7 @@ def check_name(name: str) -> None:
         ConfigError: it is no name of a judge.
     """
     if name not in ("encoder", *_READY) and ":" not in name:
-        raise ConfigError(
-            f'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got {name!r}'
-        )
+        raise ConfigError(f'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got {name!r}')
 
 
 def _make(config: JudgeConfig) -> nn.Module | ScoringJudge:

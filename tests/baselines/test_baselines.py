@@ -30,11 +30,14 @@ def test_readers_by_name() -> None:
     assert {"cogltx", "sliding_window", "truncation", "head_and_tail", "bag_of_words"} == set(READERS)
     assert reader_class("cogltx") is CogLTX
     assert reader_class("truncation") is Truncation
-    with pytest.raises(ConfigError, match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'sliding'"):
+    with pytest.raises(
+        ConfigError,
+        match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'sliding'",
+    ):
         reader_class("sliding")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sizes=st.lists(st.integers(1, 10), max_size=30), room=st.integers(10, 40), overlap=st.integers(0, 40))
 def test_overlapping_runs(sizes: list[int], room: int, overlap: int) -> None:
     runs = overlapping_runs(sizes, room, overlap)
@@ -47,7 +50,7 @@ def test_overlapping_runs(sizes: list[int], room: int, overlap: int) -> None:
         assert sum(sizes[index] for index in range(after.start, before.stop)) <= overlap
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sizes=st.lists(st.integers(1, 10), min_size=1, max_size=30), room=st.integers(10, 40))
 def test_head_and_tail(sizes: list[int], room: int) -> None:
     chosen = head_and_tail(sizes, room)

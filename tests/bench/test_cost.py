@@ -93,7 +93,7 @@ def test_table() -> None:
     assert len(head) == len(line)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     n_tokens=st.integers(100, 900),
     capacity=st.integers(100, 200),

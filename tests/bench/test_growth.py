@@ -87,7 +87,12 @@ def test_the_command_measures_draws_and_goes_on(
     assert first.exit_code == 0, first.output
     assert first.stdout == (tmp_path / "cost" / "growth.md").read_text()
     assert "| sliding window | " in first.stdout
-    assert {path.name for path in (tmp_path / "cost").iterdir()} == {"growth.json", "growth.md", "time.png", "memory.png"}
+    assert {path.name for path in (tmp_path / "cost").iterdir()} == {
+        "growth.json",
+        "growth.md",
+        "time.png",
+        "memory.png",
+    }
 
     def measured_again(*args: object, **options: object) -> None:
         raise AssertionError("this was measured before")
@@ -138,5 +143,7 @@ def test_mistakes(tmp_path: Path, tiny_encoder: Path) -> None:
     with pytest.raises(ModelError, match="^cogltx at 600 tokens: expected a measurement, got exit code 2: .*no-model"):
         measure(["cogltx"], tmp_path, [600], encoder=str(tmp_path / "no-model"))
     (tmp_path / "growth.json").write_text(json.dumps({"settings": {"training": True}, "readers": {}}))
-    with pytest.raises(ConfigError, match="expected training True, with which it began, got False; choose another folder"):
+    with pytest.raises(
+        ConfigError, match="expected training True, with which it began, got False; choose another folder"
+    ):
         measure(["cogltx"], tmp_path, [600], encoder=str(tiny_encoder))

@@ -13,7 +13,9 @@ from cogltx.errors import ConfigError
 from cogltx.judges import EmbeddingJudge, JudgeConfig, Memory, judge_model
 from cogltx.pretrained import BUNDLED, tokenizer_of
 
-DOCUMENT = sentences("The fox jumps.", "Anna wrote the report.", "The dog sat.", "Why?", headings=("", "", "Zürich", ""))
+DOCUMENT = sentences(
+    "The fox jumps.", "Anna wrote the report.", "The dog sat.", "Why?", headings=("", "", "Zürich", "")
+)
 
 
 def test_scores_are_cosines_and_the_same_in_rehearsal(tiny_encoder: Path) -> None:
@@ -30,7 +32,9 @@ def test_scores_are_cosines_and_the_same_in_rehearsal(tiny_encoder: Path) -> Non
 
 def test_a_batch_is_as_one_by_one(tiny_encoder: Path) -> None:
     judge = EmbeddingJudge(str(tiny_encoder), batch_tokens=64)
-    documents = [split(sentences(*texts), tiny.make_tokenizer()) for texts in (("A fox.", "A dog."), ("Anna sat.",) * 5)]
+    documents = [
+        split(sentences(*texts), tiny.make_tokenizer()) for texts in (("A fox.", "A dog."), ("Anna sat.",) * 5)
+    ]
     memories = [Memory(Query("fox?"), blocks, ()) for blocks in documents]
     alone = [EmbeddingJudge(str(tiny_encoder)).retrieve([memory])[0] for memory in memories]
     for one, other in zip(judge.retrieve(memories), alone, strict=True):

@@ -91,7 +91,7 @@ def least_windows(sizes: list[int], room: int) -> int:
     return least[0]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     text=st.lists(st.sampled_from(["fox ", "Anna. ", "report, ", "Paris ", "\n"]), min_size=5, max_size=120),
     data=st.data(),

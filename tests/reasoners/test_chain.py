@@ -51,7 +51,7 @@ def test_what_bio_forbids() -> None:
     assert allowed == into_inside | set(itertools.product(range(N_TAGS), (0, begin(0), begin(1))))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), n_words=st.integers(1, 5), before=st.integers(0, N_TAGS - 1))
 def test_against_brute_force(seed: int, n_words: int, before: int) -> None:
     emissions, transitions = scores(seed, n_words)
@@ -76,7 +76,7 @@ def test_against_brute_force(seed: int, n_words: int, before: int) -> None:
         assert run_probabilities(emissions, transitions, before, wanted) == pytest.approx(expected)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**6), lengths=st.lists(st.integers(1, 7), min_size=1, max_size=5))
 def test_windows_together_equal_one_by_one(seed: int, lengths: list[int]) -> None:
     made = [scores(seed + n, length)[0] for n, length in enumerate(lengths)]
@@ -96,7 +96,7 @@ def test_windows_together_equal_one_by_one(seed: int, lengths: list[int]) -> Non
         torch.testing.assert_close(paths[n : n + 1], path_scores(*alone, tags[n][None]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), n_words=st.integers(1, 30))
 def test_the_best_path_keeps_bio(seed: int, n_words: int) -> None:
     emissions, transitions = scores(seed, n_words)

@@ -109,7 +109,7 @@ def test_readable_tokens_are_those_of_the_document() -> None:
         assert np.flatnonzero(mask[row]).tolist() == np.flatnonzero(window.document_token >= 0).tolist()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=st.integers(0, 10_000), order=st.permutations(range(4)), count=st.integers(1, 4))
 def test_answers_are_exact_slices_of_the_document(seed: int, order: list[int], count: int) -> None:
     window = window_of(sorted(order[:count]))

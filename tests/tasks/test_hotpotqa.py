@@ -37,7 +37,9 @@ def test_sentences_without_their_titles(tmp_path: Path) -> None:
         list(HotpotQA(headings=headings).read(path, split="validation")) for headings in (True, False)
     )
     assert {segment.heading for segment in without.document.segments} == {""}
-    assert [(s.start, s.end) for s in without.document.segments] == [(s.start, s.end) for s in with_titles.document.segments]
+    assert [(s.start, s.end) for s in without.document.segments] == [
+        (s.start, s.end) for s in with_titles.document.segments
+    ]
     assert without.extra == with_titles.extra
 
 

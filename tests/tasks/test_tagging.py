@@ -114,7 +114,7 @@ def test_chinese_is_joined_without_spaces() -> None:
 WORD = st.text(st.sampled_from("abcé猫"), min_size=1, max_size=4)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     sentences=st.lists(st.lists(WORD, min_size=1, max_size=6), min_size=1, max_size=5),
     spaces=st.sampled_from([None, True, False]),
@@ -127,7 +127,7 @@ def test_words_keep_their_places(sentences: list[list[str]], spaces: bool | None
     assert text.count("\n") == len(sentences) - 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["O", "PER", "LOC"])), max_size=8))
 def test_tags_say_what_they_were_made_from(pieces: list[tuple[int, str]]) -> None:
     tags: list[str] = []
@@ -257,7 +257,7 @@ SPAN = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(entities=st.lists(SPAN, max_size=10), how=st.sampled_from(["outermost", "innermost"]))
 def test_flat_entities_share_no_character(entities: list[Entity], how: str) -> None:
     kept = flat(entities, how, "a")  # type: ignore[arg-type]

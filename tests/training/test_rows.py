@@ -22,7 +22,7 @@ def tokenizer(tiny_encoder: Path) -> Any:
     return tokenizer_of(tiny_encoder)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(lengths=st.lists(st.integers(1, 120), max_size=8))
 def test_rows_are_full_and_hold_every_token_in_order(tokenizer: Any, lengths: list[int]) -> None:
     form = WindowFormat(tokenizer, 32)

@@ -106,7 +106,7 @@ def test_token_labels() -> None:
             assert (values[index], counts[index]) == (float(block == 2), True)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(seed=st.integers(0, 1000), relevant=st.integers(0, 3), scored=st.booleans())
 def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
     item = hops(max(1, relevant))

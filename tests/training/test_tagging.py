@@ -46,7 +46,9 @@ def documents(count: int, sentences: int = 20) -> list[Example]:
     return examples
 
 
-def reader(encoder: Path, name: str = "cogltx", *, crf: bool = True, judge: str = "bm25", **options: object) -> WindowReader:
+def reader(
+    encoder: Path, name: str = "cogltx", *, crf: bool = True, judge: str = "bm25", **options: object
+) -> WindowReader:
     torch.manual_seed(0)
     values = fakes.config(encoder, judge=judge, **options).model_dump(mode="json")
     values |= {"reader": name, "reasoner": {"name": "tagging", "labels": ["PER", "THING"], "crf": crf}}
