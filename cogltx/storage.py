@@ -3,12 +3,14 @@
 Knows nothing about what the tensors mean.
 """
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ from torch import Tensor
 
 from cogltx.errors import ConfigError, ModelError, TrainingError
 
+_TEMPORARY = re.compile(r"[a-z0-9_]{8}\.(tmp|old)")  # ends the names that tempfile gives
+_WEIGHTS = ".safetensors"
+
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
@@ -26,7 +31,8 @@ def new_folder(target: Path) -> Iterator[Path]:
     What a killed writer leaves is a hidden folder, which the next one removes.
 
     Raises:
-        TrainingError: the disk is full or the folder cannot be written; the target is as it was.
+        TrainingError: the disk is full, the folder cannot be written, or it holds what is none of the writer's; the
+            target is as it was.
     """
     temporary = None
     try:
@@ -34,6 +40,7 @@ def new_folder(target: Path) -> Iterator[Path]:
         temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"))
         temporary.chmod(0o755)
         yield temporary
+        _check_replaced(temporary, target)
         _swap(temporary, target)
         _remove_left_over(target)
     except (OSError, SafetensorError) as error:
@@ -43,6 +50,15 @@ def new_folder(target: Path) -> Iterator[Path]:
     finally:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _check_replaced(temporary: Path, target: Path) -> None:
+    """Nothing is lost but what the writer writes again, and weights."""
+    if target.exists() and not target.is_dir():
+        raise TrainingError(f"{target}: expected a folder to save in, got a file")
+    for entry in sorted(target.iterdir()) if target.exists() else ():
+        if entry.suffix != _WEIGHTS and not (temporary / entry.name).exists():
+            raise TrainingError(f"{target}: expected a new folder or a model's, got one that holds {entry.name!r} too")
 
 
 def _swap(temporary: Path, target: Path) -> None:
@@ -60,8 +76,9 @@ def _swap(temporary: Path, target: Path) -> None:
 
 def _remove_left_over(target: Path) -> None:
     """Removes what earlier writers of the target left behind when they were killed."""
-    for path in target.parent.glob(f".{target.name}.*"):
-        if path.suffix in (".tmp", ".old"):
+    prefix = f".{target.name}."
+    for path in target.parent.iterdir():
+        if path.name.startswith(prefix) and _TEMPORARY.fullmatch(path.name.removeprefix(prefix)):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -95,7 +112,8 @@ def _replaced(path: Path) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, path)
     except (OSError, SafetensorError) as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
         raise TrainingError(f"{path}: expected to save, got: {_reason(error)}") from error
 
 
@@ -111,8 +129,20 @@ def read_json(path: Path) -> Any:
         raise ModelError(f"{path}: expected a file, found none") from error
     except json.JSONDecodeError as error:
         raise ModelError(f"{path}:{error.lineno}: expected JSON, got: {error.msg}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(f"{path}: expected a JSON file, got: {_reason(error)}") from error
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Reads a JSON object of a model or run.
+
+    Raises:
+        ModelError: as ``read_json``, or it is another value.
+    """
+    found = read_json(path)
+    if not isinstance(found, dict):
+        raise ModelError(f"{path}: expected a JSON object, got {type(found).__name__}")
+    return found
 
 
 def check_settings(
@@ -147,6 +177,16 @@ def _leaves(values: Mapping[str, Any], parents: str = "") -> Iterator[tuple[str,
             yield from _leaves(value, f"{parents}{key}.")
         else:
             yield f"{parents}{key}", value
+
+
+def digest(folder: Path) -> str:
+    """What tells a model from all others: a hash of its configuration and weights, 16 hexadecimal digits."""
+    found = hashlib.sha256()
+    for path in sorted(path for path in folder.iterdir() if path.suffix in (".json", _WEIGHTS)):
+        found.update(path.name.encode())
+        with path.open("rb") as file:
+            found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()[:16]
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:

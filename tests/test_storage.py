@@ -12,7 +12,17 @@ import torch
 from safetensors.torch import save_file
 
 from cogltx.errors import ConfigError, ModelError, TrainingError
-from cogltx.storage import check_settings, load_tensors, new_folder, read_json, save_tensors, write_json, write_text
+from cogltx.storage import (
+    check_settings,
+    digest,
+    load_tensors,
+    new_folder,
+    read_json,
+    read_object,
+    save_tensors,
+    write_json,
+    write_text,
+)
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -26,10 +36,11 @@ def test_a_new_folder_takes_the_place_of_another(tmp_path: Path, before: bool) -
     target = tmp_path / "deep" / "model"
     if before:
         target.mkdir(parents=True)
-        (target / "old").write_text("old")
+        (target / "new").write_text("old")
+        (target / "judge.safetensors").write_text("of another model")
     with new_folder(target) as folder:
         (folder / "new").write_text("new")
-        assert not (target / "new").exists()
+        assert files(target) == ({"new": "old", "judge.safetensors": "of another model"} if before else {})
     assert files(tmp_path) == {"deep/model/new": "new"}
     assert [path.name for path in target.parent.iterdir()] == ["model"]
 
@@ -49,12 +60,51 @@ def test_a_folder_that_fails_leaves_no_trace(tmp_path: Path, before: bool) -> No
 
 
 def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
-    for name in (".model.abc.tmp", ".model.abc.old", ".other.abc.tmp"):
+    others = (".other.abcd_1ef.tmp", ".model.backup.old", ".model.v2.abcd_1ef.tmp", ".modelabcd_1ef.tmp")
+    for name in (".model.abcd_1ef.tmp", ".model.abcd_1ef.old", *others):
         (tmp_path / name).mkdir()
         (tmp_path / name / "half").write_text("half")
     with new_folder(tmp_path / "model") as folder:
         (folder / "new").write_text("new")
-    assert files(tmp_path) == {"model/new": "new", ".other.abc.tmp/half": "half"}
+    assert files(tmp_path) == {"model/new": "new"} | {f"{name}/half": "half" for name in others}
+
+
+@pytest.mark.parametrize("name", ["thesis.txt", ".git/config"])
+def test_nothing_but_a_model_is_replaced(tmp_path: Path, name: str) -> None:
+    kept = tmp_path / "model" / name
+    kept.parent.mkdir(parents=True)
+    kept.write_text("years of work")
+    wording = rf"model: expected a new folder or a model's, got one that holds '{name.split('/')[0]}' too$"
+    with pytest.raises(TrainingError, match=wording):
+        with new_folder(tmp_path / "model") as folder:
+            (folder / "new").write_text("new")
+    assert files(tmp_path) == {f"model/{name}": "years of work"}
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "model").write_text("a file")
+    with pytest.raises(TrainingError, match="model: expected a folder to save in, got a file$"):
+        with new_folder(tmp_path / "model"):
+            pass
+    assert files(tmp_path) == {"model": "a file"}
+
+
+def test_a_digest_tells_models_apart(tmp_path: Path) -> None:
+    def model(name: str, *, config: str = "{}", weights: float = 0.0) -> str:
+        with new_folder(tmp_path / name) as folder:
+            (folder / "config.json").write_text(config)
+            save_tensors(folder / "reasoner.safetensors", {"a": torch.full((3,), weights)})
+        return digest(tmp_path / name)
+
+    assert model("a") == model("b") == model("a")
+    assert len({model("a"), model("b", config="[]"), model("c", weights=1.0)}) == 3
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "null"])
+def test_a_json_object(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(ModelError, match=r"run\.json: expected a JSON object, got (list|int|NoneType)$"):
+        read_object(tmp_path / "run.json")
 
 
 def test_another_error_passes_through(tmp_path: Path) -> None:
@@ -66,7 +116,7 @@ def test_another_error_passes_through(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_moved_keeps_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "model"
     target.mkdir()
-    (target / "old").write_text("old")
+    (target / "model").write_text("old")
     real = Path.rename
 
     def rename(self: Path, other: Path) -> Path:
@@ -76,8 +126,8 @@ def test_a_folder_that_cannot_be_moved_keeps_the_old(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(Path, "rename", rename)
     with pytest.raises(TrainingError, match="what was saved before is kept"), new_folder(target) as folder:
-        (folder / "new").write_text("new")
-    assert files(tmp_path) == {"model/old": "old"}
+        (folder / "model").write_text("new")
+    assert files(tmp_path) == {"model/model": "old"}
 
 
 def test_json_comes_back(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ After each epoch the whole flow is measured on the validation examples; the best
 is killed goes on from its last checkpoint and ends at the same weights.
 """
 
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from cogltx.training.relevance import RelevanceLabels, save_history
 from cogltx.training.similarity import similarity_of
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
 from cogltx.training.validation import main_metric, validate
+
+_EPOCH = re.compile(r"epoch-\d+")
 
 
 @dataclass(frozen=True)
@@ -260,5 +263,5 @@ class Trainer:
         run = {"best": best, "main_metric": self.main_metric, "history": self.progress.history}
         write_json(self.output / "run.json", run)
         for old in self.output.glob("epoch-*"):
-            if old.name != best:
+            if _EPOCH.fullmatch(old.name) and old.name != best:
                 shutil.rmtree(old, ignore_errors=True)
