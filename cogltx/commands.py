@@ -19,13 +19,15 @@ from cogltx.errors import ConfigError
 from cogltx.inference import answer, with_progress
 from cogltx.judges import JudgeConfig, as_judge, judge_model
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
+from cogltx.parts import model_folder
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.pretrained import EncoderConfig, tokenizer_of
-from cogltx.settings import expand, validated
-from cogltx.storage import check_settings, write_json, write_text
+from cogltx.settings import expand, read_yaml, validated
+from cogltx.storage import check_settings, digest, write_json, write_text
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.texts import read_texts
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
+from cogltx.training.plan import check_examples
 from cogltx.training.rows import packed, set_apart
 from cogltx.training.trainer import Summary, Trainer
 from cogltx.training.validation import main_metric
@@ -84,11 +86,12 @@ def _fit(
     report: Callable[[str], None],
 ) -> Summary:
     """Trains a reader that has no epochs; its folder is as any run's."""
+    main = main_metric(task, reader)
+    check_examples(task, main, examples, validation)
     _store(run, output)
     reader.fit(examples, seed=run.training.seed)
     metrics = task.metrics(zip(validation, reader.predict_many(validation), strict=True))
     reader.save_pretrained(output / "model")
-    main = main_metric(task, reader)
     write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
     report(f"validation: {main} {metrics[main]:.1f}; model in {output}")
     return Summary((metrics,), 0, 0)
@@ -147,8 +150,7 @@ def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
         return
     if not resume:
         raise ConfigError(f"{output}: expected a new folder or --resume, got one that holds a run")
-    before = yaml.safe_load(_stored(output).read_text(encoding="utf-8"))
-    check_settings(output, run.model_dump(mode="json"), before)
+    check_settings(output, run.model_dump(mode="json"), read_yaml(_stored(output))[0])
 
 
 def predict_file(run: str | Path, source: Path, output: Path, changes: Sequence[str] = ()) -> int:
@@ -162,13 +164,13 @@ def predict_file(run: str | Path, source: Path, output: Path, changes: Sequence[
 
     Raises:
         ConfigError: the output was begun by another model.
-        DataError: the source is no file of examples, or the output is one of other predictions.
+        DataError: the source is no file of examples, or the output is one of other examples or texts.
 
     Returns:
         predictions in the output.
     """
     task, reader = make_task("jsonl", {}), load_reader(run, changes=changes)
-    settings = {"run": str(run), "changes": list(changes)}
+    settings = {"model": digest(model_folder(run)), "changes": list(changes)}
     pairs = answer(reader, task, task.read(source, split="test"), written=output, settings=settings)
     return sum(1 for _ in with_progress(pairs, "predict"))
 
@@ -190,8 +192,8 @@ def recall(
     if (run is None) == (judge is None):
         raise ConfigError("recall: expected a run or --judge NAME, got " + ("neither" if run is None else "both"))
     if run is not None:
-        changes = [f"memrecall.capacity={capacity}"] if capacity else []
-        changes += [f"memrecall.strides={list(strides)}"] if strides else []
+        changes = [f"memrecall.capacity={capacity}"] if capacity is not None else []
+        changes += [f"memrecall.strides={list(strides)}"] if strides is not None else []
         reader = load_reader(run, changes=changes)
         if not isinstance(reader, CogLTX):
             raise ConfigError(f"{run}: expected a model with a judge, got the baseline {reader.config.reader}")

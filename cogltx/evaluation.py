@@ -13,9 +13,12 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
 from cogltx.inspection import draw_confusions, label_results, type_results
 from cogltx.metrics import Interval, paired_bootstrap
+from cogltx.parts import model_folder
+from cogltx.pictures import check_picture
 from cogltx.pipeline import WindowReader
 from cogltx.prediction import Prediction
 from cogltx.settings import expand
+from cogltx.storage import digest
 from cogltx.tasks import Split, Task, make_task
 
 
@@ -103,6 +106,9 @@ def evaluate(
         ConfigError: the predictions were begun by another model, or on other data; or a baseline is given a judge.
         DataError: the file is not in the task's format, or an example has a label that the model does not know.
     """
+    others = {prediction.id: prediction for prediction in read_predictions(against)} if against else {}
+    if confusion is not None:
+        check_picture(confusion)
     wanted = ["judge.args={}", *changes, f"judge.name={judge}"] if judge else list(changes)
     reader = load_reader(run, changes=wanted)
     if judge and not reader.uses_judge:
@@ -118,12 +124,14 @@ def evaluate(
     known = known_labels(reader, examples)
     pairs = answer(
         reader, task, known, key_blocks=key_blocks, written=predictions, selected=chosen,
-        settings={"run": str(run), "data": data, "split": split, "blocks": key_blocks, "changes": wanted},
+        settings={
+            "model": digest(model_folder(run)), "data": data, "split": split, "blocks": key_blocks, "changes": wanted,
+        },
     )  # fmt: skip
     found = list(with_progress(pairs, "evaluate"))
     if not found:
         raise DataError(f"{data}: expected examples of task {task.name}, found none")
-    compared = _compare(task, found, against) if against else ()
+    compared = _compare(task, found, others, against) if against else ()
     labelled = any(prediction.labels for _, prediction in found)
     tagged = reader.config.reasoner.name == "tagging"
     labels = type_results(found) if tagged else label_results(found) if labelled else {}
@@ -132,8 +140,9 @@ def evaluate(
     return Result(task.name, len(found), task.metrics(found), compared, labels)
 
 
-def _compare(task: Task, found: Sequence[tuple[Example, Prediction]], against: Path) -> tuple[Comparison, ...]:
-    others = {prediction.id: prediction for prediction in read_predictions(against)}
+def _compare(
+    task: Task, found: Sequence[tuple[Example, Prediction]], others: Mapping[str, Prediction], against: Path
+) -> tuple[Comparison, ...]:
     missing = next((example.id for example, _ in found if example.id not in others), None)
     if missing is not None:
         raise DataError(f"{against}: expected a prediction for every example, found none for {missing!r}")

@@ -20,7 +20,7 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.reader import Reader, batched
 from cogltx.reasoners import ClassificationConfig
-from cogltx.storage import check_settings, read_json, write_json
+from cogltx.storage import check_settings, read_object, write_json
 from cogltx.tasks import Task
 from cogltx.training.sampling import gold_blocks
 
@@ -54,7 +54,7 @@ def answer(
 
     Raises:
         ConfigError: the file was begun with other settings.
-        DataError: the file holds predictions of other examples, or something else; it is as it was.
+        DataError: the file holds predictions of other examples or texts, or something else; it is as it was.
     """
     stream = iter(examples)
     if written is not None:
@@ -62,6 +62,7 @@ def answer(
         example, other = next(stream, None), None
         for number, prediction in enumerate(_resumed(written), start=1):
             if example is not None and example.id == prediction.id:
+                _check_text(f"{written}:{number}", example, prediction)
                 yield example, prediction
                 example = next(stream, None)
                 continue
@@ -129,12 +130,20 @@ def _line(task: Task, example: Example, prediction: Prediction) -> str:
     return json.dumps({**prediction.to_dict(), **task.describe(example, prediction)}, ensure_ascii=False)
 
 
+def _check_text(where: str, example: Example, prediction: Prediction) -> None:
+    """A prediction that was made earlier is one of the text at hand."""
+    for found in prediction.evidence:
+        if example.document.text[found.start : found.end] != found.text:
+            got = f"{found.text[:60]!r}; choose another file"
+            raise DataError(f"{where}: expected evidence out of the text of {example.id!r}, got {got}")
+
+
 def _check_begun(written: Path, settings: Mapping[str, Any]) -> None:
     noted = written.parent / f"{written.name}.settings.json"
     if not written.exists():
         write_json(noted, settings)
-    elif noted.exists():
-        check_settings(written, settings, read_json(noted), "another file")
+    elif written.is_file() and noted.exists():
+        check_settings(written, settings, read_object(noted), "another file")
 
 
 def _append(path: Path, lines: Sequence[str]) -> None:
@@ -148,7 +157,7 @@ def _append(path: Path, lines: Sequence[str]) -> None:
 
 def _resumed(path: Path) -> Iterator[Prediction]:
     """The predictions that a file holds; at its end a last line without its end is removed, to be made again."""
-    if not path.exists():
+    if not path.exists() or path.is_fifo() or path.is_char_device():
         return
     end = 0
     for number, line in enumerate(_lines(path), start=1):
@@ -191,7 +200,7 @@ def _was_cut_off(line: bytes) -> bool:
 def _prediction(path: Path, number: int, line: bytes) -> Prediction:
     try:
         return Prediction.from_dict(json.loads(line))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError) as error:
         raise _no_prediction(path, number, line) from error
 
 

@@ -18,7 +18,7 @@ from cogltx.judges import EncoderJudge, Judge, JudgeConfig, judge_model
 from cogltx.memrecall import MemRecallConfig
 from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.reasoners import Reasoner, ReasonerConfig, SpanReasonerConfig, make_reasoner
-from cogltx.storage import load_tensors, read_json
+from cogltx.storage import load_tensors, read_json, read_object
 from cogltx.window import WindowFormat
 
 
@@ -189,7 +189,7 @@ def model_folder(name: str | Path) -> Path:
     """
     path = Path(name)
     if (path / "run.json").is_file():
-        best = read_json(path / "run.json").get("best")
+        best = read_object(path / "run.json").get("best")
         if not best:
             raise ModelError(f"{path}: expected a trained run, got one without a finished epoch; go on with --resume")
         return path / str(best)

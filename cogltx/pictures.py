@@ -93,6 +93,17 @@ def draw_curves(
     _save(plt, figure, path)
 
 
+def check_picture(path: Path) -> None:
+    """That a picture of this name can be drawn.
+
+    Raises:
+        ConfigError: matplotlib is not installed, or knows no such format.
+    """
+    known = _pyplot().matplotlib.backend_bases.FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in known:
+        raise ConfigError(f"{path}: expected the name of a picture, such as .png or .svg, got {path.suffix!r}")
+
+
 def _pyplot() -> Any:
     try:
         import matplotlib
@@ -107,13 +118,12 @@ def _pyplot() -> Any:
 
 
 def _save(plt: Any, figure: Any, path: Path) -> None:
+    check_picture(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".part.{path.name}")
     try:
         figure.savefig(temporary, dpi=150)
         temporary.replace(path)
-    except ValueError as error:
-        raise ConfigError(f"{path}: expected the name of a picture, such as .png or .svg, got: {error}") from error
     finally:
         temporary.unlink(missing_ok=True)
         plt.close(figure)

@@ -4,10 +4,11 @@ Plain data; knows nothing about tokens or models.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any
 
-_LATER = ("labels", "entities", "n_unread")  # fields that files of older predictions lack
+from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -108,15 +109,9 @@ class Prediction:
         """A prediction from such data; other keys are ignored.
 
         Raises:
-            KeyError: a field is missing.
+            ValueError: a field is missing, or of another type.
         """
-        plain = {field.name: values[field.name] for field in fields(cls) if field.name not in _LATER}
-        plain["evidence"] = tuple(Evidence(**evidence) for evidence in values["evidence"])
-        plain["labels"] = tuple(Label(**label) for label in values.get("labels", ()))
-        plain["entities"] = tuple(FoundEntity(**entity) for entity in values.get("entities", ()))
-        plain["n_unread"] = values.get("n_unread", 0)
-        plain["alternatives"] = tuple(Answer(**answer) for answer in values["alternatives"])
-        return cls(**plain)
+        return _reader().validate_python(values)
 
 
 @dataclass(frozen=True)
@@ -127,3 +122,8 @@ class Answer:
     start: int | None
     end: int | None
     score: float
+
+
+@cache
+def _reader() -> Any:
+    return TypeAdapter(Prediction)

@@ -31,6 +31,23 @@ def from_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> tuple[T
     Raises:
         ConfigError: no such file, no YAML, or a key or value that is wrong; names file, line and key.
     """
+    values, lines = read_yaml(path)
+    places = {key: f"{path}:{line}" for key, line in lines.items()}
+    for change in changes:
+        target = tuple(change.partition("=")[0].split("."))
+        places = {key: place for key, place in places.items() if key[: len(target)] != target}
+        for depth in range(1, len(target)):
+            places.setdefault(target[:depth], "--set")
+        places[target] = "--set"
+    return validated(kind, changed(values, changes), str(path), places), places
+
+
+def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
+    """Nested keys and values from YAML, and the line of each key.
+
+    Raises:
+        ConfigError: no such file, or something else; names file and line.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         values = yaml.safe_load(text)
@@ -38,17 +55,11 @@ def from_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> tuple[T
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{path}:{line}: expected YAML, got: {error.problem}") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: expected a YAML file, got: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path}:1: expected keys and values, got {type(values).__name__}")
-    places = {key: f"{path}:{line}" for key, line in lines.items()}
-    for change in changes:
-        *parents, last = change.partition("=")[0].split(".")
-        for depth in range(len(parents)):
-            places.setdefault(tuple(parents[: depth + 1]), "--set")
-        places[*parents, last] = "--set"
-    return validated(kind, changed(values, changes), str(path), places), places
+    return values, lines
 
 
 def changed(values: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
@@ -70,7 +81,7 @@ def changed(values: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]
             inner = inner[parent]
         try:
             inner[last] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise ConfigError(f"--set {key}: expected a YAML value, got {value!r}") from error
     return result
 
@@ -93,7 +104,7 @@ def validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mappi
         error = errors.errors()[0]
     location = tuple(map(str, error["loc"]))
     path = tuple(key for place, key in enumerate(location) if place != 1 or key not in REASONER_CONFIGS)
-    where = next((places[path[:depth]] for depth in range(len(path), 0, -1) if path[:depth] in places), name)
+    where = place_of(path, places) or name
     key = ".".join(path)
     if error["type"] == "union_tag_invalid":
         raise ConfigError(
@@ -106,6 +117,11 @@ def validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mappi
         raise ConfigError(f"{where}: {key}: expected a value, got none")
     expected = error["msg"].removeprefix("Input should be ")
     raise ConfigError(f"{where}: {key}: expected {expected}, got {error['input']!r}")
+
+
+def place_of(key: tuple[str, ...], places: Mapping[tuple[str, ...], str]) -> str | None:
+    """Where a key, or the nearest that holds it, stands; None if that is not known."""
+    return next((places[key[:depth]] for depth in range(len(key), 0, -1) if key[:depth] in places), None)
 
 
 def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -129,7 +145,7 @@ def expand(path: str) -> Path:
     """A path with environment variables filled in.
 
     Raises:
-        ConfigError: a variable is not set.
+        ConfigError: a variable is not set, or ``~`` stands for nobody.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -138,4 +154,7 @@ def expand(path: str) -> Path:
             raise ConfigError(f"path {path!r}: expected the environment variable {match[1]}, which is not set")
         return found
 
-    return Path(_VARIABLE.sub(value, path)).expanduser()
+    try:
+        return Path(_VARIABLE.sub(value, path)).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"path {path!r}: expected a folder of a known user after ~, got: {error}") from error

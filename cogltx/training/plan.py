@@ -55,7 +55,7 @@ class TrainingConfig(BaseModel):
     relevance: RelevanceConfig = RelevanceConfig()
     patience: int | None = Field(None, ge=1)
     checkpoint_steps: int = Field(100, ge=1)
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**63)
 
     def trains_judge(self, reader: WindowReader) -> bool:
         """Whether the reader's judge learns, too."""
@@ -76,10 +76,7 @@ def check(
         DataError: there are no training or no validation examples, the judge has no relevance labels to learn from, or
             no validation example has what the task's main metric needs.
     """
-    if not train or not validation:
-        raise DataError(
-            f"training: expected examples to train on and to validate on, got {len(train)} and {len(validation)}"
-        )
+    check_examples(task, main_metric(task, reader), train, validation)
     _check_reader(config, reader)
     labelled = config.relevance.source != "data" or any(example.has_relevance for example in train)
     if config.trains_judge(reader) and not labelled:
@@ -87,8 +84,19 @@ def check(
             "training: expected examples with relevance labels to train the judge, got none; choose "
             "training.relevance.source: interventions or judge.name: bm25"
         )
+
+
+def check_examples(task: Task, metric: str, train: Sequence[Example], validation: Sequence[Example]) -> None:
+    """That there is something to learn from, and something that the metric can measure.
+
+    Raises:
+        DataError: there is not.
+    """
+    if not train or not validation:
+        raise DataError(
+            f"training: expected examples to train on and to validate on, got {len(train)} and {len(validation)}"
+        )
     silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
-    metric = main_metric(task, reader)
     if metric not in task.metrics((example, silent) for example in validation):
         raise DataError(f"training: expected validation examples with known answers, for {metric}, got none")
 
