@@ -33,7 +33,8 @@ RunArgument = Annotated[str, typer.Argument(help="A run, a model folder, or a na
 
 def main() -> None:
     """Runs the command line."""
-    signal.signal(signal.SIGINT, _interrupted)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupted)
     try:
         app()
     except CogltxError as error:
@@ -46,7 +47,8 @@ def main() -> None:
 
 
 def _interrupted(number: int, frame: object) -> NoReturn:
-    _fail("interrupted; what was written is kept, and the same command goes on (train, mlm: with --resume)", 130)
+    line = "interrupted; what was written is kept, and the same command goes on (train, mlm: with --resume)"
+    _fail(line, 128 + number)
 
 
 def _fail(line: str, code: int) -> NoReturn:

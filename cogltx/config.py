@@ -22,7 +22,7 @@ from cogltx.parts import ModelConfig, load_config, model_folder
 from cogltx.pretrained import tokenizer_of
 from cogltx.reader import Reader
 from cogltx.reasoners import ClassificationConfig, ReasonerConfig, TaggingConfig
-from cogltx.settings import changed, expand, from_yaml, validated
+from cogltx.settings import changed, expand, from_yaml, place_of, validated
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.training.masked import MaskedConfig
 from cogltx.training.plan import TrainingConfig
@@ -90,7 +90,7 @@ def _check_names(run: RunConfig, places: Mapping[tuple[str, ...], str]) -> None:
         try:
             check()
         except ConfigError as error:
-            raise ConfigError(f"{places[key]}: {error}") from error
+            raise ConfigError(f"{place_of(key, places) or key[0]}: {error}") from error
 
 
 def read_examples(

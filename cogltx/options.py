@@ -1,5 +1,6 @@
 """What the commands have in common: options, and how their values are read. Knows nothing about models."""
 
+import math
 import sys
 from typing import Annotated, Any
 
@@ -45,6 +46,17 @@ def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
     if min(found) < 1:
         raise ConfigError(f"--{name}: expected numbers of at least 1, got {text!r}")
     return found
+
+
+def positive(name: str, value: float) -> float:
+    """The value of an option that takes a number above 0.
+
+    Raises:
+        ConfigError: it is not, or not finite.
+    """
+    if not 0 < value < math.inf:
+        raise ConfigError(f"--{name}: expected a number above 0, got {value:g}")
+    return value
 
 
 def fractions(name: str, text: str) -> tuple[float, ...]:

@@ -13,6 +13,7 @@ import torch
 
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Example, Query
+from cogltx.errors import DataError
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.memrecall import Recall
 from cogltx.parts import ModelConfig, load_config, model_folder
@@ -99,10 +100,14 @@ class Reader(abc.ABC):
             query: the question.
 
         Raises:
-            DataError: the document or the question is empty, or the question does not fit a window.
+            DataError: the document or the question is empty or no text, or the question does not fit a window.
         """
         document = Document(document) if isinstance(document, str) else document
         query = Query(query) if isinstance(query, str) else query
+        if not isinstance(document, Document):
+            raise DataError(f"document: expected a text or a Document, got {type(document).__name__}")
+        if not isinstance(query, Query | None):
+            raise DataError(f"question: expected a text, a Query or none, got {type(query).__name__}")
         return next(self.predict_many([Example(id=document.id, document=document, query=query)]))
 
     def predict_many(self, examples: Iterable[Example]) -> Iterator[Prediction]:

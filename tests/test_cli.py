@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -123,6 +124,18 @@ def test_help_is_printed_without_torch() -> None:
         assert command in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"), [("", "expected keys and values, got NoneType"), ("reader: [a", "expected YAML, got")]
+)
+def test_a_run_whose_configuration_is_cut(files: Files, call: Call, tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "run").mkdir()
+    write(tmp_path / "run" / "config.yaml", text)
+    done = call("train", files.config, "--output", tmp_path / "run", "--resume")
+    assert done.code == 2
+    assert expected in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_training_reports_and_does_not_overwrite(files: Files, call: Call) -> None:
     again = call("train", files.config, "--output", files.run)
     assert (again.code, again.out) == (2, "")
@@ -212,6 +225,74 @@ def test_predictions_are_of_the_model_that_began_them(files: Files, call: Call, 
         assert "with which it began, got" in done.err
         assert done.err.endswith("; choose another file\n")
     assert written.read_text() == before
+    copied = tmp_path / "copied"
+    shutil.copytree(files.run, copied)
+    assert call("evaluate", copied, *command[2:]).code == 0, "a model is what it is, wherever it lies"
+    config = next(copied.glob("epoch-*")) / "config.json"
+    config.write_text(config.read_text().replace('"no_answer_threshold": ', '"no_answer_threshold": -'))
+    done = call("evaluate", copied, *command[2:])
+    assert done.code == 2
+    assert "expected model '" in done.err, "the run goes on learning, and is another model"
+
+
+def test_predictions_of_another_text(files: Files, call: Call, tmp_path: Path) -> None:
+    output = tmp_path / "predictions.jsonl"
+    one, other = (
+        write(tmp_path / f"{name}.jsonl", json.dumps({"id": "1", "text": f"{name} is in a box.", "question": "Who?"}))
+        for name in ("Anna", "Bob")
+    )
+    assert call("predict", files.run, "--input", one, "--output", output).code == 0
+    done = call("predict", files.run, "--input", other, "--output", output)
+    assert done.code == 2
+    assert (
+        f"{output}:1: expected evidence out of the text of '1', got 'Anna is in a box.'; choose another file"
+        in done.err
+    )
+
+
+def test_predictions_into_a_pipe(files: Files) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "cogltx",
+        "predict",
+        str(files.run),
+        "--input",
+        str(files.data),
+        "--output",
+        "/dev/stdout",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()[:COUNT]] == [
+        str(number) for number in range(COUNT)
+    ]
+
+
+@pytest.mark.parametrize(
+    "option", [["--confusion", "x.bmp"], ["--against", "/nowhere/p.jsonl"], ["--confusion", "none"]]
+)
+def test_options_are_checked_before_anything_is_read(
+    files: Files, call: Call, tmp_path: Path, option: list[str]
+) -> None:
+    written = tmp_path / "predictions.jsonl"
+    assert call("evaluate", files.run, "--data", files.data, "--predictions", written, *option).code == 2
+    assert not written.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 100_000,
+        '{"id": "0", "answer": null, "start": null, "end": null, "score": 1}',
+        '{"id": "0"}',
+        '{"id": "0", "answer": "", "start": null, "end": null, "score": "x"}',
+        "1" * 5000,
+    ],
+)
+def test_lines_that_are_no_predictions(files: Files, call: Call, tmp_path: Path, line: str) -> None:
+    done = call("evaluate", files.run, "--data", files.data, "--against", write(tmp_path / "others.jsonl", line))
+    assert done.code == 2
+    assert "others.jsonl:1: expected a prediction, got '" in done.err
 
 
 @pytest.mark.parametrize("command", ["evaluate", "predict"])
@@ -440,12 +521,24 @@ def test_wrong_data(files: Files, call: Call, tmp_path: Path, lines: str, expect
         ("training.epochs=many", "--set: training.epochs: expected a valid integer"),
         ("memrecall.capacity=600", "memrecall.capacity: expected at most 512, the positions of the encoder, got 600"),
         ("judge.name=nobody:Here", "judge nobody:Here: expected a class that can be imported, got ModuleNotFoundError"),
-        ("judge.name=bm52", 'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got \'bm52\''),
-        ("reader=skimming", "reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'skimming'"),
+        (
+            "judge.name=bm52",
+            'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got \'bm52\'',
+        ),
+        (
+            "reader=skimming",
+            "reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'skimming'",
+        ),
         ("task.name=poetry", "task"),
         ("data.train=/nowhere/data.jsonl", "/nowhere/data.jsonl"),
         ("encoder.name=/nowhere/encoder", "/nowhere/encoder"),
         ("training", "--set: expected KEY=VALUE, got 'training'"),
+        ("data.train=2020-99-99", "--set data.train: expected a YAML value, got '2020-99-99'"),
+        ("training.patience=" + "[" * 3000, "--set training.patience: expected a YAML value, got '[[["),
+        ("judge={name: nope}", "--set: judge.name: expected"),
+        ("data.train=~nobodyhere/x", "path '~nobodyhere/x': expected a folder of a known user after ~, got: "),
+        (r'data.train="a\0b"', r"'a\x00b': expected the name of a file, got one that holds a null character"),
+        ("training.seed=99999999999999999999999999", "--set: training.seed: expected less than 9223372036854775808"),
     ],
 )
 def test_wrong_configurations(files: Files, call: Call, tmp_path: Path, change: str, expected: str) -> None:
@@ -459,9 +552,17 @@ def test_wrong_configurations(files: Files, call: Call, tmp_path: Path, change: 
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("reader", "skimming", "reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'skimming'"),
+        (
+            "reader",
+            "skimming",
+            "reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'skimming'",
+        ),
         ("task", {"name": "poetry"}, "task: expected one of hotpotqa, newsqa, "),
-        ("judge", {"name": "bm52"}, 'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got \'bm52\''),
+        (
+            "judge",
+            {"name": "bm52"},
+            'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got \'bm52\'',
+        ),
     ],
 )
 def test_wrong_names_are_found_in_their_line(
@@ -554,13 +655,28 @@ def test_damaged_models(
         (["predict", "RUN", "--document", "/nowhere/a.txt"], "/nowhere/a.txt: expected"),
         (["recall", "--document", "DOCUMENT"], "recall: expected a run or --judge NAME, got neither"),
         (["recall", "RUN", "--judge", "bm25", "--document", "DOCUMENT"], "recall: expected a run or --judge NAME"),
-        (["recall", "--judge", "bm25", "--document", "DOCUMENT", "--capacity", "16"], "recall: capacity: expected greater"),
-        (["evaluate", "RUN", "--data", "DATA", "--judge", "bm25", "--set", "reader=truncation"], "got the baseline truncation"),
-        (["recall", "RUN", "--document", "DOCUMENT", "--strides", "3;5"], "--strides: expected whole numbers with commas between"),
+        (
+            ["recall", "--judge", "bm25", "--document", "DOCUMENT", "--capacity", "16"],
+            "recall: capacity: expected greater",
+        ),
+        (
+            ["evaluate", "RUN", "--data", "DATA", "--judge", "bm25", "--set", "reader=truncation"],
+            "got the baseline truncation",
+        ),
+        (["recall", "RUN", "--document", "DOCUMENT", "--capacity", "0"], "--set: memrecall.capacity: expected greater"),
+        (["bench", "memory", "--budget", "nan"], "--budget: expected a number above 0, got nan"),
+        (["bench", "cost", "--readers", "all", "--limit", "inf"], "--limit: expected a number above 0, got inf"),
+        (
+            ["recall", "RUN", "--document", "DOCUMENT", "--strides", "3;5"],
+            "--strides: expected whole numbers with commas between",
+        ),
         (["evaluate", "RUN", "--data", "DATA", "--split", "dev"], "--split: expected one of train, validation, test"),
         (["evaluate", "RUN", "--data", "DATA", "--blocks", "all"], "--blocks: expected one of recall, gold"),
         (["evaluate", "RUN", "--data", "DATA", "--against", "/nowhere/p.jsonl"], "/nowhere/p.jsonl: expected a file"),
-        (["evaluate", "RUN", "--data", "DATA", "--predictions", "/"], "/: expected a file of predictions, got: Is a directory"),
+        (
+            ["evaluate", "RUN", "--data", "DATA", "--predictions", "/"],
+            "/: expected a file of predictions, got: Is a directory",
+        ),
         (["prepare", "poetry", "--source", "DATA", "--output", "/tmp/x"], "task"),
         (["split", "--document", "DOCUMENT", "--max-tokens", "1"], "max_tokens"),
     ],

@@ -247,7 +247,10 @@ def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, tmp_path: Path
 
 def test_readers_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
     assert isinstance(new_reader(run_of(tiny_encoder, tmp_path, "reader=sliding_window")), SlidingWindow)
-    with pytest.raises(ConfigError, match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'slide'"):
+    with pytest.raises(
+        ConfigError,
+        match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'slide'",
+    ):
         new_reader(run_of(tiny_encoder, tmp_path, "reader=slide"))
 
 
@@ -260,7 +263,8 @@ def test_a_trained_reader_with_changes(tiny_encoder: Path, tmp_path: Path) -> No
     with pytest.raises(ConfigError, match=r"^--set: memrecall\.capacity: expected greater than or equal to 32, got 3$"):
         load_reader(tmp_path / "model", changes=["memrecall.capacity=3"])
     with pytest.raises(
-        ConfigError, match=r"^--set: memrecall\.depth: expected one of capacity, strides, rehearse, neighbour_bonus, lexical_bonus, most_blocks, got an"
+        ConfigError,
+        match=r"^--set: memrecall\.depth: expected one of capacity, strides, rehearse, neighbour_bonus, lexical_bonus, most_blocks, got an",
     ):
         load_reader(tmp_path / "model", changes=["memrecall.depth=3"])
     with pytest.raises(

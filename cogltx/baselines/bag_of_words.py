@@ -86,14 +86,17 @@ class BagOfWords(Reader):
             seed: of the SVM's solver.
 
         Raises:
-            DataError: no text has a label, or all have the same.
+            DataError: no text has a label, all have the same, or none has a word.
         """
         known = [example for example in examples if example.labels is not None]
         names = self.labels.labels
         wanted = np.array([[name in (example.labels or ()) for name in names] for example in known], dtype=bool)
         if not known or not (wanted.any(axis=0) & ~wanted.all(axis=0)).any():
             raise DataError(f"training: expected texts with different labels, got {len(known)} texts")
-        features = self._words.fit_transform([example.document.text for example in known])
+        try:
+            features = self._words.fit_transform([example.document.text for example in known])
+        except ValueError as error:
+            raise DataError(f"training: expected texts with words, got {len(known)} without any") from error
         self._weights = np.zeros((len(names), features.shape[1]))
         self._bias = np.where(wanted.all(axis=0), 1.0, -1.0)  # of labels that all texts have, or none
         weight = "balanced" if self.labels.class_weights else None

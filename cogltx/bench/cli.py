@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cogltx.options import JsonOption, SetOption, fractions, note, numbers, one_of
+from cogltx.options import JsonOption, SetOption, fractions, note, numbers, one_of, positive
 
 bench = typer.Typer(help="Measure what reading long documents costs.", no_args_is_help=True)
 
@@ -33,8 +33,8 @@ def cost(
         Path, typer.Option(help="With --readers: where tables and plots go; an interrupted call goes on.")
     ] = Path("runs/cost"),
     training: Annotated[bool, typer.Option("--training", help="With --readers: a training step a document.")] = False,
-    limit: Annotated[float, typer.Option(min=0.1, help="With --readers: GiB that a reader may hold.")] = 8.0,
-    minutes: Annotated[float, typer.Option(min=0.1, help="With --readers: that one document may take.")] = 10.0,
+    limit: Annotated[float, typer.Option(help="With --readers: GiB that a reader may hold.")] = 8.0,
+    minutes: Annotated[float, typer.Option(help="With --readers: that one document may take.")] = 10.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the documents and weights.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -47,16 +47,14 @@ def cost(
 
         found = growth.measure(
             list(READERS) if readers == "all" else readers.split(","), output, asked or growth.LENGTHS,
-            training=training, limit=limit, minutes=minutes, encoder=encoder, precision=arithmetic, seed=seed,
-            report=note,
+            training=training, limit=positive("limit", limit), minutes=positive("minutes", minutes),
+            encoder=encoder, precision=arithmetic, seed=seed, report=note,
         )  # fmt: skip
         print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())
         return
     from cogltx.bench.cost import LENGTHS, measure, table
 
-    rows = measure(
-        encoder, asked or LENGTHS, numbers("documents", documents) or (), precision=arithmetic, seed=seed
-    )
+    rows = measure(encoder, asked or LENGTHS, numbers("documents", documents) or (), precision=arithmetic, seed=seed)
     print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
 
 
@@ -75,8 +73,8 @@ def memory(
 
     arithmetic = one_of("precision", precision, ("auto", "float32", "bfloat16"))
     rooms = measure(
-        encoder, numbers("lengths", lengths) or (), budget, batches=numbers("batches", batches) or (), check=check,
-        precision=arithmetic,
+        encoder, numbers("lengths", lengths) or (), positive("budget", budget),
+        batches=numbers("batches", batches) or (), check=check, precision=arithmetic,
     )  # fmt: skip
     print(json.dumps([room.to_dict() for room in rooms], indent=2) if as_json else table(rooms, budget))
 

@@ -17,7 +17,7 @@ from cogltx.bench.process import in_new_process
 from cogltx.bench.reading import READERS, Spent
 from cogltx.errors import ConfigError
 from cogltx.pictures import draw_curves
-from cogltx.storage import check_settings, read_json, write_json, write_text
+from cogltx.storage import check_settings, read_object, write_json, write_text
 
 LENGTHS = tuple(512 << doubled for doubled in range(10))  # up to 262,144
 _MEGABYTE = 1 << 20
@@ -187,7 +187,7 @@ def _before(path: Path, settings: Mapping[str, Any]) -> Growth:
     found = Growth(dict(settings))
     if not path.exists():
         return found
-    held = read_json(path)
+    held = read_object(path)
     check_settings(path.parent, settings, held.get("settings", {}))
     for reader, own in held["readers"].items():
         for one in own["measured"]:

@@ -12,21 +12,23 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cogltx.baselines import reader_class
 from cogltx.bench.process import cogltx_command
 from cogltx.bench.quality_table import Measured, Row, markdown
 from cogltx.config import RunConfig, load_run, read_examples
 from cogltx.document import Example
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.inference import read_predictions
 from cogltx.judges import check_name
 from cogltx.metrics import paired_bootstrap
+from cogltx.parts import ModelConfig
 from cogltx.prediction import Prediction
-from cogltx.settings import expand, from_yaml
-from cogltx.storage import check_settings, read_json, write_json, write_text
+from cogltx.settings import changed, expand, from_yaml, validated
+from cogltx.storage import check_settings, read_object, write_json, write_text
 from cogltx.tasks import Split, Task, make_task
 
 _MEASURED = ("data", "split", "limit", "longer_than")  # what all rows are measured on
@@ -73,7 +75,7 @@ class QualityConfig(BaseModel):
     split: Split = "test"
     limit: int | None = Field(None, ge=1)
     longer_than: int | None = Field(None, ge=0)
-    seeds: tuple[int, ...] = Field((0, 1), min_length=1)
+    seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] = Field((0, 1), min_length=1)
     metric: str | None = None
     readers: tuple[ReaderEntry, ...] = Field(min_length=1)
 
@@ -89,6 +91,8 @@ def load_quality(path: Path, changes: Sequence[str] = ()) -> QualityConfig:
         ConfigError: no such file, no YAML, or a key or value that is wrong.
     """
     config, _ = from_yaml(QualityConfig, path, changes)
+    if len(set(config.seeds)) < len(config.seeds):
+        raise ConfigError(f"{path}: seeds: expected each once, got {', '.join(map(str, config.seeds))}")
     names = [_slug(reader.name) for reader in config.readers]
     for place, reader in enumerate(config.readers):
         if names[place] in names[:place]:
@@ -99,9 +103,7 @@ def load_quality(path: Path, changes: Sequence[str] = ()) -> QualityConfig:
     return config
 
 
-def run(
-    path: Path, output: Path, changes: Sequence[str] = (), *, report: Callable[[str], None] = print
-) -> list[Row]:
+def run(path: Path, output: Path, changes: Sequence[str] = (), *, report: Callable[[str], None] = print) -> list[Row]:
     """Trains and measures every row, or goes on with that.
 
     Args:
@@ -126,7 +128,7 @@ def run(
     settings = {"run": shared.model_dump(mode="json"), **config.model_dump(mode="json", include=set(_MEASURED))}
     noted = output / "settings.json"
     if noted.exists():
-        check_settings(output, settings, read_json(noted))
+        check_settings(output, settings, read_object(noted))
     write_json(noted, settings)
     bench = _Bench(config, base, output, report)
     measured = {reader.name: [bench.measured(reader, seed) for seed in config.seeds] for reader in config.readers}
@@ -165,8 +167,12 @@ def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: 
     for reader in config.readers:
         changes[reader.name] = (*changes.get(reader.trained or "", config.changes), *reader.changes)
         own = load_run(base, changes[reader.name])
+        if reader.trained is not None:
+            validated(ModelConfig, changed(shared.model_part().model_dump(mode="json"), reader.changes), "--set", {})
         if reader.judge is not None:
             check_name(reader.judge)
+            if not reader_class(own.reader).uses_judge:
+                raise ConfigError(f"readers: {reader.name}: expected a reader that uses a judge, got {own.reader}")
         same = own.task == shared.task and (config.longer_than is None or own.encoder.name == shared.encoder.name)
         if not same and [one.id for one in _examples(config, own)] != [one.id for one in examples]:
             raise ConfigError(f"readers: {reader.name}: expected the examples that all rows share, got others")
@@ -198,9 +204,10 @@ class _Bench:
         record = self.output / "results" / f"{_slug(reader.name)}-{seed}.json"
         commands = {"commands": list(self.commands(reader, seed))}
         if record.exists():
-            known = commands | read_json(record)
+            known = commands | read_object(record)
             check_settings(record, commands, {"commands": known.pop("commands")}, "another name for the row")
-            return Measured(**known)
+            if self.predictions(reader, seed).exists():
+                return _measured(record, known)
         trained = self._trained(reader, seed) if reader.trained is None else None
         written = self.predictions(reader, seed)
         whole = not written.exists()
@@ -221,8 +228,7 @@ class _Bench:
             self.report(f"{reader.name}, seed {seed}: train")
             _, seconds, peak = cogltx_command(self._train(reader, seed))
             write_json(record, {"seconds": seconds if whole else None, "peak_bytes": peak})
-        found: Mapping[str, Any] = read_json(record)
-        return found
+        return read_object(record)
 
     def _train(self, reader: ReaderEntry, seed: int) -> list[str]:
         changes = [*self.config.changes, *reader.changes, f"training.seed={seed}"]
@@ -249,11 +255,21 @@ def _example_scores(
     seeds = []
     for path in predictions:
         found = {prediction.id: prediction for prediction in read_predictions(path)}
+        missing = next((example.id for example in examples if example.id not in found), None)
+        if missing is not None:
+            raise DataError(f"{path}: expected a prediction for {missing!r}, found none; remove it to make it again")
         own = [task.per_example(example, found[example.id]).get(metric) for example in examples]
         seeds.append(own)
     if any(value is None for own in seeds for value in own):
         return None
     return [statistics.fmean(values) for values in zip(*seeds, strict=True)]
+
+
+def _measured(record: Path, known: Mapping[str, Any]) -> Measured:
+    try:
+        return Measured(**known)
+    except TypeError as error:
+        raise ModelError(f"{record}: expected a measurement, got something else; remove it to measure again") from error
 
 
 def _slug(name: str) -> str:

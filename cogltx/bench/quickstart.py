@@ -27,7 +27,7 @@ from cogltx.inference import read_predictions
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.pretrained import BUNDLED
-from cogltx.storage import check_settings, read_json, write_json, write_text
+from cogltx.storage import check_settings, read_object, write_json, write_text
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
 from cogltx.tasks.two_hop import generate
@@ -202,7 +202,7 @@ def _claim(files: _Files, seed: int, config: QuickstartConfig) -> None:
     if files.results.exists():
         raise _taken(files, "a new folder", f"a finished quickstart (see {files.results})")
     if files.settings.exists():
-        check_settings(files.output, settings, read_json(files.settings))
+        check_settings(files.output, settings, read_object(files.settings))
     elif files.output.exists() and any(files.output.iterdir()):
         raise _taken(files, "a new or empty folder", "one that holds other files")
     else:

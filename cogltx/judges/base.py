@@ -132,8 +132,10 @@ class ScoredBlocks(Judge):
         got = self.scorer.score(query, [blocks.shown(i) for i in memory.kept], [blocks.shown(i) for i in candidates])
         name = f"judge {type(self.scorer).__module__}:{type(self.scorer).__qualname__}"
         try:
+            if np.iscomplexobj(got):
+                raise TypeError("complex numbers")
             scores = np.asarray(got, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise ModelError(
                 f"{name}: expected a list of {len(candidates)} numbers, got {type(got).__name__} {str(got)[:60]!r}"
             ) from error

@@ -77,7 +77,8 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
         config: names the labels.
 
     Raises:
-        ConfigError: there are too few labels: fewer than two, or none where a text may have any number.
+        ConfigError: there are too few labels: fewer than two, or none where a text may have any number; or
+            one comes twice.
     """
 
     def __init__(self, encoder: Encoder, config: ClassificationConfig) -> None:
@@ -85,6 +86,8 @@ class ClassificationReasoner(Reasoner[ClassTarget, ClassReading]):
         least = 1 if config.multi_label else 2
         if len(config.labels) < least:
             raise ConfigError(f"reasoner.labels: expected at least {least} in the data, got {len(config.labels)}")
+        if len(set(config.labels)) < len(config.labels):
+            raise ConfigError(f"reasoner.labels: expected each label once, got {', '.join(config.labels)}")
         self.config = config
         self.head = nn.Linear(encoder.width, len(config.labels))
         self.over: nn.Module | None = None

@@ -58,10 +58,12 @@ class Classification(Task):
             raise DataError(f"{root}: expected a folder for each label, found none")
         for folder in folders:
             for file in sorted(file for file in folder.rglob("*") if file.is_file()):
+                id = str(file.relative_to(root))
+                if any("\ud800" <= character <= "\udfff" for character in id):
+                    raise DataError(f"{str(root)!r}: expected names of files in UTF-8, got {id!r}")
                 text = read_text(file)
                 if not text.strip():
                     raise DataError(f"{file}: expected text, got none")
-                id = str(file.relative_to(root))
                 yield Example(id=id, document=Document(text, id), labels=(folder.name,))
 
     def _queries(self, example: Example) -> Iterator[Example]:

@@ -86,6 +86,10 @@ def open_binary(path: Path, *, packed: bool = False) -> Iterator[BufferedIOBase]
         raise DataError(f"{path}: expected a whole gzip file, got a broken one ({error})") from None
     except OSError as error:
         raise DataError(f"{path}: expected a readable file, got: {error.strerror or error}") from None
+    except ValueError:
+        if "\0" not in str(path):
+            raise
+        raise DataError(f"{str(path)!r}: expected the name of a file, got one that holds a null character") from None
 
 
 @contextmanager
@@ -141,6 +145,8 @@ def _line_record(line: str, where: str) -> Record:
         rest = line[error.pos :].rstrip("\r\n")
         found = shorten(rest) if rest else "a line that ends early"
         raise DataError(f"{where}: expected one JSON object, got {found} at character {error.pos + 1}") from None
+    except ValueError as error:
+        raise DataError(f"{where}: expected one JSON object, got: {error}") from None
     refuse_half_characters(value, line, where)
     return Record(expect(value, dict, where), where)
 

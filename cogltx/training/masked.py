@@ -57,7 +57,7 @@ class MaskedTrainingConfig(BaseModel):
     gradient_checkpointing: bool = False
     validation_steps: int = Field(100, ge=1)
     checkpoint_steps: int = Field(100, ge=1)
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, lt=2**63)
 
 
 class MaskedConfig(BaseModel):

@@ -1,5 +1,6 @@
 """TF-IDF and a linear SVM behind the interface of every reader: train, evaluate, predict, save."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,9 @@ TEXTS = [
     ("the office closed before the report came", ("work",)),
     ("a dog slept in the office", ("animals", "work")),
 ]
-EXAMPLES = [Example(id=str(number), document=Document(text), labels=labels) for number, (text, labels) in enumerate(TEXTS)]
+EXAMPLES = [
+    Example(id=str(number), document=Document(text), labels=labels) for number, (text, labels) in enumerate(TEXTS)
+]
 
 
 def model_config(*, multi_label: bool) -> ModelConfig:
@@ -68,10 +71,17 @@ def test_trained_and_evaluated_as_any_other(tmp_path: Path, tiny_encoder: Path) 
     assert summary.history[0]["accuracy"] == 100
     assert said[-1] == f"validation: micro_f1 100.0; model in {tmp_path / 'run'}"
     assert evaluate(tmp_path / "run", str(tmp_path / "texts.jsonl")).metrics["accuracy"] == 100
+    write_examples(tmp_path / "unknown.jsonl", [replace(example, labels=None) for example in EXAMPLES])
+    blind = run.model_copy(update={"data": run.data.model_copy(update={"validation": str(tmp_path / "unknown.jsonl")})})
+    with pytest.raises(DataError, match="expected validation examples with known answers, for micro_f1, got none"):
+        train(blind, tmp_path / "blind")
+    assert not (tmp_path / "blind").exists()
 
 
 def test_mistakes(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match='reader "bag_of_words": expected reasoner.name: classification, got \'span\''):
+    with pytest.raises(
+        ConfigError, match="reader \"bag_of_words\": expected reasoner.name: classification, got 'span'"
+    ):
         BagOfWords(ModelConfig(reader="bag_of_words"))
     queries = model_config(multi_label=False).model_dump() | {"task": {"options": {"label_queries": True}}}
     with pytest.raises(ConfigError, match="expected texts without queries"):
@@ -82,6 +92,9 @@ def test_mistakes(tmp_path: Path) -> None:
     for use in (lambda: new.predict("a fox"), lambda: new.save_pretrained(tmp_path / "new")):
         with pytest.raises(ModelError, match="expected a trained model"):
             use()
+    smiles = [replace(example, document=Document("🙂 🙃 !")) for example in EXAMPLES]
+    with pytest.raises(DataError, match=rf"expected texts with words, got {len(EXAMPLES)} without any"):
+        new.fit(smiles)
     made = fitted(multi_label=False)
     made.save_pretrained(tmp_path / "model")
     save_tensors(tmp_path / "model" / "weights.safetensors", {"idf": torch.zeros(3)})

@@ -114,7 +114,9 @@ def test_a_failing_child_is_named(folder: Path, tmp_path: Path, capfd: pytest.Ca
     values = yaml.safe_load((folder / "bench.yaml").read_text())
     values |= {"run": str(folder / "run.yaml"), "readers": [{"name": "broken", "changes": ["encoder.name=/nowhere"]}]}
     (tmp_path / "bench.yaml").write_text(yaml.safe_dump(values))
-    with pytest.raises(ModelError, match=r"bench: expected exit code 0, got 2 of: cogltx train .*encoder\.name=/nowhere"):
+    with pytest.raises(
+        ModelError, match=r"bench: expected exit code 0, got 2 of: cogltx train .*encoder\.name=/nowhere"
+    ):
         run(tmp_path / "bench.yaml", tmp_path / "out", report=lambda line: None)
     assert "/nowhere" in capfd.readouterr().err
 
@@ -126,8 +128,13 @@ def test_a_failing_child_is_named(folder: Path, tmp_path: Path, capfd: pytest.Ca
         ({"readers": [{"name": "a"}, {"name": "A"}]}, r"readers\.1\.name: expected a name of its own, got 'A' again"),
         ({"readers": [{"name": "a", "trained": "b"}]}, r"readers\.0\.trained: expected a trained row above, got 'b'"),
         ({"colour": 1}, r"bench\.yaml:\d+: colour: expected one of run, changes, .*, got an unknown key"),
-        ({"readers": [{"name": "a", "colour": 1}]}, r"readers\.0\.colour: expected one of name, trained, .*, got an unknown"),
+        (
+            {"readers": [{"name": "a", "colour": 1}]},
+            r"readers\.0\.colour: expected one of name, trained, .*, got an unknown",
+        ),
         ({"seeds": []}, r"seeds: expected"),
+        ({"seeds": [-1]}, r"seeds\.0: expected greater than or equal to 0, got -1"),
+        ({"seeds": [1, 0, 1]}, r"bench\.yaml: seeds: expected each once, got 1, 0, 1"),
     ],
 )
 def test_wrong_files(folder: Path, tmp_path: Path, change: dict[str, object], wording: str) -> None:
@@ -138,12 +145,16 @@ def test_wrong_files(folder: Path, tmp_path: Path, change: dict[str, object], wo
 
 
 def test_another_configuration_needs_another_folder(rows: list[Row], folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"expected run\.training\.epochs 1, with which it began, got 2; choose another fol"):
+    with pytest.raises(
+        ConfigError, match=r"expected run\.training\.epochs 1, with which it began, got 2; choose another fol"
+    ):
         run(folder / "bench.yaml", folder / "out", ["changes=[training.epochs=2]"], report=lambda line: None)
     with pytest.raises(ConfigError, match="expected limit None, with which it began, got 3; choose another folder"):
         run(folder / "bench.yaml", folder / "out", ["limit=3"], report=lambda line: None)
     rows_of = "readers=[{name: CogLTX, changes: [memrecall.capacity=96]}]"
-    with pytest.raises(ConfigError, match="expected commands .*, with which it began, got .*; choose another name for the row"):
+    with pytest.raises(
+        ConfigError, match="expected commands .*, with which it began, got .*; choose another name for the row"
+    ):
         run(folder / "bench.yaml", folder / "out", [rows_of], report=lambda line: None)
 
 
@@ -159,9 +170,20 @@ def test_rows_may_come_and_go(rows: list[Row], folder: Path) -> None:
     ("change", "wording"),
     [
         ("metric=answer_f1", "metric: expected one of exact_match, f1, .*, got 'answer_f1'"),
-        ("readers=[{name: a}, {name: b, trained: a, changes: [memrecall.stride=3]}]", "memrecall.stride: expected one of"),
+        (
+            "readers=[{name: a}, {name: b, trained: a, changes: [memrecall.stride=3]}]",
+            "memrecall.stride: expected one of",
+        ),
         ("readers=[{name: a}, {name: b, trained: a, judge: bm52}]", "judge.name: expected .*, got 'bm52'"),
         ("readers=[{name: a, changes: [task.name=newsgroups]}]", "."),
+        (
+            "readers=[{name: a}, {name: b, trained: a, changes: [training.epochs=3]}]",
+            "training: expected one of reader, task",
+        ),
+        (
+            "readers=[{name: a, changes: [reader=truncation], judge: bm25}]",
+            "a: expected a reader that uses a judge, got truncation",
+        ),
     ],
 )
 def test_mistakes_are_told_before_anything_is_trained(folder: Path, tmp_path: Path, change: str, wording: str) -> None:
@@ -169,3 +191,26 @@ def test_mistakes_are_told_before_anything_is_trained(folder: Path, tmp_path: Pa
     with pytest.raises((ConfigError, DataError), match=wording):
         run(folder / "bench.yaml", tmp_path, [change], report=said.append)
     assert not said
+
+
+def test_what_lies_in_the_folder_is_checked(rows: list[Row], folder: Path) -> None:
+    """Predictions that are gone are made again; a record or predictions that are cut are told."""
+    record = folder / "out" / "results" / "cogltx-0.json"
+    written = folder / "out" / "predictions" / "cogltx-0.jsonl"
+    recorded, predicted = record.read_text(), written.read_text()
+
+    def again() -> list[str]:
+        said: list[str] = []
+        run(folder / "bench.yaml", folder / "out", ["readers=[{name: CogLTX}]", "seeds=[0]"], report=said.append)
+        return said
+
+    written.write_text("".join(predicted.splitlines(keepends=True)[:-1]))
+    with pytest.raises(DataError, match=r"cogltx-0\.jsonl: expected a prediction for '\d+', found none; remove it"):
+        again()
+    written.unlink()
+    assert again() == ["CogLTX, seed 0: evaluate"]
+    record.write_text(json.dumps({"commands": json.loads(recorded)["commands"]}))
+    with pytest.raises(ModelError, match=r"cogltx-0\.json: expected a measurement, got something else; remove it"):
+        again()
+    record.write_text(recorded)
+    written.write_text(predicted)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tiny
+import torch
 from fakes import Checksums, WordOverlap, sentences
 
 from cogltx.blocks import Blocks, split
@@ -73,6 +74,9 @@ def test_any_list_of_numbers_will_do(blocks: Blocks, made: Any) -> None:
         ({"a": 1.0}, "expected a list of 3 numbers, got dict"),
         ([1.0, [2.0], 3.0], "expected a list of 3 numbers, got list"),
         ((score for score in (1.0, 2.0, 3.0)), "expected a list of 3 numbers, got generator"),
+        ([1.0, 2.0, 10**400], "expected a list of 3 numbers, got list"),
+        ([1.0, 2.0, 3.0 + 1j], "expected a list of 3 numbers, got list"),
+        (torch.ones(3, requires_grad=True), "expected a list of 3 numbers, got Tensor"),
     ],
 )
 def test_scores_that_are_none(blocks: Blocks, made: Any, wording: str) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import tarfile
 from pathlib import Path
 
@@ -83,6 +84,13 @@ def test_a_folder_for_each_label(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"empty: expected a folder for each label, found none"):
         list(task.read(tmp_path / "empty", split="train"))
+
+
+def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+    (tmp_path / "food").mkdir()
+    Path(os.fsdecode(bytes(tmp_path / "food") + b"/caf\xe9.txt")).write_text("coffee")
+    with pytest.raises(DataError, match=r"expected names of files in UTF-8, got 'food/caf\\udce9\.txt'"):
+        list(make_task("classification", {}).read(tmp_path, split="train"))
 
 
 def test_labels_as_queries(tmp_path: Path) -> None:
