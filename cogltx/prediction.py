@@ -111,7 +111,8 @@ class Prediction:
         Raises:
             ValueError: a field is missing, or of another type.
         """
-        return _reader().validate_python(values)
+        read: Prediction = _reader().validate_python(values)
+        return read
 
 
 @dataclass(frozen=True)
