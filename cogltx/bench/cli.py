@@ -26,7 +26,7 @@ def cost(
         str | None,
         typer.Option(
             help="Instead: seconds and peak memory by length (the paper's figure 6) of all readers, or of some: "
-            "cogltx,one_stride,sliding_window,full_attention,longformer."
+            "cogltx,one_stride,sliding_window,full_attention,longformer,modernbert."
         ),
     ] = None,
     output: Annotated[

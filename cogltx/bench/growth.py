@@ -117,7 +117,7 @@ class Growth:
 
     def _crossings(self) -> list[str]:
         lines = []
-        for other in ("full_attention", "longformer"):
+        for other in ("full_attention", "longformer", "modernbert"):
             if other not in self.spent or "cogltx" not in self.spent:
                 continue
             at = self.crossing("cogltx", other)
