@@ -204,20 +204,23 @@ class _Bench:
         record = self.output / "results" / f"{_slug(reader.name)}-{seed}.json"
         commands = {"commands": list(self.commands(reader, seed))}
         if record.exists():
-            known = commands | read_object(record)
-            check_settings(record, commands, {"commands": known.pop("commands")}, "another name for the row")
+            known = read_object(record)
+            check_settings(record, commands, {"commands": known.pop("commands", None)}, "another name for the row")
             if self.predictions(reader, seed).exists():
                 return _measured(record, known)
-        trained = self._trained(reader, seed) if reader.trained is None else None
+        trained = self._trained(reader, seed) if reader.trained is None else {}
         written = self.predictions(reader, seed)
         whole = not written.exists()
         self.report(f"{reader.name}, seed {seed}: evaluate")
         said, seconds, peak = cogltx_command(self._evaluate(reader, seed))
         metrics = json.loads(said)["metrics"]
         result = Measured(
-            metrics=metrics, train_seconds=trained["seconds"] if trained else None,
-            train_bytes=trained["peak_bytes"] if trained else None, seconds=seconds if whole else None, peak_bytes=peak,
-        )  # fmt: skip
+            metrics=metrics,
+            train_seconds=trained.get("seconds"),
+            train_bytes=trained.get("peak_bytes"),
+            seconds=seconds if whole else None,
+            peak_bytes=peak,
+        )
         write_json(record, commands | asdict(result))
         return result
 

@@ -34,8 +34,7 @@ READERS = {
 """What is compared, and how tables name it."""
 
 _STRIDES = {"cogltx": (3, 5), "one_stride": (8,)}
-_RANDOM = ("longformer", "modernbert")
-_WHOLE = ("full_attention", *_RANDOM)
+_WHOLE = ("full_attention", "longformer", "modernbert")
 _WINDOW = 512
 _DOCUMENTS = 2  # a short one, and the one that is measured
 _GIGABYTE = 1 << 30
@@ -136,6 +135,7 @@ def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path)
         folder: where an encoder with random weights may be written.
     """
     from cogltx.bench.prose import QUESTION
+    from cogltx.bench.random_encoder import KINDS, write_random
     from cogltx.encoder import load_encoder
     from cogltx.memrecall import MemRecallConfig
     from cogltx.parts import ModelConfig
@@ -147,47 +147,12 @@ def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path)
         recall = MemRecallConfig(capacity=_WINDOW, strides=_STRIDES.get(reader, (3, 5)))
         return ModelConfig(reader="cogltx" if reader in _STRIDES else reader, encoder=own, memrecall=recall)
     whole = max(_WINDOW, takes + len(tokenizer_of(encoder)(QUESTION)["input_ids"]))
-    if reader in _RANDOM:
+    if reader in KINDS:
         write_random(reader, encoder, whole, folder)
         own = own.model_copy(update={"name": str(folder)})
     elif whole > (load_encoder(own).positions or whole):
         own = own.model_copy(update={"positions": PositionsConfig(length=whole)})
     return ModelConfig(reader="truncation", encoder=own, memrecall=MemRecallConfig(capacity=whole))
-
-
-def write_random(kind: str, encoder: str, positions: int, folder: Path) -> None:
-    """Writes a long-context encoder with random weights, of the sizes and with the tokenizer of another.
-
-    Args:
-        kind: ``"longformer"`` or ``"modernbert"``.
-        encoder: the other, as in ``EncoderConfig.name``.
-        positions: the most tokens that it reads.
-        folder: where.
-    """
-    from transformers import AutoModel, LongformerConfig, ModernBertConfig
-
-    from cogltx.encoder import load_encoder
-    from cogltx.pretrained import EncoderConfig, tokenizer_of
-
-    tokenizer, sizes = tokenizer_of(encoder), load_encoder(EncoderConfig(name=encoder)).model.config
-    padding = tokenizer.pad_token_id or 0
-    same = {
-        "vocab_size": sizes.vocab_size, "hidden_size": sizes.hidden_size, "pad_token_id": padding,
-        "num_hidden_layers": sizes.num_hidden_layers, "num_attention_heads": sizes.num_attention_heads,
-    }  # fmt: skip
-    if kind == "longformer":
-        config = LongformerConfig(
-            **same, intermediate_size=sizes.intermediate_size, attention_window=_WINDOW,
-            max_position_embeddings=positions + padding + 1,
-        )  # fmt: skip
-    else:
-        config = ModernBertConfig(
-            **same, intermediate_size=sizes.intermediate_size * 2 // 3, max_position_embeddings=positions,
-            cls_token_id=tokenizer.cls_token_id, sep_token_id=tokenizer.sep_token_id,
-            bos_token_id=tokenizer.cls_token_id, eos_token_id=tokenizer.sep_token_id,
-        )  # fmt: skip  # its gated layers have three matrices where others have two
-    AutoModel.from_config(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
 
 
 def _new(config: "ModelConfig") -> "WindowReader":
