@@ -6,6 +6,7 @@ Knows nothing about the command line.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cogltx.config import load_reader, read_examples
 from cogltx.document import Example
@@ -122,11 +123,12 @@ def evaluate(
             reader.config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer
         )
     known = known_labels(reader, examples)
+    settings: dict[str, Any] = {}
+    if predictions is not None:
+        model = digest(model_folder(run))
+        settings = {"model": model, "data": data, "split": split, "blocks": key_blocks, "changes": wanted}
     pairs = answer(
-        reader, task, known, key_blocks=key_blocks, written=predictions, selected=chosen,
-        settings={
-            "model": digest(model_folder(run)), "data": data, "split": split, "blocks": key_blocks, "changes": wanted,
-        },
+        reader, task, known, key_blocks=key_blocks, written=predictions, selected=chosen, settings=settings
     )  # fmt: skip
     found = list(with_progress(pairs, "evaluate"))
     if not found:

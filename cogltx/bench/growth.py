@@ -14,7 +14,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from cogltx.bench.process import in_new_process
-from cogltx.bench.reading import READERS, Spent
+from cogltx.bench.reading import READERS, WHOLE, Spent
 from cogltx.errors import ConfigError
 from cogltx.pictures import draw_curves
 from cogltx.storage import check_settings, read_object, write_json, write_text
@@ -117,7 +117,7 @@ class Growth:
 
     def _crossings(self) -> list[str]:
         lines = []
-        for other in ("full_attention", "longformer", "modernbert"):
+        for other in WHOLE:
             if other not in self.spent or "cogltx" not in self.spent:
                 continue
             at = self.crossing("cogltx", other)

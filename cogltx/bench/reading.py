@@ -33,8 +33,10 @@ READERS = {
 }
 """What is compared, and how tables name it."""
 
+WHOLE = ("full_attention", "longformer", "modernbert")
+"""Those whose window holds the whole document."""
+
 _STRIDES = {"cogltx": (3, 5), "one_stride": (8,)}
-_WHOLE = ("full_attention", "longformer", "modernbert")
 _WINDOW = 512
 _DOCUMENTS = 2  # a short one, and the one that is measured
 _GIGABYTE = 1 << 30
@@ -103,7 +105,7 @@ def read_once(
 
     torch.manual_seed(seed)
     tokenizer = tokenizer_of(encoder)
-    whole = reader in _WHOLE  # its window holds the document, whose size must be known first
+    whole = reader in WHOLE  # its window holds the document, whose size must be known first
     takes = int(split(generated(length, tokenizer, seed=seed), tokenizer).sizes.sum()) if whole else 0
     with tempfile.TemporaryDirectory() as folder:
         model = _new(_config(reader, takes, encoder, precision, Path(folder)))
