@@ -111,7 +111,11 @@ class Reader(abc.ABC):
         return next(self.predict_many([Example(id=document.id, document=document, query=query)]))
 
     def predict_many(self, examples: Iterable[Example]) -> Iterator[Prediction]:
-        """Answers a stream of examples, in order; only a batch of them is held at a time."""
+        """Answers a stream of examples, in order; only a batch of them is held at a time.
+
+        Raises:
+            DataError: as ``predict``, or one of them is no Example; those of the batches before it are answered.
+        """
         for batch in batched(examples):
             for example, result in zip(batch, self.read(batch), strict=True):
                 yield self.prediction(example, result)
@@ -178,6 +182,8 @@ def batched(examples: Iterable[Example]) -> Iterator[list[Example]]:
     batch: list[Example] = []
     characters = 0
     for example in examples:
+        if not isinstance(example, Example):
+            raise DataError(f"examples: expected an Example each, got {type(example).__name__}")
         if batch and (len(batch) == _BATCH_EXAMPLES or characters + len(example.document.text) > _BATCH_CHARACTERS):
             yield batch
             batch, characters = [], 0

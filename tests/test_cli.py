@@ -722,8 +722,9 @@ def test_a_full_disk(files: Files, call: Call, tmp_path: Path) -> None:
     assert len(output.read_text().splitlines()) == COUNT
 
 
-def test_interrupted_training_says_how_to_go_on(files: Files, tmp_path: Path) -> None:
-    """Ctrl-C as soon as the first checkpoint is there; the second call finishes the run."""
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_interrupted_training_says_how_to_go_on(files: Files, tmp_path: Path, sent: signal.Signals, code: int) -> None:
+    """Ctrl-C or SIGTERM as soon as the first checkpoint is there; the second call finishes the run."""
     run = tmp_path / "run"
     command = [sys.executable, "-m", "cogltx", "train", str(files.config), "--output", str(run)]
     command += ["--set", "training.epochs=30", "--set", "training.checkpoint_steps=1"]
@@ -731,9 +732,9 @@ def test_interrupted_training_says_how_to_go_on(files: Files, tmp_path: Path) ->
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     while not (run / "run.json").exists() and process.poll() is None:
         os.sched_yield()
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sent)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
     assert err.splitlines()[-1].startswith("cogltx: interrupted; what was written is kept")
     assert "Traceback" not in err
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, env=environment, timeout=240)

@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -156,6 +157,12 @@ def test_batches_of_a_stream_are_bounded() -> None:
     assert lengths(1_500_000, 400_000, 200_000, 10) == [2, 2]
     assert lengths(3_000_000, 10) == [1, 1]
     assert lengths() == []
+
+
+def test_a_stream_of_something_else() -> None:
+    given: Any = iter(["a text"])
+    with pytest.raises(DataError, match="examples: expected an Example each, got str"):
+        list(batched(given))
 
 
 def test_predictions_do_not_depend_on_the_batch(architecture_encoder: Path) -> None:

@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,6 +30,7 @@ from cogltx.prediction import Prediction
 from cogltx.settings import changed, expand, from_yaml, validated
 from cogltx.storage import check_settings, read_object, write_json, write_text
 from cogltx.tasks import Split, Task, make_task
+from cogltx.training.learner import Seed
 
 _MEASURED = ("data", "split", "limit", "longer_than")  # what all rows are measured on
 
@@ -75,7 +76,7 @@ class QualityConfig(BaseModel):
     split: Split = "test"
     limit: int | None = Field(None, ge=1)
     longer_than: int | None = Field(None, ge=0)
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**63)], ...] = Field((0, 1), min_length=1)
+    seeds: tuple[Seed, ...] = Field((0, 1), min_length=1)
     metric: str | None = None
     readers: tuple[ReaderEntry, ...] = Field(min_length=1)
 

@@ -4,7 +4,7 @@ Knows neither documents nor what the windows hold.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import torch
 from accelerate import Accelerator
@@ -18,6 +18,9 @@ from cogltx.window import Window
 _ENCODER = "encoder."
 _A_PASS = 128  # a pass through the encoder and back costs about as much as so many tokens more in another
 FLOOR = 0.1  # the share of the peak that the learning rate decays to
+
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+"""Of every draw of a training."""
 
 
 class LearnerConfig(BaseModel):

@@ -22,7 +22,7 @@ from cogltx.errors import ConfigError
 from cogltx.pretrained import EncoderConfig
 from cogltx.storage import new_folder, write_json
 from cogltx.training.checkpoints import Checkpoints, Progress
-from cogltx.training.learner import Learner, LearnerConfig
+from cogltx.training.learner import Learner, LearnerConfig, Seed
 from cogltx.training.log import Log
 from cogltx.training.masked_model import load_masked, predictions, summed_loss
 from cogltx.training.masking import SHARE, MaskedRow, Masking
@@ -57,7 +57,7 @@ class MaskedTrainingConfig(BaseModel):
     gradient_checkpointing: bool = False
     validation_steps: int = Field(100, ge=1)
     checkpoint_steps: int = Field(100, ge=1)
-    seed: int = Field(0, ge=0, lt=2**63)
+    seed: Seed = 0
 
 
 class MaskedConfig(BaseModel):

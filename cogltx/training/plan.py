@@ -14,7 +14,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task
-from cogltx.training.learner import LearnerConfig
+from cogltx.training.learner import LearnerConfig, Seed
 from cogltx.training.relevance import RelevanceConfig
 from cogltx.training.similarity import vectors_file
 from cogltx.training.validation import main_metric
@@ -55,7 +55,7 @@ class TrainingConfig(BaseModel):
     relevance: RelevanceConfig = RelevanceConfig()
     patience: int | None = Field(None, ge=1)
     checkpoint_steps: int = Field(100, ge=1)
-    seed: int = Field(0, ge=0, lt=2**63)
+    seed: Seed = 0
 
     def trains_judge(self, reader: WindowReader) -> bool:
         """Whether the reader's judge learns, too."""
