@@ -151,6 +151,8 @@ def predict(
             "predict: expected --document FILE, or --input FILE and --output FILE, got another combination"
         )
     if examples is not None and output is not None:
+        if question is not None or as_json:
+            raise ConfigError("predict: expected --question and --json with --document only; --input has its questions")
         from cogltx.commands import predict_file
 
         count = predict_file(run, examples, output, changes or ())

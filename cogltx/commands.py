@@ -141,12 +141,15 @@ def _store(run: BaseModel, output: Path) -> None:
 
 
 def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
-    """A run's folder is new, or to be resumed with the configuration that it began with.
+    """A run's folder is new or empty, or to be resumed with the configuration that it began with.
 
     Raises:
         ConfigError: it is neither.
     """
     if not _stored(output).exists():
+        found = next((path.name for path in sorted(output.glob("[!.]*"))), None)
+        if found is not None:
+            raise ConfigError(f"{output}: expected a new folder, an empty one or a run's, got one that holds {found!r}")
         return
     if not resume:
         raise ConfigError(f"{output}: expected a new folder or --resume, got one that holds a run")
@@ -172,7 +175,10 @@ def predict_file(run: str | Path, source: Path, output: Path, changes: Sequence[
     task, reader = make_task("jsonl", {}), load_reader(run, changes=changes)
     settings = {"model": digest(model_folder(run)), "changes": list(changes)}
     pairs = answer(reader, task, task.read(source, split="test"), written=output, settings=settings)
-    return sum(1 for _ in with_progress(pairs, "predict"))
+    count = sum(1 for _ in with_progress(pairs, "predict"))
+    if not count and not output.exists():
+        write_text(output, "")
+    return count
 
 
 def recall(

@@ -1,8 +1,8 @@
 """Encoders: a pre-trained model that windows are run through.
 
 The one place that turns windows into tensors: windows of many documents share batches, sorted by length, bounded by
-tokens and padded to a multiple of 32. At inference, windows of one batch have one padded length, so that no result
-depends on what else is in the batch.
+tokens and padded to a multiple of 32. At inference, windows of one batch have one padded length, so that no
+result depends on what else is in the batch, but for the last bits of its sums.
 """
 
 import inspect

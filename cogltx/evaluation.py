@@ -18,6 +18,7 @@ from cogltx.parts import model_folder
 from cogltx.pictures import check_picture
 from cogltx.pipeline import WindowReader
 from cogltx.prediction import Prediction
+from cogltx.reasoners import ClassificationConfig
 from cogltx.settings import expand
 from cogltx.storage import digest
 from cogltx.tasks import Split, Task, make_task
@@ -60,6 +61,8 @@ class Result:
         """The result as text."""
         lines = [f"{self.task}, {self.examples} examples"]
         lines += [f"  {name:<20} {value:6.2f}" for name, value in self.metrics.items()]
+        if not self.metrics:
+            lines.append("  nothing is measured: no example has known answers, labels or relevant spans")
         if self.labels:
             width = max(map(len, self.labels))
             counted = "texts" if "texts" in next(iter(self.labels.values())) else "entities"
@@ -108,12 +111,14 @@ def evaluate(
         DataError: the file is not in the task's format, or an example has a label that the model does not know.
     """
     others = {prediction.id: prediction for prediction in read_predictions(against)} if against else {}
-    if confusion is not None:
-        check_picture(confusion)
     wanted = ["judge.args={}", *changes, f"judge.name={judge}"] if judge else list(changes)
     reader = load_reader(run, changes=wanted)
     if judge and not reader.uses_judge:
         raise ConfigError(f"--judge: expected a model that uses a judge, got the baseline {reader.config.reader}")
+    if confusion is not None:
+        check_picture(confusion)
+        if not isinstance(reader.config.reasoner, ClassificationConfig) or reader.config.reasoner.multi_label:
+            raise ConfigError("--confusion: expected a model that gives a text one label, got another")
     task = make_task(reader.config.task.name, reader.config.task.options)
     examples: Iterable[Example] = task.read(expand(data), split=split)
     chosen = limit is not None or longer_than is not None
@@ -122,7 +127,12 @@ def evaluate(
         examples, _ = read_examples(
             reader.config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer
         )
-    known = known_labels(reader, examples)
+    known = list(known_labels(reader, examples))
+    if not known:
+        raise DataError(f"{data}: expected examples of task {task.name}, found none")
+    missing = next((example.id for example in known if example.id not in others), None)
+    if against is not None and missing is not None:
+        raise DataError(f"{against}: expected a prediction for every example, found none for {missing!r}")
     settings: dict[str, Any] = {}
     if predictions is not None:
         model = digest(model_folder(run))
@@ -130,10 +140,8 @@ def evaluate(
     pairs = answer(
         reader, task, known, key_blocks=key_blocks, written=predictions, selected=chosen, settings=settings
     )  # fmt: skip
-    found = list(with_progress(pairs, "evaluate"))
-    if not found:
-        raise DataError(f"{data}: expected examples of task {task.name}, found none")
-    compared = _compare(task, found, others, against) if against else ()
+    found = list(with_progress(pairs, "evaluate", len(known)))
+    compared = _compare(task, found, others) if against else ()
     labelled = any(prediction.labels for _, prediction in found)
     tagged = reader.config.reasoner.name == "tagging"
     labels = type_results(found) if tagged else label_results(found) if labelled else {}
@@ -143,11 +151,8 @@ def evaluate(
 
 
 def _compare(
-    task: Task, found: Sequence[tuple[Example, Prediction]], others: Mapping[str, Prediction], against: Path
+    task: Task, found: Sequence[tuple[Example, Prediction]], others: Mapping[str, Prediction]
 ) -> tuple[Comparison, ...]:
-    missing = next((example.id for example, _ in found if example.id not in others), None)
-    if missing is not None:
-        raise DataError(f"{against}: expected a prediction for every example, found none for {missing!r}")
     ours = [task.per_example(example, prediction) for example, prediction in found]
     theirs = [task.per_example(example, others[example.id]) for example, _ in found]
     comparisons = []

@@ -6,6 +6,7 @@ Knows nothing about the command line.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,7 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.reader import Reader, batched
 from cogltx.reasoners import ClassificationConfig
-from cogltx.storage import check_settings, read_object, write_json
+from cogltx.storage import check_settings, digest_of, read_object, write_json
 from cogltx.tasks import Task
 from cogltx.training.sampling import gold_blocks
 
@@ -60,9 +61,14 @@ def answer(
     if written is not None:
         _check_begun(written, settings or {})
         example, other = next(stream, None), None
-        for number, prediction in enumerate(_resumed(written), start=1):
+        for number, line in enumerate(_resumed(written), start=1):
+            prediction = line.prediction
             if example is not None and example.id == prediction.id:
-                _check_text(f"{written}:{number}", example, prediction)
+                if line.input != _input(example):
+                    got = "one of another text or question; choose another file"
+                    raise DataError(
+                        f"{written}:{number}: expected a prediction for {prediction.id!r} as it is, got {got}"
+                    )
                 yield example, prediction
                 example = next(stream, None)
                 continue
@@ -75,10 +81,10 @@ def answer(
                 raise DataError(other)
             stream = chain([example], stream)
     for batch in batched(stream):
-        predictions = _predictions(reader, batch, key_blocks)
-        if written is not None:
-            _append(written, [_line(task, *pair) for pair in zip(batch, predictions, strict=True)])
-        yield from zip(batch, predictions, strict=True)
+        for pairs in _answered(reader, batch, key_blocks):
+            if written is not None:
+                _append(written, [_line(task, *pair) for pair in pairs])
+            yield from pairs
 
 
 def known_labels(reader: Reader, examples: Iterable[Example]) -> Iterator[Example]:
@@ -105,6 +111,20 @@ def with_progress(
     yield from tqdm(pairs, desc=title, total=total, unit=" examples", disable=None, leave=False)
 
 
+def _answered(
+    reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks
+) -> Iterator[list[tuple[Example, Prediction]]]:
+    """A batch at once; if an example in it cannot be read, those before it one by one, and then the error names it."""
+    try:
+        yield list(zip(batch, _predictions(reader, batch, key_blocks), strict=True))
+        return
+    except DataError as error:
+        if len(batch) == 1:
+            raise DataError(f"example {batch[0].id!r}: {error}") from error
+    for example in batch:
+        yield from _answered(reader, [example], key_blocks)
+
+
 def _predictions(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks) -> list[Prediction]:
     if key_blocks == "recall":
         results = reader.read(batch)
@@ -120,22 +140,27 @@ def _gold(reader: CogLTX, example: Example) -> Recall:
     blocks = reader.split(example.document)
     labels = relevance_labels(example, blocks)
     if labels is None:
-        raise DataError(f"example {example.id!r}: expected relevance labels for gold blocks, got none")
+        raise DataError("expected relevance labels for gold blocks, got none")
     room = reader.form.room(reader.form.prefix(example.query, int(blocks.sizes.max())))
     chosen = tuple(sorted(gold_blocks(example, blocks, labels, room))) or (0,)
     return Recall(example.query, blocks, chosen, (1.0,) * len(chosen), frozenset(chosen), (0,) * len(chosen), ())
 
 
+@dataclass(frozen=True)
+class _Line:
+    """A prediction, and what tells the text and question that it was made for."""
+
+    prediction: Prediction
+    input: object
+
+
 def _line(task: Task, example: Example, prediction: Prediction) -> str:
-    return json.dumps({**prediction.to_dict(), **task.describe(example, prediction)}, ensure_ascii=False)
+    fields = {**prediction.to_dict(), **task.describe(example, prediction), "input": _input(example)}
+    return json.dumps(fields, ensure_ascii=False)
 
 
-def _check_text(where: str, example: Example, prediction: Prediction) -> None:
-    """A prediction that was made earlier is one of the text at hand."""
-    for found in prediction.evidence:
-        if example.document.text[found.start : found.end] != found.text:
-            got = f"{found.text[:60]!r}; choose another file"
-            raise DataError(f"{where}: expected evidence out of the text of {example.id!r}, got {got}")
+def _input(example: Example) -> str:
+    return digest_of([example.document, example.query])
 
 
 def _check_begun(written: Path, settings: Mapping[str, Any]) -> None:
@@ -155,7 +180,7 @@ def _append(path: Path, lines: Sequence[str]) -> None:
         raise DataError(f"{path}: expected to add predictions, got: {error.strerror}; those before are kept") from error
 
 
-def _resumed(path: Path) -> Iterator[Prediction]:
+def _resumed(path: Path) -> Iterator[_Line]:
     """The predictions that a file holds; at its end a last line without its end is removed, to be made again."""
     if not path.exists() or path.is_fifo() or path.is_char_device():
         return
@@ -163,10 +188,10 @@ def _resumed(path: Path) -> Iterator[Prediction]:
     for number, line in enumerate(_lines(path), start=1):
         if not line.endswith(b"\n"):
             if not _was_cut_off(line):
-                _prediction(path, number, line)  # or it is something else, which stays
+                _read(path, number, line)  # or it is something else, which stays
             os.truncate(path, end)
             return
-        yield _prediction(path, number, line)
+        yield _read(path, number, line)
         end += len(line)
 
 
@@ -185,7 +210,7 @@ def read_predictions(path: Path) -> Iterator[Prediction]:
         DataError: a line is no prediction.
     """
     for number, line in enumerate(_lines(path), start=1):
-        yield _prediction(path, number, line)
+        yield _read(path, number, line).prediction
 
 
 def _was_cut_off(line: bytes) -> bool:
@@ -197,9 +222,10 @@ def _was_cut_off(line: bytes) -> bool:
     return False
 
 
-def _prediction(path: Path, number: int, line: bytes) -> Prediction:
+def _read(path: Path, number: int, line: bytes) -> _Line:
     try:
-        return Prediction.from_dict(json.loads(line))
+        fields = json.loads(line)
+        return _Line(Prediction.from_dict(fields), fields.get("input"))
     except (ValueError, RecursionError) as error:
         raise _no_prediction(path, number, line) from error
 

@@ -16,8 +16,10 @@ from cogltx.metrics import label_counts
 from cogltx.pictures import draw_confusion, draw_relevance
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.storage import read_object
 from cogltx.tasks.classification import gold_and_predicted
 from cogltx.tasks.tagging import entity_results
+from cogltx.training.plan import data_digest
 from cogltx.training.relevance import load_history
 
 
@@ -89,13 +91,17 @@ def relevance_history(run: Path, example: str) -> RelevanceHistory:
 
     Raises:
         ConfigError: the run knows no relevance by interventions.
-        DataError: there is no such training example.
+        DataError: there is no such training example, or the data is not what it was.
+        ModelError: the run is damaged.
     """
     stored = run / "config.yaml"
     folder = run / "relevance"
     if not stored.is_file() or not folder.is_dir():
         raise ConfigError(f"{run}: expected a run with training.relevance.source: interventions, found no labels")
-    examples, _, _ = run_examples(load_run(stored))
+    trained = load_run(stored)
+    examples, validation, _ = run_examples(trained)
+    if data_digest(examples, validation) != read_object(run / "run.json").get("data"):
+        raise DataError(f"{trained.data.train}: expected the examples that the run was trained on, got others")
     index = next((place for place, own in enumerate(examples) if own.id == example), None)
     if index is None:
         known = ", ".join(repr(own.id) for own in examples[:3])
@@ -104,6 +110,8 @@ def relevance_history(run: Path, example: str) -> RelevanceHistory:
     assert isinstance(reader, CogLTX), "only CogLTX keeps labels"
     blocks = reader.split(examples[index].document)
     history = load_history(folder, index)
+    if not history:
+        raise ConfigError(f"{folder}: expected the relevance labels of an epoch, found none")
     nothing = np.full(len(blocks), np.nan)
     unmarked = np.zeros(len(blocks), dtype=bool)
     scores = [own if own is not None else nothing for _, own in history.values()]

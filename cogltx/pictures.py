@@ -1,5 +1,6 @@
 """Pictures of what a run did: relevance by block and epoch, a confusion matrix, curves. Drawn by matplotlib."""
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -97,11 +98,17 @@ def check_picture(path: Path) -> None:
     """That a picture of this name can be drawn.
 
     Raises:
-        ConfigError: matplotlib is not installed, or knows no such format.
+        ConfigError: matplotlib is not installed or knows no such format, or the folder cannot be written.
     """
     known = _pyplot().matplotlib.backend_bases.FigureCanvasBase.get_supported_filetypes()
     if path.suffix.lower().removeprefix(".") not in known:
         raise ConfigError(f"{path}: expected the name of a picture, such as .png or .svg, got {path.suffix!r}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ConfigError(f"{path}: expected to write a picture there, got: {error.strerror}") from error
 
 
 def _pyplot() -> Any:
@@ -119,7 +126,6 @@ def _pyplot() -> Any:
 
 def _save(plt: Any, figure: Any, path: Path) -> None:
     check_picture(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".part.{path.name}")
     try:
         figure.savefig(temporary, dpi=150)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -74,16 +75,22 @@ class WindowReader(Reader):
         return blocks
 
     def reason(self, windows: Iterable[Window], blocks: Sequence[Blocks]) -> list[Any]:
-        """What the reasoner makes of each window, in order."""
+        """What the reasoner makes of each window, in order.
+
+        Raises:
+            ModelError: it gives NaN.
+        """
         self.reasoner.eval()
         outputs = run_windows(
             windows, self.reasoner, padding_id=self.form.padding_id, precision=self.parts.precision,
             batch_tokens=self.config.encoder.batch_tokens,
         )  # fmt: skip
-        return [
-            self.reasoner.read(values, window, own)
-            for (window, values), own in zip(outputs, blocks, strict=True)
-        ]  # fmt: skip
+        readings = []
+        for (window, values), own in zip(outputs, blocks, strict=True):
+            if np.isnan(values).any():
+                raise ModelError("reasoner: expected numbers, got NaN")
+            readings.append(self.reasoner.read(values, window, own))
+        return readings
 
     def conclude(self, reading: Any) -> Conclusion:
         """What a reading amounts to, by the reasoner's thresholds."""

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,14 @@ def digest(folder: Path) -> str:
         found.update(path.name.encode())
         with path.open("rb") as file:
             found.update(hashlib.file_digest(file, "sha256").digest())
+    return found.hexdigest()[:16]
+
+
+def digest_of(values: Iterable[object]) -> str:
+    """What tells plain data from all other: a hash of it, 16 hexadecimal digits."""
+    found = hashlib.sha256()
+    for value in values:
+        found.update(f"{value!r}\n".encode())
     return found.hexdigest()[:16]
 
 

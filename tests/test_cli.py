@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import yaml
 from torch import nn
 
 from cogltx.cli import main
+from cogltx.document import Query
 from cogltx.storage import write_text
 from cogltx.tasks.jsonl import write_examples
 
@@ -148,6 +149,69 @@ def test_training_reports_and_does_not_overwrite(files: Files, call: Call) -> No
     assert other.err.startswith(f"cogltx: {files.run}: expected training.epochs 1, with which it began, got 2; choose")
 
 
+def test_a_folder_of_something_else_is_not_trained_into(files: Files, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "epoch-7").mkdir()
+    (tmp_path / "epoch-7" / "mine").touch()
+    for more in ([], ["--resume"]):
+        done = call("train", files.config, "--output", tmp_path, *more)
+        expected = f"{tmp_path}: expected a new folder, an empty one or a run's, got one that holds 'epoch-7'"
+        assert (done.code, done.err) == (2, f"cogltx: {expected}\n")
+    assert [path.name for path in tmp_path.rglob("*")] == ["epoch-7", "mine"]
+
+
+def test_a_run_goes_on_with_its_own_data_alone(files: Files, call: Call, tmp_path: Path) -> None:
+    data, run = tmp_path / "examples.jsonl", tmp_path / "run"
+    write_examples(data, corpus.make(COUNT, unanswered=True))
+    command = ["train", files.config, "--output", run, "--set", f"data.train={data}"]
+    assert call(*command).code == 0
+    write_examples(data, corpus.make(COUNT, seed=5, unanswered=True))
+    done = call(*command, "--resume")
+    assert done.code == 2
+    assert f"{run}: expected data '" in done.err
+    assert done.err.endswith("; choose another folder with --output\n")
+
+
+@pytest.mark.parametrize("lost", ["run.json", "epoch-1"])
+def test_a_finished_run_without_its_model(files: Files, call: Call, tmp_path: Path, lost: str) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(files.run, run)
+    (run / lost).rename(tmp_path / "lost")
+    done = call("train", files.config, "--output", run, "--resume")
+    if lost == "run.json":
+        assert done.code == 0
+        assert (run / lost).read_text() == (tmp_path / "lost").read_text()
+    else:
+        assert done.code == 2
+        assert done.err.endswith("epoch-1: expected the best epoch's model, found none; train anew in another folder\n")
+
+
+def test_a_question_that_fits_no_window(files: Files, call: Call, tmp_path: Path) -> None:
+    """Found before anything is trained; in a file of examples, those before it are answered and kept."""
+    data, output = tmp_path / "examples.jsonl", tmp_path / "predictions.jsonl"
+    good, bad = corpus.make(2)
+    write_examples(data, [good, replace(bad, query=Query("what " * 600))])
+    done = call("train", files.config, "--output", tmp_path / "run", "--set", f"data.train={data}")
+    assert done.code == 2
+    assert f"training: example '{bad.id}': question: expected at most" in done.err
+    done = call("predict", files.run, "--input", data, "--output", output)
+    assert done.code == 2
+    assert f"example '{bad.id}': question: expected at most" in done.err
+    assert [json.loads(line)["id"] for line in output.read_text().splitlines()] == [good.id]
+
+
+def test_nothing_to_measure_is_said(files: Files, call: Call, tmp_path: Path) -> None:
+    data = write(tmp_path / "examples.jsonl", '{"text": "anna has the boat.", "question": "what?"}\n')
+    done = call("evaluate", files.run, "--data", data)
+    assert done.code == 0
+    assert "nothing is measured: no example has known answers" in done.out
+
+
+def test_a_file_without_examples(files: Files, call: Call, tmp_path: Path) -> None:
+    output = tmp_path / "predictions.jsonl"
+    assert call("predict", files.run, "--input", write(tmp_path / "e.jsonl", "\n"), "--output", output).code == 0
+    assert output.read_text() == ""
+
+
 def same(written: list[str], expected: list[str]) -> bool:
     """Whether predictions are the same but for rounding, which is another in another batch."""
     pairs = zip(map(json.loads, written), map(json.loads, expected), strict=True)
@@ -235,19 +299,17 @@ def test_predictions_are_of_the_model_that_began_them(files: Files, call: Call, 
     assert "expected model '" in done.err, "the run goes on learning, and is another model"
 
 
-def test_predictions_of_another_text(files: Files, call: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [{"text": "Anna is in a box. Bob too."}, {"question": "Where?"}])
+def test_predictions_of_another_text(files: Files, call: Call, tmp_path: Path, change: dict[str, str]) -> None:
     output = tmp_path / "predictions.jsonl"
-    one, other = (
-        write(tmp_path / f"{name}.jsonl", json.dumps({"id": "1", "text": f"{name} is in a box.", "question": "Who?"}))
-        for name in ("Anna", "Bob")
-    )
+    fields = {"id": "1", "text": "Anna is in a box.", "question": "Who?"}
+    one = write(tmp_path / "one.jsonl", json.dumps(fields))
+    other = write(tmp_path / "other.jsonl", json.dumps(fields | change))
     assert call("predict", files.run, "--input", one, "--output", output).code == 0
     done = call("predict", files.run, "--input", other, "--output", output)
     assert done.code == 2
-    assert (
-        f"{output}:1: expected evidence out of the text of '1', got 'Anna is in a box.'; choose another file"
-        in done.err
-    )
+    expected = "expected a prediction for '1' as it is, got one of another text or question; choose another file"
+    assert f"{output}:1: {expected}" in done.err
 
 
 def test_predictions_into_a_pipe(files: Files) -> None:
@@ -447,7 +509,7 @@ def test_relevance_by_epoch(classified: Path, call: Call, tmp_path: Path) -> Non
     [
         (["relevance", "RUN", "--example", "0"], "expected a run with training.relevance.source: interventions"),
         (["relevance", "LABELS/run", "--example", "cup/0.txt", "--picture", "/tmp/a.doc"], "/tmp/a.doc: expected the name"),
-        (["evaluate", "RUN", "--data", "DATA", "--confusion", "/tmp/a.png"], "--confusion: expected texts with one label"),
+        (["evaluate", "RUN", "--data", "DATA", "--confusion", "/tmp/a.png"], "--confusion: expected a model that gives a text one label"),
         (["evaluate", "LABELS/run", "--data", "LABELS/other.jsonl"], "expected labels that the model was trained on, got 'egg'"),
         (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.name=poet"], "reasoner.name: expected one of span, classification, tagging, got 'poet'"),
         (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.top_k=3"], "reasoner.top_k: expected one of init_from, name, labels, "),
@@ -464,6 +526,18 @@ def test_wrong_labels(files: Files, classified: Path, call: Call, arguments: lis
     done = call(*chosen)
     assert done.code == 2
     assert expected in done.err.splitlines()[-1]
+
+
+def test_relevance_of_other_texts(classified: Path, call: Call, tmp_path: Path) -> None:
+    shutil.copytree(classified / "data", tmp_path / "data")
+    shutil.copytree(classified / "run", tmp_path / "run")
+    config = tmp_path / "run" / "config.yaml"
+    config.write_text(config.read_text().replace(str(classified / "data"), str(tmp_path / "data")))
+    changed = next(iter(sorted((tmp_path / "data").rglob("*.txt"))))
+    changed.write_text(changed.read_text() * 3)
+    done = call("relevance", tmp_path / "run", "--example", changed.relative_to(tmp_path / "data"))
+    assert done.code == 2
+    assert f"{tmp_path / 'data'}: expected the examples that the run was trained on, got others" in done.err
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -676,6 +750,14 @@ def test_damaged_models(
         (
             ["evaluate", "RUN", "--data", "DATA", "--predictions", "/"],
             "/: expected a file of predictions, got: Is a directory",
+        ),
+        (
+            ["evaluate", "RUN", "--data", "DATA", "--confusion", "/proc/c.png"],
+            "/proc/c.png: expected to write a picture there",
+        ),
+        (
+            ["predict", "RUN", "--input", "DATA", "--output", "/tmp/x", "--question", "who?"],
+            "predict: expected --question and --json with --document only",
         ),
         (["prepare", "poetry", "--source", "DATA", "--output", "/tmp/x"], "task"),
         (["split", "--document", "DOCUMENT", "--max-tokens", "1"], "max_tokens"),

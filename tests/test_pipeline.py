@@ -131,6 +131,14 @@ def test_a_question_longer_than_the_window(tiny_encoder: Path) -> None:
         reader(tiny_encoder).predict(TEXT, "fox " * 60)
 
 
+def test_a_reasoner_that_gives_nan(tiny_encoder: Path) -> None:
+    model = reader(tiny_encoder)
+    with torch.no_grad():
+        next(iter(model.reasoner.encoder.parameters())).fill_(float("nan"))
+    with pytest.raises(ModelError, match="reasoner: expected numbers, got NaN"):
+        model.predict(TEXT, QUESTION)
+
+
 def test_a_stream_is_answered_as_it_comes(tiny_encoder: Path) -> None:
     model = reader(tiny_encoder)
     taken = []

@@ -16,7 +16,7 @@ from cogltx.metrics import Score, answer_score, facts_score, joint_score
 from cogltx.prediction import Evidence, Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, evidence_scores, question
 from cogltx.tasks.json_list import read_json_list
-from cogltx.tasks.records import Record, expect, shorten
+from cogltx.tasks.records import Record, expect, note_id, shorten
 from cogltx.tasks.spans import occurrences
 
 Fact = tuple[str, int]  # a paragraph's title and the number of a sentence in it, from 0
@@ -60,9 +60,11 @@ class HotpotQA(Task):
             DataError: the file is missing or not in the format; names the file and line.
         """
         report = report if report is not None else ReadReport()
+        seen: dict[str, str] = {}
         for record in read_json_list(path):
             report.examples += 1
             id = record.get("_id", str)
+            note_id(id, record.where, seen)
             record = record.named(f"question {id!r}")
             with record.named_in_errors():
                 example = _example(id, record, report.unmapped, headings=self.headings)

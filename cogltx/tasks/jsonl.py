@@ -13,7 +13,7 @@ from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, answer_scores, evidence_scores
 from cogltx.tasks.files import read_json_lines, write_text
-from cogltx.tasks.records import Record, expect, shorten
+from cogltx.tasks.records import Record, expect, note_id, shorten
 from cogltx.tasks.spans import words
 
 _KEYS = (
@@ -51,15 +51,12 @@ class JsonLines(Task):
                 names the file and line.
         """
         report = report if report is not None else ReadReport()
-        first_seen: dict[str, str] = {}
+        seen: dict[str, str] = {}
         last: Document | None = None
         for record in read_json_lines(path):
             report.examples += 1
             example = _example(record, last, report.unmapped)
-            if example.id in first_seen:
-                before = first_seen[example.id]
-                raise DataError(f"{record.where}: expected a new id, got {example.id!r}, already at {before}")
-            first_seen[example.id] = record.where
+            note_id(example.id, record.where, seen)
             last = example.document
             yield example
 

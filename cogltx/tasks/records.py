@@ -22,6 +22,17 @@ _NAMES = {
 _SHOWN = 40  # characters of a wrong value in a message
 
 
+def note_id(id: str, where: str, seen: dict[str, str]) -> None:
+    """Notes where an id stands.
+
+    Raises:
+        DataError: it stood somewhere before.
+    """
+    if id in seen:
+        raise DataError(f"{where}: expected a new id, got {id!r}, already at {seen[id]}")
+    seen[id] = where
+
+
 @dataclass(frozen=True)
 class Record:
     """One JSON object and where it stands.

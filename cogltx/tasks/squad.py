@@ -13,7 +13,7 @@ from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, answer_scores, evidence_scores, question
 from cogltx.tasks.json_list import read_json_list
-from cogltx.tasks.records import Record
+from cogltx.tasks.records import Record, note_id
 from cogltx.tasks.spans import trim
 
 _BETWEEN_PARAGRAPHS = "\n\n"  # a paragraph may itself hold single line breaks
@@ -49,10 +49,11 @@ class Squad(Task):
         """Reads the official JSON, an object whose ``data`` is a list of articles.
 
         Raises:
-            DataError: the file is missing or not in the format, or an answer's offset lies outside its
-                paragraph; names the file, line and question.
+            DataError: the file is missing or not in the format, an answer's offset lies outside its
+                paragraph, or an id comes twice; names the file, line and question.
         """
         report = report if report is not None else ReadReport()
+        seen: dict[str, str] = {}
         for number, article in enumerate(read_json_list(path, "data")):
             title = article.find("title", str) or f"article {number + 1}"
             article = article.named(f"article {title!r}")
@@ -61,6 +62,7 @@ class Squad(Task):
                     if self.only and not any(words in record.get("question", str) for words in self.only):
                         continue
                     report.examples += 1
+                    note_id(record.get("id", str), record.where, seen)
                     yield _example(record, paragraph, report.unmapped)
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:

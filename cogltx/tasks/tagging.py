@@ -21,6 +21,7 @@ from cogltx.tasks.entities import Overlapping, flat
 from cogltx.tasks.files import read_json_lines, read_lines
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.litbank import litbank_example
+from cogltx.tasks.records import note_id
 
 LEFT_OUT = "entities_left_out"
 _OBJECT = re.compile(r'\s*\{\s*["}]')
@@ -51,12 +52,10 @@ class Tagging(Task):
         report = report if report is not None else ReadReport()
         first = next((line for line in read_lines(path) if line.strip()), "")
         examples = self._json_lines(path, split) if _OBJECT.match(first) else self._columns(path)
-        seen: set[str] = set()
+        seen: dict[str, str] = {}
         for example, broken, where in examples:
             report.examples += 1
-            if example.id in seen:
-                raise DataError(f"{where}: expected a new id, got {example.id!r} again")
-            seen.add(example.id)
+            note_id(example.id, where, seen)
             yield self._flat(example, broken, where, report)
 
     def _columns(self, path: Path) -> Iterator[tuple[Example, list[str], str]]:

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from pydantic import NonNegativeInt, TypeAdapter
 from torch import Tensor, nn
 
+from cogltx.errors import ModelError
 from cogltx.parts import load_weights
-from cogltx.storage import load_tensors, new_folder, read_json, save_tensors, write_json
+from cogltx.storage import load_tensors, new_folder, read_object, save_tensors, write_json
 from cogltx.training.learner import Learner
+
+_SHOWN = 200
 
 
 @dataclass
@@ -22,6 +26,7 @@ class Progress:
     """How far a run has come.
 
     Attributes:
+        data: what tells the data that it learns from and is measured on from all other.
         epoch: the epoch under way, from 0.
         phase: index of the phase under way within the epoch.
         batch: batches done in the phase.
@@ -30,12 +35,13 @@ class Progress:
         best_epoch: index of the best of them.
     """
 
-    epoch: int = 0
-    phase: int = 0
-    batch: int = 0
+    data: str = ""
+    epoch: NonNegativeInt = 0
+    phase: NonNegativeInt = 0
+    batch: NonNegativeInt = 0
     steps: dict[str, int] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
-    best_epoch: int | None = None
+    best_epoch: NonNegativeInt | None = None
 
 
 class Checkpoints:
@@ -49,7 +55,7 @@ class Checkpoints:
         self.folder = folder
 
     def _numbers(self) -> list[int]:
-        return sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdigit())
+        return sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdecimal())
 
     def exists(self) -> bool:
         """Whether there is one."""
@@ -97,22 +103,33 @@ class Checkpoints:
             ModelError: it is damaged or of another model.
         """
         source = self.folder / f"{self._numbers()[-1]:06d}"
-        progress = Progress(**read_json(source / "progress.json"))
-        for name, model in models.items():
-            load_weights(model, source / f"{name}.safetensors")
-        for name, learner in learners.items():
-            learner.restore(load_tensors(source / f"{name}.optimizer.safetensors"), progress.steps[name])
-        random = load_tensors(source / "random.safetensors")
-        torch.set_rng_state(random["cpu"])
-        if torch.cuda.is_available() and "cuda" in random:
-            torch.cuda.set_rng_state(random["cuda"])
-        arrays = {
-            path.name.removesuffix(".arrays.safetensors"): {
-                int(index): found.numpy() for index, found in load_tensors(path).items()
+        try:
+            progress = _progress(source / "progress.json")
+            for name, model in models.items():
+                load_weights(model, source / f"{name}.safetensors")
+            for name, learner in learners.items():
+                learner.restore(load_tensors(source / f"{name}.optimizer.safetensors"), progress.steps[name])
+            random = load_tensors(source / "random.safetensors")
+            torch.set_rng_state(random["cpu"])
+            if torch.cuda.is_available() and "cuda" in random:
+                torch.cuda.set_rng_state(random["cuda"])
+            arrays = {
+                path.name.removesuffix(".arrays.safetensors"): {
+                    int(index): found.numpy() for index, found in load_tensors(path).items()
+                }
+                for path in source.glob("*.arrays.safetensors")
             }
-            for path in source.glob("*.arrays.safetensors")
-        }
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            got = f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
+            raise ModelError(f"{source}: expected a whole checkpoint of this run, got {got}") from error
         return progress, arrays
+
+
+def _progress(path: Path) -> Progress:
+    progress: Progress = TypeAdapter(Progress).validate_python(read_object(path))
+    if progress.best_epoch is not None and progress.best_epoch >= len(progress.history):
+        raise ValueError(f"best_epoch: expected one of {len(progress.history)} epochs, got {progress.best_epoch}")
+    return progress
 
 
 def _random_state() -> dict[str, Tensor]:

@@ -164,11 +164,21 @@ class Learner:
         }  # fmt: skip
 
     def restore(self, tensors: dict[str, Tensor], step: int) -> None:
-        """Takes up a saved state."""
+        """Takes up a saved state.
+
+        Raises:
+            ValueError: it is none of this optimiser after so many steps.
+        """
+        if step and not tensors:
+            raise ValueError(f"{self.name}: expected the optimiser's state after {step} steps, got an empty one")
         slots: dict[int, dict[str, Tensor]] = {}
         for name, value in tensors.items():
             index, _, key = name.partition(".")
             slots.setdefault(int(index), {})[key] = value
+        parameters = [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
+        for place, own in slots.items():
+            if own["exp_avg"].shape != parameters[place].shape:
+                raise ValueError(f"{self.name}: expected the optimiser's state of this model, got another's")
         groups = self.optimizer.state_dict()["param_groups"]
         self.optimizer.load_state_dict({"state": slots, "param_groups": groups})
         self.step = step

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from cogltx.encoder import Batch, Precision, batches, to_batch
 from cogltx.errors import ConfigError
 from cogltx.pretrained import EncoderConfig
-from cogltx.storage import new_folder, write_json
+from cogltx.storage import check_settings, digest_of, new_folder, write_json
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig, Seed
 from cogltx.training.log import Log
@@ -155,7 +155,7 @@ class MaskedTrainer:
         self.precision = Precision.of(config.encoder)
         self.learner = self._learner()
         self.checkpoints = Checkpoints(output / "checkpoints")
-        self.progress = Progress()
+        self.progress = Progress(data=digest_of(row.tobytes() for row in (*rows.train, *rows.validation)))
         self.log = Log(output)
         self._order = lru_cache(maxsize=1)(self._shuffled)
 
@@ -181,7 +181,9 @@ class MaskedTrainer:
         self.report(f"{len(self.rows.train)} training and {len(self.rows.validation)} validation rows; {head}")
         torch.manual_seed(training.seed)
         if resume and self.checkpoints.exists():
-            progress = self.progress = self.checkpoints.load({_NAME: self.model}, {_NAME: self.learner})[0]
+            progress = self.checkpoints.load({_NAME: self.model}, {_NAME: self.learner})[0]
+            check_settings(self.output, {"data": self.progress.data}, {"data": progress.data})
+            self.progress = progress
             self.report(f"resumed at step {progress.batch} of {training.steps}")
         else:
             self._measure()

@@ -13,6 +13,7 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Prediction
+from cogltx.storage import digest_of
 from cogltx.tasks import Task
 from cogltx.training.learner import LearnerConfig, Seed
 from cogltx.training.relevance import RelevanceConfig
@@ -62,6 +63,11 @@ class TrainingConfig(BaseModel):
         return isinstance(reader.parts.judge, nn.Module) and self.judge_passes > 0
 
 
+def data_digest(train: Sequence[Example], validation: Sequence[Example]) -> str:
+    """What tells the data of a run from all other."""
+    return digest_of([*train, len(train), *validation])
+
+
 def check(
     config: TrainingConfig,
     reader: WindowReader,
@@ -73,11 +79,12 @@ def check(
 
     Raises:
         ConfigError: the reader cannot be trained so.
-        DataError: there are no training or no validation examples, the judge has no relevance labels to learn from, or
-            no validation example has what the task's main metric needs.
+        DataError: there are no training or no validation examples, the judge has no relevance labels to learn from, no
+            validation example has what the task's main metric needs, or a question leaves no room for a block.
     """
     check_examples(task, main_metric(task, reader), train, validation)
     _check_reader(config, reader)
+    _check_questions(reader, [*train, *validation])
     labelled = config.relevance.source != "data" or any(example.has_relevance for example in train)
     if config.trains_judge(reader) and not labelled:
         raise DataError(
@@ -99,6 +106,22 @@ def check_examples(task: Task, metric: str, train: Sequence[Example], validation
     silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
     if metric not in task.metrics((example, silent) for example in validation):
         raise DataError(f"training: expected validation examples with known answers, for {metric}, got none")
+
+
+def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
+    """Cuts only the documents whose question is so long that their largest block must be known."""
+    asked = [example for example in examples if example.query is not None]
+    texts = [example.query.text for example in asked if example.query is not None]
+    if not texts:
+        return
+    surely = reader.form.capacity - 2 * reader.config.max_block_tokens - 2
+    questions = reader.parts.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    for example, tokens in zip(asked, questions, strict=True):
+        if len(tokens) > surely:
+            try:
+                reader.form.prefix(example.query, int(reader.split(example.document).sizes.max()))
+            except DataError as error:
+                raise DataError(f"training: example {example.id!r}: {error}") from error
 
 
 def _check_reader(config: TrainingConfig, reader: WindowReader) -> None:

@@ -4,6 +4,7 @@ The store knows which blocks of each example are relevant and what that was epoc
 checkpoint. Knows nothing about reasoners.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
 from cogltx.storage import load_tensors, write_tensors
+
+_EPOCH = re.compile(r"epoch-(\d+)\.safetensors")
 
 Labels = Bool[np.ndarray, " blocks"]
 Similarity = Callable[[Example, Blocks], "Float[np.ndarray, ' blocks'] | None"]
@@ -131,10 +134,10 @@ def save_history(folder: Path, epoch: int, labels: RelevanceLabels, scores: Mapp
 def load_history(folder: Path, index: int) -> dict[int, tuple[Labels | None, Float[np.ndarray, " blocks"] | None]]:
     """Labels and the judge's scores of one example, by epoch."""
     history = {}
-    for path in sorted(folder.glob("epoch-*.safetensors"), key=lambda path: int(path.stem.removeprefix("epoch-"))):
-        tensors = load_tensors(path)
+    for epoch in sorted(int(name[1]) for path in folder.iterdir() if (name := _EPOCH.fullmatch(path.name))):
+        tensors = load_tensors(folder / f"epoch-{epoch}.safetensors")
         labels, scores = tensors.get(f"{index}.labels"), tensors.get(f"{index}.scores")
-        history[int(path.stem.removeprefix("epoch-"))] = (
+        history[epoch] = (
             labels.numpy() if labels is not None else None,
             scores.numpy() if scores is not None else None,
         )

@@ -18,15 +18,15 @@ from torch import nn
 from tqdm.auto import tqdm
 
 from cogltx.document import Example
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, ModelError
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX, WindowReader
-from cogltx.storage import write_json
+from cogltx.storage import check_settings, write_json
 from cogltx.tasks import Task
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig
 from cogltx.training.log import Log
-from cogltx.training.plan import TrainingConfig, check
+from cogltx.training.plan import TrainingConfig, check, data_digest
 from cogltx.training.relevance import RelevanceLabels, save_history
 from cogltx.training.similarity import similarity_of
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
@@ -91,7 +91,7 @@ class Trainer:
         if isinstance(reader.parts.judge, nn.Module):
             self.models["judge"] = reader.parts.judge
         self.checkpoints = Checkpoints(output / "checkpoints")
-        self.progress = Progress()
+        self.progress = Progress(data=data_digest(train, validation))
         self.relevance = RelevanceLabels(config.relevance)
         self.scores: dict[int, np.ndarray] = {}
         self.log = Log(output)
@@ -136,10 +136,15 @@ class Trainer:
         self.log.close()
         best = self.progress.best_epoch
         assert best is not None, "a run has at least one epoch"
+        model = self._name_best()
+        if not model.is_dir():
+            raise ModelError(f"{model}: expected the best epoch's model, found none; train anew in another folder")
         return Summary(tuple(self.progress.history), best, len(self.reasoner_steps.skipped))
 
     def _restore(self) -> None:
-        self.progress, arrays = self.checkpoints.load(self.models, self.learners)
+        before, arrays = self.checkpoints.load(self.models, self.learners)
+        check_settings(self.output, {"data": self.progress.data}, {"data": before.data})
+        self.progress = before
         self.scores.update(arrays["scores"])
         self.relevance.found.update(arrays.get("relevance", {}))
         self.report(f"resumed at epoch {self.progress.epoch + 1} of {self.config.epochs}")
@@ -255,13 +260,18 @@ class Trainer:
         steps.begin_epoch()
 
     def _keep_best(self) -> None:
-        """Saves the epoch's model if it is the best so far; ``run.json`` names it."""
+        """Saves the epoch's model if it is the best so far, and removes the one before."""
         epoch = self.progress.epoch - 1
         if self.progress.best_epoch == epoch:
             self.reader.save_pretrained(self.output / f"epoch-{epoch + 1}")
+        best = self._name_best()
+        for old in self.output.glob("epoch-*"):
+            if _EPOCH.fullmatch(old.name) and old != best:
+                shutil.rmtree(old, ignore_errors=True)
+
+    def _name_best(self) -> Path:
+        """The best epoch's model, which ``run.json`` names."""
         best = f"epoch-{(self.progress.best_epoch or 0) + 1}"
         run = {"best": best, "main_metric": self.main_metric, "history": self.progress.history}
-        write_json(self.output / "run.json", run)
-        for old in self.output.glob("epoch-*"):
-            if _EPOCH.fullmatch(old.name) and old.name != best:
-                shutil.rmtree(old, ignore_errors=True)
+        write_json(self.output / "run.json", run | {"data": self.progress.data})
+        return self.output / best

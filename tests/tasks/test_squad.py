@@ -165,6 +165,11 @@ def test_scores(tmp_path: Path) -> None:
     assert set(Squad().metrics([(b, predict(b, ""))])) == {"exact_match", "f1"}
 
 
+def test_an_id_that_comes_twice(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"article 'Cities': expected a new id, got 'a', already at "):
+        read(tmp_path, Squad(), article([question("a", ("Rome", 0)), question("a", ("Rome", 0))], []))
+
+
 @pytest.mark.parametrize("start", [-1, len(FIRST), 10**9])
 def test_an_offset_outside_the_text(tmp_path: Path, start: int) -> None:
     with pytest.raises(DataError) as error:

@@ -7,11 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from accelerate import Accelerator
 from torch import nn
 
 from cogltx import storage
+from cogltx.encoder import Precision
 from cogltx.errors import ModelError, TrainingError
+from cogltx.pretrained import EncoderConfig
 from cogltx.training.checkpoints import Checkpoints, Progress
+from cogltx.training.learner import Learner, LearnerConfig
 
 
 def save(checkpoints: Checkpoints, model: nn.Module, progress: Progress | None = None) -> None:
@@ -80,3 +84,44 @@ def test_a_damaged_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "000000" / "judge.safetensors").unlink()
     with pytest.raises(ModelError, match=r"judge\.safetensors: expected a safetensors file, found none"):
         checkpoints.load({"judge": nn.Linear(3, 2)}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("progress.json", "[]"),
+        ("progress.json", '{"epoch": "x"}'),
+        ("progress.json", '{"epoch": -1}'),
+        ("progress.json", '{"best_epoch": 7}'),
+        ("random.safetensors", {}),
+        ("random.safetensors", {"cpu": torch.zeros(3)}),
+        ("scores.arrays.safetensors", {"x": torch.zeros(3)}),
+        ("judge.optimizer.safetensors", {}),
+        ("judge.optimizer.safetensors", {"x": torch.zeros(3)}),
+        ("judge.optimizer.safetensors", {"0.exp_avg": torch.zeros(5)}),
+    ],
+)
+def test_a_checkpoint_with_something_else_in_it(
+    tmp_path: Path, name: str, content: str | dict[str, torch.Tensor]
+) -> None:
+    checkpoints, model = Checkpoints(tmp_path), nn.Linear(3, 2)
+    learner = Learner(
+        "judge", model, LearnerConfig(learning_rate=1), 9, Accelerator(cpu=True), Precision.of(EncoderConfig()), 99, 0
+    )
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    learner.optimizer.step()
+    learner.step = 1
+    checkpoints.save(Progress(), {"judge": model}, {"judge": learner}, {"scores": {}})
+    (tmp_path / "²").mkdir()
+    assert checkpoints.load({"judge": model}, {"judge": learner})[0].steps == {"judge": 1}
+    place = tmp_path / "000000" / name
+    if isinstance(content, str):
+        place.write_text(content)
+    else:
+        storage.save_tensors(place, content)
+    with pytest.raises(
+        ModelError, match="expected a whole checkpoint of this run, got|expected a JSON object"
+    ) as error:
+        checkpoints.load({"judge": model}, {"judge": learner})
+    assert "\n" not in str(error.value)
