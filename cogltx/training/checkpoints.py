@@ -33,6 +33,7 @@ class Progress:
         steps: optimiser steps done by each learner.
         history: the validation metrics of every epoch that ended.
         best_epoch: index of the best of them.
+        logged: bytes of the run's log.
     """
 
     data: str = ""
@@ -42,6 +43,7 @@ class Progress:
     steps: dict[str, int] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     best_epoch: NonNegativeInt | None = None
+    logged: NonNegativeInt = 0
 
 
 class Checkpoints:

@@ -1,6 +1,7 @@
 """A run's log: a JSON line a step in ``log.jsonl``, and TensorBoard's files where that is installed."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,16 @@ class Log:
         if self.writer is not None:
             for name, value in values.items():
                 self.writer.add_scalar(name, value, step)
+
+    @property
+    def size(self) -> int:
+        """Bytes of ``log.jsonl``."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    def cut(self, size: int) -> None:
+        """Takes back what was added to ``log.jsonl`` since it had so many bytes: the steps will be made again."""
+        if self.size > size:
+            os.truncate(self.path, size)
 
     def close(self) -> None:
         """Ends TensorBoard's files."""

@@ -184,8 +184,10 @@ class MaskedTrainer:
             progress = self.checkpoints.load({_NAME: self.model}, {_NAME: self.learner})[0]
             check_settings(self.output, {"data": self.progress.data}, {"data": progress.data})
             self.progress = progress
+            self.log.cut(progress.logged)
             self.report(f"resumed at step {progress.batch} of {training.steps}")
         else:
+            self.log.cut(0)
             self._measure()
         with tqdm(total=training.steps, initial=progress.batch, desc=_NAME, disable=None, leave=False) as bar:
             losses: list[float] = []
@@ -220,6 +222,7 @@ class MaskedTrainer:
         if last or step % training.validation_steps == 0:
             self._measure()
         if last or step % training.checkpoint_steps == 0:
+            self.progress.logged = self.log.size
             self.checkpoints.save(self.progress, {_NAME: self.model}, {_NAME: self.learner}, {})
 
     def _masked(self, place: int) -> MaskedRow:

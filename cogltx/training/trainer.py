@@ -129,8 +129,10 @@ class Trainer:
         torch.manual_seed(self.config.seed)
         if resume and self.checkpoints.exists():
             self._restore()
-        elif self.intervenes:
-            self._first_labels()
+        else:
+            self.log.cut(0)
+            if self.intervenes:
+                self._first_labels()
         while self.progress.epoch < self.config.epochs and not self._out_of_patience():
             self._epoch()
         self.log.close()
@@ -145,11 +147,13 @@ class Trainer:
         before, arrays = self.checkpoints.load(self.models, self.learners)
         check_settings(self.output, {"data": self.progress.data}, {"data": before.data})
         self.progress = before
+        self.log.cut(before.logged)
         self.scores.update(arrays["scores"])
         self.relevance.found.update(arrays.get("relevance", {}))
         self.report(f"resumed at epoch {self.progress.epoch + 1} of {self.config.epochs}")
 
     def _save(self) -> None:
+        self.progress.logged = self.log.size
         arrays = {"scores": self.scores} | ({"relevance": self.relevance.found} if self.intervenes else {})
         self.checkpoints.save(self.progress, self.models, self.learners, arrays)
 

@@ -108,6 +108,8 @@ def test_killed_and_resumed_equals_undisturbed(corpus_encoder: Path, tmp_path: P
         json.loads((tmp_path / name / "mlm.json").read_text())["history"] for name in ("undisturbed", "killed")
     ]
     assert histories[0] == histories[1]
+    logs = [(tmp_path / name / "log.jsonl").read_text() for name in ("undisturbed", "killed")]
+    assert logs[0] == logs[1]
     assert [one["step"] for one in histories[0]] == [0, 5, 10, 12]
 
 

@@ -128,6 +128,8 @@ def test_killed_and_resumed_equals_undisturbed(corpus_encoder: Path, tmp_path: P
     runs = [json.loads((tmp_path / name / "run.json").read_text()) for name in ("undisturbed", "killed")]
     assert runs[0] == runs[1]
     assert len(runs[0]["history"]) == 3
+    logs = [(tmp_path / name / "log.jsonl").read_text() for name in ("undisturbed", "killed")]
+    assert logs[0] == logs[1]
     for name in ("judge.safetensors", "reasoner.safetensors", "config.json"):
         best = [(tmp_path / run / runs[0]["best"] / name).read_bytes() for run in ("undisturbed", "killed")]
         assert best[0] == best[1], name
