@@ -78,6 +78,20 @@ class NoTensor(Counting):
         return super().forward(input_ids, attention_mask, token_type_ids).tolist()
 
 
+class NoGradient(Counting):
+    """Logits that nothing can be learned from."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        return super().forward(input_ids, attention_mask, token_type_ids).detach()
+
+
+class NoParameters(nn.Module):
+    """A model that has nothing to learn."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        return torch.zeros(input_ids.shape)
+
+
 class OtherArguments(nn.Module):
     """A model of something else."""
 
@@ -91,6 +105,26 @@ class NoForward(nn.Module):
 
 class NoJudge:
     """A class without a method ``score``."""
+
+
+class NotCallable:
+    """A class whose ``score`` is none."""
+
+    score = 5
+
+
+class Failing:
+    """A judge that fails, with a message of two lines."""
+
+    def score(self, query: str, kept: list[str], candidates: list[str]) -> list[float]:
+        raise RuntimeError("the remote model\nis down")
+
+
+class Unshown:
+    """Something that cannot be printed."""
+
+    def __repr__(self) -> str:
+        raise ValueError("no repr")
 
 
 class Fussy:

@@ -6,14 +6,14 @@ import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from cogltx.encoder import Encoder, Precision
 from cogltx.errors import ConfigError, ModelError
-from cogltx.judges.base import Judge, Memory, ScoredBlocks, ScoringJudge
+from cogltx.judges.base import Judge, Memory, ScoredBlocks, ScoringJudge, told
 from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
 from cogltx.judges.lexical import LexicalJudge
@@ -111,16 +111,20 @@ def _make(config: JudgeConfig) -> nn.Module | ScoringJudge:
     try:
         made = kind(**config.args)
     except Exception as error:
-        raise ModelError(
-            f"judge {config.name}: expected to be made with {config.args}, got {type(error).__name__}: {error}"
-        ) from error
-    if not isinstance(made, nn.Module | ScoringJudge):
-        raise ModelError(
-            f"judge {config.name}: expected an nn.Module or a method score(query, kept, candidates), got neither"
-        )
+        raise ModelError(f"judge {config.name}: expected to be made with {config.args}, got {told(error)}") from error
     if isinstance(made, nn.Module):
         _check_forward(config.name, made)
-    return made
+        return made
+    if _scores(made):
+        return made
+    raise ModelError(
+        f"judge {config.name}: expected an nn.Module or a method score(query, kept, candidates), got neither"
+    )
+
+
+def _scores(made: object) -> TypeGuard[ScoringJudge]:
+    """Whether an object, not a class, has a ``score`` that can be called."""
+    return isinstance(made, ScoringJudge) and not isinstance(made, type) and callable(made.score)
 
 
 def _check_forward(name: str, model: nn.Module) -> None:
@@ -144,10 +148,8 @@ def import_class(name: str) -> type[Any]:
         sys.path.append(here)
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:
-        raise ModelError(
-            f"judge {name}: expected a class that can be imported, got {type(error).__name__}: {error}"
-        ) from error
+    except (Exception, SystemExit) as error:
+        raise ModelError(f"judge {name}: expected a class that can be imported, got {told(error)}") from error
     if not isinstance(found, type):
         raise ModelError(f"judge {name}: expected a class, got {type(found).__name__}")
     return found
@@ -166,8 +168,7 @@ def make_judge(judge: object) -> Judge:
     """
     if isinstance(judge, Judge):
         return judge
-    if isinstance(judge, ScoringJudge):
+    if _scores(judge):
         return ScoredBlocks(judge)
-    raise ModelError(
-        f"judge: expected an object with a method score(query, kept, candidates), got {type(judge).__name__}"
-    )
+    got = f"the class {judge.__name__}" if isinstance(judge, type) else type(judge).__name__
+    raise ModelError(f"judge: expected an object with a method score(query, kept, candidates), got {got}")

@@ -105,7 +105,7 @@ class ScoredBlocks(Judge):
         scorer: the user's judge.
 
     Raises:
-        ModelError: the judge returns another number of scores than it got texts, or one that is not finite.
+        ModelError: the judge fails, or returns another number of scores than it got texts, or one that is not finite.
     """
 
     def __init__(self, scorer: ScoringJudge) -> None:
@@ -129,18 +129,33 @@ class ScoredBlocks(Judge):
     def _scores(self, memory: Memory, candidates: list[int]) -> Float[np.ndarray, " candidates"]:
         blocks = memory.blocks
         query = memory.query.text if memory.query else ""
-        got = self.scorer.score(query, [blocks.shown(i) for i in memory.kept], [blocks.shown(i) for i in candidates])
-        name = f"judge {type(self.scorer).__module__}:{type(self.scorer).__qualname__}"
+        kept, asked = [blocks.shown(i) for i in memory.kept], [blocks.shown(i) for i in candidates]
+        name = named(self.scorer)
         try:
-            if np.iscomplexobj(got):
-                raise TypeError("complex numbers")
-            scores = np.asarray(got, dtype=np.float64)
-        except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+            got = self.scorer.score(query, kept, asked)
+        except Exception as error:
+            raise ModelError(f"{name}: expected scores, got {told(error)}") from error
+        try:
+            found = np.asarray(got)
+            if found.dtype.kind not in "biufO":
+                raise TypeError(f"{found.dtype.name} values")
+            scores = found.astype(np.float64)
+        except Exception as error:
             raise ModelError(
-                f"{name}: expected a list of {len(candidates)} numbers, got {type(got).__name__} {str(got)[:60]!r}"
+                f"{name}: expected a list of {len(candidates)} numbers, got {type(got).__name__}: {told(error)}"
             ) from error
         if scores.shape != (len(candidates),):
             raise ModelError(f"{name}: expected {len(candidates)} scores, got shape {scores.shape}")
         if not np.isfinite(scores).all():
             raise ModelError(f"{name}: expected finite scores, got {scores[~np.isfinite(scores)][0]}")
         return scores
+
+
+def named(judge: object) -> str:
+    """A user's own judge, as messages name it."""
+    return f"judge {type(judge).__module__}:{type(judge).__qualname__}"
+
+
+def told(error: BaseException) -> str:
+    """What a user's own code raised, on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from cogltx.encoder import Batch, Encoder, Precision, relevance_head, run_windows
 from cogltx.errors import ModelError
-from cogltx.judges.base import Judge, Memory
+from cogltx.judges.base import Judge, Memory, named, told
 from cogltx.window import Window, WindowFormat, pack
 
 
@@ -45,18 +45,23 @@ def relevance_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "windows t
     """Runs a judge model and checks what it gives.
 
     Raises:
-        ModelError: the model does not give one logit a token.
+        ModelError: a user's own model fails, or does not give one logit a token, with a gradient in training.
     """
-    logits = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=batch.token_type_ids)
+    try:
+        logits = model(
+            input_ids=batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=batch.token_type_ids
+        )
+    except Exception as error:
+        if isinstance(model, EncoderJudge):
+            raise
+        raise ModelError(f"{named(model)}: expected logits, got {told(error)}") from error
     expected = tuple(batch.input_ids.shape)
     if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
         got = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-        raise ModelError(f"judge {_name(model)}: expected logits of shape {expected} (windows, tokens), got {got}")
+        raise ModelError(f"{named(model)}: expected logits of shape {expected} (windows, tokens), got {got}")
+    if torch.is_grad_enabled() and not logits.requires_grad:
+        raise ModelError(f"{named(model)}: expected logits with a gradient in training, got {logits.dtype} without one")
     return logits
-
-
-def _name(model: nn.Module) -> str:
-    return f"{type(model).__module__}:{type(model).__qualname__}"
 
 
 class WindowJudge(Judge):
@@ -111,7 +116,7 @@ class WindowJudge(Judge):
             batch_tokens=self.batch_tokens,
         ):
             if not np.isfinite(logits).all():
-                raise ModelError(f"judge {_name(self.model)}: expected finite logits, got NaN")
+                raise ModelError(f"{named(self.model)}: expected finite logits, got NaN")
             yield window, logits
 
 

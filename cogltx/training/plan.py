@@ -132,6 +132,11 @@ def _check_reader(config: TrainingConfig, reader: WindowReader) -> None:
         raise ConfigError(
             "training.relevance.source: expected data for tagging, as each block asks for others, got interventions"
         )
+    judge = reader.parts.judge
+    if isinstance(judge, nn.Module) and config.judge_passes and not any(p.requires_grad for p in judge.parameters()):
+        raise ConfigError(
+            f"training.judge_passes: expected 0, as the judge has no parameters to train, got {config.judge_passes}"
+        )
     if by_block and config.trains_judge(reader):
         raise ConfigError(
             "training: expected a judge that needs no training for tagging; choose judge.name: bm25, or "

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import fakes
 import numpy as np
 import pytest
 import tiny
@@ -70,7 +71,9 @@ def test_any_list_of_numbers_will_do(blocks: Blocks, made: Any) -> None:
         ([1.0, float("nan"), 2.0], "expected finite scores, got nan"),
         ([1.0, float("-inf"), 2.0], "expected finite scores, got -inf"),
         ([1.0, None, 2.0], "expected finite scores, got nan"),
-        (["high", "low", "low"], "expected a list of 3 numbers, got list \"\\['high'"),
+        (["high", "low", "low"], "expected a list of 3 numbers, got list: TypeError: str128 values"),
+        (["1", "2", "3"], "expected a list of 3 numbers, got list: TypeError: str32 values"),
+        (fakes.Unshown(), "expected a list of 3 numbers, got Unshown"),
         ({"a": 1.0}, "expected a list of 3 numbers, got dict"),
         ([1.0, [2.0], 3.0], "expected a list of 3 numbers, got list"),
         ((score for score in (1.0, 2.0, 3.0)), "expected a list of 3 numbers, got generator"),
@@ -88,6 +91,12 @@ def test_scores_that_are_none(blocks: Blocks, made: Any, wording: str) -> None:
     for method in ("retrieve", "rehearse"):
         with pytest.raises(ModelError, match=f"^{name}: {wording}"):
             getattr(ScoredBlocks(Given()), method)([Memory(QUERY, blocks, () if method == "retrieve" else (0, 1, 2))])
+
+
+def test_a_score_that_fails(blocks: Blocks) -> None:
+    wording = "^judge fakes:Failing: expected scores, got RuntimeError: the remote model is down$"
+    with pytest.raises(ModelError, match=wording):
+        ScoredBlocks(fakes.Failing()).retrieve([Memory(QUERY, blocks, ())])
 
 
 def test_checksums_depend_on_the_text_alone(blocks: Blocks) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fakes import Counting, NoTensor, NotFinite, WrongShape
+from fakes import Counting, NoGradient, NoTensor, NotFinite, WrongShape
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -158,6 +158,7 @@ def test_a_model_of_a_users_own(tiny_encoder: Path) -> None:
     [
         (WrongShape(), r"judge fakes:WrongShape: expected logits of shape \(1, 32\) \(windows, tokens\), got \(1,\)"),
         (NoTensor(), r"judge fakes:NoTensor: expected logits of shape \(1, 32\) \(windows, tokens\), got list"),
+        (Counting(vocabulary=3), "judge fakes:Counting: expected logits, got IndexError: index out of range in self"),
         (NotFinite(), "judge fakes:NotFinite: expected finite logits, got NaN"),
     ],
 )
@@ -176,3 +177,6 @@ def test_logits_of_a_batch(tiny_encoder: Path) -> None:
     window = rehearsal_window(form, Memory(QUERY, blocks_of(form), (0,)))
     batch = to_batch([window, window], form.padding_id, EXACT.device)
     assert relevance_logits(encoder_judge(tiny_encoder), batch).shape == (2, 32)
+    wording = "judge fakes:NoGradient: expected logits with a gradient in training, got torch.float32 without one"
+    with pytest.raises(ModelError, match=wording):
+        relevance_logits(NoGradient(), batch)

@@ -62,6 +62,7 @@ def test_a_class_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.Monke
         (":Judge", {}, ModelError, "judge :Judge: expected a class that can be imported, got ValueError"),
         ("fakes:words", {}, ModelError, "judge fakes:words: expected a class, got function"),
         ("fakes:NoJudge", {}, ModelError, r"expected an nn\.Module or a method score\(query, kept, candidates\), got nei"),
+        ("fakes:NotCallable", {}, ModelError, r"an nn\.Module or a method score\(query, kept, candidates\), got neither"),
         ("fakes:Fussy", {}, ModelError, r"judge fakes:Fussy: expected to be made with {}, got TypeError: .*weight"),
         ("fakes:Counting", {"size": 3}, ModelError, r"expected to be made with {'size': 3}, got TypeError: .*size"),
         ("fakes:OtherArguments", {}, ModelError, r"judge fakes:OtherArguments: expected forward\(input_ids, attention_ma"),
@@ -74,12 +75,17 @@ def test_mistakes(name: str, args: dict[str, object], error: type[Exception], wo
     assert "\n" not in str(caught.value)
 
 
-def test_a_module_that_fails_to_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "broken_judge.py").write_text("1 / 0\n")
+@pytest.mark.parametrize(
+    ("module", "code", "got"),
+    [("broken_judge", "1 / 0", "ZeroDivisionError: division by zero"), ("ending_judge", "exit(0)", "SystemExit: 0")],
+)
+def test_a_module_that_fails_to_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, code: str, got: str
+) -> None:
+    (tmp_path / f"{module}.py").write_text(f"{code}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    wording = "judge broken_judge:Judge: expected a class that can be imported, got ZeroDivisionError: division by zero"
-    with pytest.raises(ModelError, match=wording):
-        made("broken_judge:Judge")
+    with pytest.raises(ModelError, match=f"^judge {module}:A: expected a class that can be imported, got {got}$"):
+        made(f"{module}:A")
 
 
 def test_a_judge_passed_as_an_object() -> None:
@@ -92,6 +98,8 @@ def test_a_judge_passed_as_an_object() -> None:
     wording = r"judge: expected an object with a method score\(query, kept, candidates\), got NoJudge"
     with pytest.raises(ModelError, match=wording):
         make_judge(NoJudge())
+    with pytest.raises(ModelError, match="got the class WordOverlap"):
+        make_judge(WordOverlap)
 
 
 def test_models_and_judges_for_memrecall(tiny_encoder: Path) -> None:

@@ -458,6 +458,9 @@ def test_examples_that_cannot_be_trained_on(corpus_encoder: Path, tmp_path: Path
     unknown = [Example(id=example.id, document=example.document, query=example.query) for example in examples]
     with pytest.raises(DataError, match="training: expected validation examples with known answers, for f1, got none"):
         trainer(examples, unknown)
+    made = reader(corpus_encoder, judge="fakes:NoParameters")
+    with pytest.raises(ConfigError, match="judge_passes: expected 0, as the judge has no parameters to train, got 1"):
+        trainer(examples, examples)
 
 
 def test_examples_without_a_known_place_are_counted(corpus_encoder: Path, tmp_path: Path) -> None:
