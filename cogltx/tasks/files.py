@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TextIO
 
 from cogltx.errors import DataError
-from cogltx.tasks.records import Record, expect, shorten
+from cogltx.tasks.records import Record, expect, shorten, unique
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_JSON = json.JSONDecoder(object_pairs_hook=unique)
 
 
 def read_text(path: Path | str) -> str:
@@ -138,7 +139,7 @@ def _text_on(raw: BufferedWriter, pack: bool) -> TextIOWrapper:
 
 def _line_record(line: str, where: str) -> Record:
     try:
-        value = json.loads(line)
+        value = _JSON.decode(line)
     except RecursionError:
         raise DataError(f"{where}: expected one JSON object, got too many brackets") from None
     except json.JSONDecodeError as error:

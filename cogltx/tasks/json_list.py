@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cogltx.errors import DataError
 from cogltx.tasks.files import not_utf8, open_binary, refuse_half_characters
-from cogltx.tasks.records import Record, expect, shorten
+from cogltx.tasks.records import Record, expect, shorten, unique
 
 _CHUNK = 1 << 18  # bytes read at once
 _LONGEST_LITERAL = 16  # a value that breaks in the last so many characters may be a cut number, name or escape
@@ -65,7 +65,7 @@ class _Cursor:
         self.line = 1
         self._file = file
         self._utf8 = codecs.getincrementaldecoder("utf-8-sig")()
-        self._json = json.JSONDecoder()
+        self._json = json.JSONDecoder(object_pairs_hook=unique)
         self._buffer = ""
         self._position = 0
         self._ended = False
@@ -103,6 +103,8 @@ class _Cursor:
                 if not self._is_cut(error) or not self._grow():
                     raise self._broken(error) from None
                 continue
+            except ValueError as error:
+                raise DataError(f"{self.path}:{self.line}: expected JSON, got: {error}") from None
             if end < len(self._buffer) or not self._grow():
                 break
         source = self._buffer[self._position : end]

@@ -109,6 +109,24 @@ def expect(value: object, kind: type[T], where: str) -> T:
     return value  # type: ignore[return-value]
 
 
+def unique(fields: list[tuple[str, object]]) -> dict[str, object]:
+    """A JSON object, for its decoder.
+
+    Raises:
+        ValueError: it holds a field twice.
+
+    >>> unique([("a", 1), ("b", 2), ("a", 3)])
+    Traceback (most recent call last):
+    ValueError: the field 'a' twice
+    """
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the field {shorten(twice)} twice")
+    return found
+
+
 def shorten(value: object) -> str:
     """A value as messages show it: its ``repr``, cut after 40 characters.
 

@@ -23,6 +23,7 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
+DIGITS = "Exceeds the limit (4300 digits) for integer string conversion: value has 4301 digits; use sys.set_int_max_str_digits() to increase the limit"
 OBJECTS = st.dictionaries(st.text(), VALUES, max_size=4)
 
 
@@ -108,6 +109,8 @@ def test_list_is_read_piece_by_piece(tmp_path: Path) -> None:
         ("[{}]\n[]", ":2: expected the end of the file, got '[]'"),
         ('{"a": 1}', ":1: expected '[', got '{\"a\": 1}'"),
         ('[{"a": "\\ud800"}]', ":1: expected Unicode text, got half of a surrogate pair, '\\ud800'"),
+        ('[{"a": 1},\n{"b": [{"c": 1, "d": 2, "c": 3}]}]', ":2: expected JSON, got: the field 'c' twice"),
+        ("[" + "9" * 4301 + "]", f":1: expected JSON, got: {DIGITS}"),
         ("[" + "[" * 200_000, ":1: expected JSON, got too many brackets"),
         (b'[{"a": 1},\n{"b": "\xff"}]', ":2: expected UTF-8, got the byte 0xff"),
         (b'[{"a": "\xc3', ":1: expected UTF-8, got the byte 0xc3"),
@@ -163,6 +166,8 @@ def test_lines_come_back(
         ('{"a": 1}\n\n{a}\n', ":3: expected one JSON object, got 'a}' at character 2"),
         ('{"a": 1} 2\n', ":1: expected one JSON object, got '2' at character 10"),
         ("[1]\n", ":1: expected an object, got [1]"),
+        ('{"a": 1, "a": 1}', ":1: expected one JSON object, got: the field 'a' twice"),
+        ("9" * 4301, f":1: expected one JSON object, got: {DIGITS}"),
         (b'{"a": 1}\n{"b": "\xe9"}', ":2: expected UTF-8, got the byte 0xe9"),
         (gzip.compress(b'{"a": 1}\n' * 99, mtime=0)[:-4], ": expected a whole gzip file, got one that ends early"),
     ],
