@@ -64,6 +64,11 @@ class Encoder(nn.Module):
         rows = getattr(self.model.config, "max_position_embeddings", None) if own is None else own
         return int(rows) if rows is not None and rows > 0 else None
 
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens it has vectors for."""
+        return int(self.model.get_input_embeddings().num_embeddings)
+
     def freeze_embeddings(self) -> None:
         """Excludes the word embeddings from training."""
         self.model.get_input_embeddings().requires_grad_(False)

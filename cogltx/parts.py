@@ -72,6 +72,10 @@ class Parts:
         reasoner: solves the task on windows.
         judge: a model over windows or a ready judge; None for readers without one.
         device: where the models run; None: the best there is.
+
+    Raises:
+        ConfigError: the capacity is beyond the encoder's positions, or no block fits it.
+        ModelError: the tokenizer has tokens that the encoder does not know.
     """
 
     config: ModelConfig
@@ -94,6 +98,9 @@ class Parts:
                 f"max_block_tokens: expected at most {capacity - 2}, as memrecall.capacity is {capacity}, "
                 f"got {self.config.max_block_tokens}"
             )
+        known = self.reasoner.encoder.vocabulary
+        if len(self.tokenizer) > known:
+            raise ModelError(f"tokenizer: expected at most {known} tokens, as the encoder, got {len(self.tokenizer)}")
         self.form = WindowFormat(self.tokenizer, capacity)
         self.precision = Precision.of(self.config.encoder, self.device)
 

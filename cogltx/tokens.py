@@ -12,7 +12,7 @@ from jaxtyping import Int
 
 from cogltx.characters import SPACES, among, code_points, scans
 from cogltx.document import Document, Segment
-from cogltx.errors import DataError
+from cogltx.errors import CogltxError, DataError, ModelError
 
 MAX_HEADING_TOKENS = 16
 
@@ -31,6 +31,7 @@ def tokenize(
 
     Raises:
         DataError: the text holds no token, or a lone surrogate.
+        ModelError: the tokenizer fails.
     """
     index = "i" if len(document.text) < 2**31 else "l"
     ids, starts, ends = array("i"), array(index), array(index)
@@ -43,7 +44,7 @@ def tokenize(
                 return_token_type_ids=False, verbose=False,
             )  # fmt: skip
         except (UnicodeEncodeError, TypeError) as error:
-            raise DataError(f"document {document.id!r}: expected Unicode text, got a lone surrogate") from error
+            raise _refused(f"document {document.id!r}", document.text, error) from error
         pieces = zip(batch, encoded["input_ids"], encoded["offset_mapping"], strict=True)
         for (start, _, closes), piece_ids, piece_spans in pieces:
             ids.extend(piece_ids)
@@ -114,5 +115,12 @@ def heading_ids(heading: str, tokenizer: Any) -> Int[np.ndarray, " heading"]:
     try:
         ids = tokenizer(heading, add_special_tokens=False, verbose=False)["input_ids"][: MAX_HEADING_TOKENS - 1]
     except (UnicodeEncodeError, TypeError) as error:
-        raise DataError(f"heading {heading!r}: expected Unicode text, got a lone surrogate") from error
+        raise _refused(f"heading {heading!r}", heading, error) from error
     return np.array(ids + tokenizer(" ;", add_special_tokens=False)["input_ids"][-1:], dtype=np.int32)
+
+
+def _refused(name: str, text: str, error: Exception) -> CogltxError:
+    """Why a tokenizer fails at a text."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return DataError(f"{name}: expected Unicode text, got a lone surrogate")
+    return ModelError(f"{name}: expected a tokenizer that takes it, got: {' '.join(str(error).split())}")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cogltx import characters, cuts, tokens
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Segment
-from cogltx.errors import ConfigError, DataError
+from cogltx.errors import ConfigError, DataError, ModelError
 
 quick = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -423,6 +423,13 @@ def test_lone_surrogate(tokenizer: Any) -> None:
         split(Document("a \ud800 b", "x"), tokenizer)
     with pytest.raises(DataError, match=r"heading 'a \\ud800': expected Unicode text, got a lone surrogate"):
         split(Document("text", segments=(Segment(0, 4, "a \ud800"),)), tokenizer)
+
+
+def test_a_tokenizer_that_fails() -> None:
+    broken = tiny.make_tokenizer()
+    broken.model_max_length = "x"
+    with pytest.raises(ModelError, match="document 'x': expected a tokenizer that takes it, got: '>' not supported"):
+        split(Document("text", "x"), broken)
 
 
 def test_max_tokens_too_small(bert: Any) -> None:

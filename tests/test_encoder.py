@@ -275,11 +275,32 @@ def test_a_pickle_is_not_loaded(tiny_encoder: Path, tmp_path: Path) -> None:
         load_encoder(EncoderConfig(name=str(folder)))
 
 
-def test_a_model_that_is_no_encoder(tiny_encoder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "got"),
+    [
+        ({"model_type": "no such model"}, "The checkpoint"),
+        ({"model_type": "t5"}, "Validation error for field 'classifier_dropout': TypeError"),
+        ({"hidden_size": "abc"}, "Validation error for field 'hidden_size': TypeError: .* expected int, got str"),
+        ({"vocab_size": None}, "Validation error for field 'vocab_size'"),
+        ({"num_attention_heads": 0}, "integer modulo by zero"),
+        ({"pad_token_id": 10**9}, "Padding_idx must be within num_embeddings"),
+    ],
+)
+def test_a_model_that_is_no_encoder(tiny_encoder: Path, tmp_path: Path, change: dict[str, Any], got: str) -> None:
     folder = copied(tiny_encoder, tmp_path / "other")
-    (folder / "config.json").write_text(json.dumps({"model_type": "no such model"}))
-    with pytest.raises(ModelError, match="expected an encoder that transformers can load from safetensors, got:"):
+    values = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(values | change))
+    with pytest.raises(ModelError, match=f"expected an encoder that transformers can load .*, got: {got}") as caught:
         load_encoder(EncoderConfig(name=str(folder)))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["[]", '{"tokenizer_class": "BertTokenizer", "cls_token": 5}'])
+def test_a_tokenizer_that_is_none(tiny_encoder: Path, tmp_path: Path, content: str) -> None:
+    folder = copied(tiny_encoder, tmp_path / "other")
+    (folder / "tokenizer_config.json").write_text(content)
+    with pytest.raises(ModelError, match="expected a tokenizer that transformers can load .*, got: "):
+        tokenizer_of(folder)
 
 
 def test_a_slow_tokenizer(tmp_path: Path) -> None:

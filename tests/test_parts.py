@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import tiny
 import torch
 from fakes import config, reader
 
@@ -133,6 +134,12 @@ def test_the_folder_of_a_run(saved: Path) -> None:
 def test_a_wrong_capacity(tiny_encoder: Path, options: dict[str, int], wording: str) -> None:
     with pytest.raises(ConfigError, match=wording):
         reader(tiny_encoder, **options)
+
+
+def test_a_tokenizer_of_another_encoder(saved: Path) -> None:
+    tiny.make_tokenizer(texts=["unheard-of words"]).save_pretrained(saved / "tokenizer")
+    with pytest.raises(ModelError, match=r"tokenizer: expected at most \d+ tokens, as the encoder, got \d+"):
+        CogLTX.from_pretrained(saved)
 
 
 def test_starting_from_another_model(tiny_encoder: Path, saved: Path) -> None:
