@@ -6,6 +6,7 @@ torch is imported only by the commands that need it, so that ``--help`` is fast.
 import json
 import signal
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -14,7 +15,7 @@ import typer
 from cogltx.bench.cli import bench
 from cogltx.document import Document, Query
 from cogltx.errors import CogltxError, ConfigError, DataError
-from cogltx.options import JsonOption, SetOption, note, numbers, one_of
+from cogltx.options import JsonOption, SeedOption, SetOption, note, numbers, one_of
 
 app = typer.Typer(
     help="Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence.",
@@ -33,6 +34,9 @@ RunArgument = Annotated[str, typer.Argument(help="A run, a model folder, or a na
 
 def main() -> None:
     """Runs the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
     try:
@@ -59,7 +63,7 @@ def _fail(line: str, code: int) -> NoReturn:
 @app.command()
 def quickstart(
     output: Annotated[Path, typer.Option(help="Where the corpus and the runs go.")] = Path("runs/quickstart"),
-    seed: Annotated[int, typer.Option(min=0, help="Of corpus and training.")] = 0,
+    seed: SeedOption = 0,
 ) -> None:
     """Train and try CogLTX on a generated corpus of long documents, beside truncation and a sliding window."""
     from cogltx.bench.quickstart import run

@@ -9,6 +9,7 @@ import typer
 from cogltx.errors import ConfigError
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change the configuration, such as memrecall.strides=[8]."),

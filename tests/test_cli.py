@@ -125,6 +125,28 @@ def test_help_is_printed_without_torch() -> None:
         assert command in done.stdout
 
 
+def test_interrupted_before_it_is_imported(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = ran("split", path=f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', os.curdir)}")
+    assert (done.returncode, done.stderr) == (130, "cogltx: interrupted\n")
+
+
+def test_output_is_utf8_whatever_the_terminal_says(tiny_encoder: Path, tmp_path: Path) -> None:
+    document = tmp_path / "文.txt"
+    document.write_text("巴黎是法国的首都。", encoding="utf-8")
+    done = ran("split", "--document", document, "--encoder", tiny_encoder)
+    assert "巴黎是法国的首都。" in done.stdout, done.stderr
+    done = ran("split", "--document", tmp_path / "报告\udcff")
+    assert "报告\\udcff: expected a file, got nothing of that name" in done.stderr
+
+
+def ran(*arguments: object, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    """What a command does in a process of its own, on a terminal that takes ASCII alone."""
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"} | ({"PYTHONPATH": path} if path else {})
+    command = [sys.executable, "-m", "cogltx", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, encoding="utf-8", env=environment, timeout=60)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"), [("", "expected keys and values, got NoneType"), ("reader: [a", "expected YAML, got")]
 )
@@ -769,6 +791,14 @@ def test_wrong_options(files: Files, call: Call, arguments: list[str], expected:
     assert done.code == 2
     assert expected in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [["quickstart"], ["bench", "cost"]])
+@pytest.mark.parametrize("seed", ["-1", str(2**63)])
+def test_a_seed_out_of_bounds(call: Call, command: list[str], seed: str) -> None:
+    done = call(*command, "--seed", seed)
+    assert done.code == 2
+    assert "'--seed'" in done.err
 
 
 def test_predictions_of_other_examples_are_not_overwritten(files: Files, call: Call, tmp_path: Path) -> None:

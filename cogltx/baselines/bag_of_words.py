@@ -102,7 +102,7 @@ class BagOfWords(Reader):
         weight = "balanced" if self.labels.class_weights else None
         for index in range(len(names)):
             if wanted[:, index].any() and not wanted[:, index].all():
-                svm = LinearSVC(random_state=seed, class_weight=weight).fit(features, wanted[:, index])
+                svm = LinearSVC(random_state=seed % 2**32, class_weight=weight).fit(features, wanted[:, index])
                 self._weights[index], self._bias[index] = svm.coef_[0], svm.intercept_[0]
 
     def read(self, examples: Sequence[Example]) -> list[ReadDocument]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cogltx.options import JsonOption, SetOption, fractions, note, numbers, one_of, positive
+from cogltx.options import JsonOption, SeedOption, SetOption, fractions, note, numbers, one_of, positive
 
 bench = typer.Typer(help="Measure what reading long documents costs.", no_args_is_help=True)
 
@@ -35,7 +35,7 @@ def cost(
     training: Annotated[bool, typer.Option("--training", help="With --readers: a training step a document.")] = False,
     limit: Annotated[float, typer.Option(help="With --readers: GiB that a reader may hold.")] = 8.0,
     minutes: Annotated[float, typer.Option(help="With --readers: that one document may take.")] = 10.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the documents and weights.")] = 0,
+    seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """MemRecall's encoder work in tokens a second, beside the encoder's own on full windows; or readers by length."""
