@@ -5,6 +5,7 @@ Knows nothing about tokens, models or files. Every position is a character offse
 """
 
 from dataclasses import dataclass, field
+from numbers import Integral
 
 from cogltx.errors import DataError
 
@@ -16,14 +17,16 @@ class Span:
     Attributes:
         start: first character, from 0.
         end: one past the last character; greater than ``start``.
+
+    Raises:
+        DataError: they are other numbers, or none.
     """
 
     start: int
     end: int
 
     def __post_init__(self) -> None:
-        if not 0 <= self.start < self.end:
-            raise DataError(f"span: expected 0 <= start < end, got start {self.start} and end {self.end}")
+        _check("span", self.start, self.end)
 
     def overlaps(self, other: "Span") -> bool:
         """Whether the two spans share a character.
@@ -42,6 +45,9 @@ class Entity:
         start: first character, from 0.
         end: one past the last character; greater than ``start``.
         label: its type.
+
+    Raises:
+        DataError: as ``Span``, or the label is empty or no text.
     """
 
     start: int
@@ -49,10 +55,10 @@ class Entity:
     label: str
 
     def __post_init__(self) -> None:
-        if not 0 <= self.start < self.end:
-            raise DataError(f"entity: expected 0 <= start < end, got start {self.start} and end {self.end}")
-        if not self.label.strip():
-            raise DataError(f"entity {self.start}:{self.end}: expected a label, got an empty one")
+        _check("entity", self.start, self.end)
+        if not isinstance(self.label, str) or not self.label.strip():
+            got = "an empty one" if isinstance(self.label, str) else type(self.label).__name__
+            raise DataError(f"entity {self.start}:{self.end}: expected a label, got {got}")
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,8 @@ class Document:
         segments: in text order, without overlap; text between two segments forms segments of its own.
 
     Raises:
-        DataError: the text holds nothing but white space, or segments leave the text, overlap or are out of order.
+        DataError: the text is none, or holds nothing but white space, or segments leave the text, overlap or are out of
+            order.
     """
 
     text: str
@@ -88,11 +95,16 @@ class Document:
     segments: tuple[Segment, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise DataError(f"document {self.id!r}: expected a text, got {type(self.text).__name__}")
         if not self.text.strip():
             got = "only white space" if self.text else "an empty text"
             raise DataError(f"document {self.id!r}: expected text, got {got}")
         end = 0
         for number, segment in enumerate(self.segments):
+            if not isinstance(segment, Segment):
+                kind = type(segment).__name__
+                raise DataError(f"document {self.id!r}: segment {number}: expected a Segment, got {kind}")
             if not end <= segment.start < segment.end <= len(self.text):
                 raise DataError(
                     f"document {self.id!r}: segment {number}: expected {end} <= start < end <= {len(self.text)}, "
@@ -106,12 +118,15 @@ class Query:
     """What is asked of a document: a question or a label name.
 
     Raises:
-        DataError: the text holds nothing but white space (leave the query out instead: ``None``), or a lone surrogate.
+        DataError: the text is none, holds nothing but white space (leave the query out instead: ``None``), or a lone
+            surrogate.
     """
 
     text: str
 
     def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise DataError(f"question: expected a text, got {type(self.text).__name__}")
         if not self.text.strip():
             raise DataError("question: expected text, got an empty one")
         if any("\ud800" <= character <= "\udfff" for character in self.text):
@@ -136,7 +151,7 @@ class Example:
         extra: facts of the data set that only its task and metric read.
 
     Raises:
-        DataError: a span leaves the text.
+        DataError: a span leaves the text, or the document or the query is none.
     """
 
     id: str
@@ -155,10 +170,21 @@ class Example:
         return self.relevant is not None or bool(self.answer_spans)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.document, Document):
+            raise DataError(f"example {self.id!r}: expected a Document, got {type(self.document).__name__}")
+        if not isinstance(self.query, Query | None):
+            raise DataError(f"example {self.id!r}: expected a Query or none, got {type(self.query).__name__}")
         spans: tuple[Span | Entity, ...] = (*self.answer_spans, *(self.relevant or ()), *(self.entities or ()))
         for span in spans:
+            if not isinstance(span, Span | Entity):
+                raise DataError(f"example {self.id!r}: expected a Span or an Entity each, got {type(span).__name__}")
             if span.end > len(self.document.text):
                 raise DataError(
                     f"example {self.id!r}: expected spans within the {len(self.document.text)} characters of the "
                     f"document, got {span.start}:{span.end}"
                 )
+
+
+def _check(kind: str, start: int, end: int) -> None:
+    if not (isinstance(start, Integral) and isinstance(end, Integral) and 0 <= start < end):
+        raise DataError(f"{kind}: expected 0 <= start < end, got start {start!r} and end {end!r}")

@@ -103,9 +103,9 @@ class Precision:
         """Resolves ``auto``.
 
         Raises:
-            ConfigError: bfloat16 is asked for on a processor without it.
+            ConfigError: there is no such device, or bfloat16 is asked for on one without it.
         """
-        chosen = torch.device(device) if device is not None else _best_device()
+        chosen = _device(device) if device is not None else _best_device()
         available = has_bfloat16(chosen)
         if config.precision == "bfloat16" and not available:
             raise ConfigError(f"encoder.precision: expected a device with bfloat16, got {chosen.type} without it")
@@ -122,6 +122,14 @@ def has_bfloat16(device: torch.device) -> bool:
         check = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
         return bool(check())
     return device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+
+def _device(name: str | torch.device) -> torch.device:
+    try:
+        torch.zeros(1, device=name)
+    except Exception as error:
+        raise ConfigError(f"device: expected one that this machine has, got {str(name)!r}") from error
+    return torch.device(name)
 
 
 def _best_device() -> torch.device:

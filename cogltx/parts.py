@@ -82,7 +82,7 @@ class Parts:
     tokenizer: Any
     reasoner: Reasoner[Any, Any]
     judge: nn.Module | Judge | None = None
-    device: torch.device | None = None
+    device: torch.device | str | None = None
     form: WindowFormat = field(init=False)
     precision: Precision = field(init=False)
 
@@ -164,7 +164,7 @@ def load_parts(folder: Path, config: ModelConfig, device: torch.device | str | N
         if isinstance(chosen, nn.Module):
             load_weights(chosen, folder / "judge.safetensors")
     tokenizer = tokenizer_of(folder / "tokenizer")
-    return Parts(config, tokenizer, reasoner, chosen, torch.device(device) if device is not None else None)
+    return Parts(config, tokenizer, reasoner, chosen, device)
 
 
 def load_weights(model: nn.Module, path: Path, *, except_for: tuple[str, ...] = ()) -> None:
@@ -194,8 +194,15 @@ def model_folder(name: str | Path) -> Path:
     Raises:
         ModelError: there is no such model.
     """
-    path = Path(name)
-    if (path / "run.json").is_file():
+    try:
+        path = Path(name)
+        is_run = (path / "run.json").is_file()
+    except (TypeError, ValueError, OSError) as error:
+        got = getattr(error, "strerror", None) or error
+        raise ModelError(
+            f"{str(name)[:60]}: expected a model folder, a run or a name on the Hugging Face hub, got: {got}"
+        ) from error
+    if is_run:
         best = read_object(path / "run.json").get("best")
         if not best:
             raise ModelError(f"{path}: expected a trained run, got one without a finished epoch; go on with --resume")

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
 from cogltx.errors import ConfigError, ModelError
@@ -87,8 +87,9 @@ def extend_positions(
         the same encoder.
 
     Raises:
-        ConfigError: ``length`` or ``alpha`` is out of range.
-        ModelError: the encoder has no table of learned absolute positions, or one that is extended already.
+        ConfigError: an argument is wrong, or ``length`` or ``alpha`` out of range.
+        ModelError: the encoder is no model, has no table of learned absolute positions, or one that is extended
+            already.
 
     >>> from transformers import BertConfig, BertModel
     >>> tiny = BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, max_position_embeddings=16)
@@ -96,7 +97,9 @@ def extend_positions(
     >>> longer(torch.ones(1, 64, dtype=torch.long)).last_hidden_state.shape
     torch.Size([1, 64, 8])
     """
-    config = PositionsConfig(length=length, method=method, alpha=alpha, form=form)
+    if not isinstance(encoder, nn.Module):
+        raise ModelError(f"positions: expected an encoder, got {type(encoder).__name__}")
+    config = _config({"length": length, "method": method, "alpha": alpha, "form": form})
     holder = _holder(encoder)
     table = getattr(holder, _TABLE)
     if isinstance(table, ComputedPositions):
@@ -122,9 +125,19 @@ def restore_positions(encoder: Model) -> Model:
     for own in _configurations(encoder):
         note = getattr(own, NOTE, None)
         if note is not None and not isinstance(getattr(_holder(encoder), _TABLE), ComputedPositions):
-            config = PositionsConfig.model_validate(note)
+            config = _config(note)
             return extend_positions(encoder, config.length, config.method, config.alpha, config.form)
     return encoder
+
+
+def _config(values: object) -> PositionsConfig:
+    try:
+        return PositionsConfig.model_validate(values)
+    except ValidationError as errors:
+        error = errors.errors()[0]
+        key = ".".join(("positions", *map(str, error["loc"])))
+        expected = error["msg"].removeprefix("Input should be ")
+        raise ConfigError(f"{key}: expected {expected}, got {error['input']!r}") from errors
 
 
 def n_positions(encoder: nn.Module) -> int | None:

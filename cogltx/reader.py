@@ -13,7 +13,7 @@ import torch
 
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Example, Query
-from cogltx.errors import DataError
+from cogltx.errors import DataError, ModelError
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.memrecall import Recall
 from cogltx.parts import ModelConfig, load_config, model_folder
@@ -163,10 +163,17 @@ class Reader(abc.ABC):
             judge: takes the place of the model's own judge.
 
         Raises:
-            ModelError: the folder is missing, half-written or holds something else.
+            ModelError: the folder is missing, half-written or holds something else, such as a baseline's model.
+            ConfigError: there is no such device.
         """
         folder = model_folder(name)
-        return cls.load(folder, load_config(folder), device, judge)
+        config = load_config(folder)
+        if cls.uses_judge and config.reader != "cogltx":
+            raise ModelError(
+                f"{name}: expected a model of reader 'cogltx', got {config.reader!r}; cogltx.config.load_reader gives "
+                "the class that reads it"
+            )
+        return cls.load(folder, config, device, judge)
 
 
 def _evidence(recall: Recall) -> tuple[Evidence, ...]:

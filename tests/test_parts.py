@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,37 @@ def test_the_folder_of_a_run(saved: Path) -> None:
 def test_a_wrong_capacity(tiny_encoder: Path, options: dict[str, int], wording: str) -> None:
     with pytest.raises(ConfigError, match=wording):
         reader(tiny_encoder, **options)
+
+
+def test_values_of_other_types(saved: Path) -> None:
+    command = [sys.executable, str(Path(__file__).parent / "mistakes.py"), str(saved)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    too_long, needs = "x" * 60, "expected a model folder, a run or a name on the Hugging Face hub, got:"
+    assert (
+        done.stdout
+        == f"""\
+DataError: document 'x': expected a text, got NoneType
+DataError: document 'x': segment 0: expected a Segment, got tuple
+DataError: question: expected a text, got NoneType
+DataError: entity 0:1: expected a label, got NoneType
+DataError: span: expected 0 <= start < end, got start 'words' and end 1
+DataError: span: expected 0 <= start < end, got start 0.5 and end 1
+DataError: example '1': expected a Document, got str
+DataError: example '1': expected a Query or none, got str
+DataError: example '1': expected a Span or an Entity each, got tuple
+ConfigError: positions.length: expected a valid integer, unable to parse string as an integer, got 'words'
+ConfigError: positions.length: expected greater than or equal to 1, got 0
+ConfigError: positions.length: expected a valid integer, got None
+ConfigError: positions.form: expected 'computed' or 'table', got 'words'
+ConfigError: positions.method: expected 'hierarchical', 'tiled' or 'random', got 'words'
+ModelError: positions: expected an encoder, got NoneType
+ModelError: None: {needs} expected str, bytes or os.PathLike object, not NoneType
+ModelError: {too_long}: {needs} File name too long
+ConfigError: device: expected one that this machine has, got 'nowhere'
+ConfigError: device: expected one that this machine has, got 'cuda:99'
+"""
+    )
 
 
 def test_a_tokenizer_of_another_encoder(saved: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cogltx.baselines import READERS, HeadAndTail, SlidingWindow, Truncation, reader_class
 from cogltx.baselines.sliding_window import head_and_tail, overlapping_runs
 from cogltx.document import Document, Example, Query
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, ModelError
 from cogltx.parts import new_parts
 from cogltx.pipeline import CogLTX
 
@@ -119,6 +119,10 @@ def test_save_and_load(tiny_encoder: Path, tmp_path: Path, kind: type[SlidingWin
     assert not (tmp_path / "model" / "judge.safetensors").exists()
     again = kind.from_pretrained(tmp_path / "model")
     assert again.predict(TEXT, QUERY) == model.predict(TEXT, QUERY)
+    with pytest.raises(
+        ModelError, match=f"expected a model of reader 'cogltx', got '{name}'; cogltx.config.load_reade"
+    ):
+        CogLTX.from_pretrained(tmp_path / "model")
 
 
 def test_all_readers_agree_on_a_document_of_one_window(tiny_encoder: Path) -> None:
