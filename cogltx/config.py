@@ -23,7 +23,7 @@ from cogltx.pretrained import tokenizer_of
 from cogltx.reader import Reader
 from cogltx.reasoners import ClassificationConfig, ReasonerConfig, TaggingConfig
 from cogltx.settings import changed, expand, from_yaml, place_of, validated
-from cogltx.tasks import ReadReport, Split, make_task
+from cogltx.tasks import TASKS, ReadReport, Split, make_task
 from cogltx.training.masked import MaskedConfig
 from cogltx.training.plan import TrainingConfig
 
@@ -83,7 +83,7 @@ def _check_names(run: RunConfig, places: Mapping[tuple[str, ...], str]) -> None:
     """Reader, task and judge are known by these names."""
     checks: dict[tuple[str, ...], Callable[[], object]] = {
         ("reader",): lambda: reader_class(run.reader),
-        ("task",): lambda: make_task(run.task.name, run.task.options),
+        ("task", "options" if run.task.name in TASKS else "name"): lambda: make_task(run.task.name, run.task.options),
         ("judge", "name"): lambda: check_name(run.judge.name),
     }
     for key, check in checks.items():

@@ -42,7 +42,7 @@ class MemRecallConfig(BaseModel):
             (the paper's). A small reasoner errs less among few blocks, where the judge is sure of the best.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     capacity: int = Field(512, ge=32)
     strides: tuple[Annotated[int, Field(ge=1)], ...] = Field((3, 5), min_length=1)

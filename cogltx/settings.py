@@ -6,6 +6,7 @@ Knows no particular configuration but the reasoners' (each has keys of its own).
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
@@ -15,8 +16,11 @@ from pydantic import BaseModel, ValidationError
 
 from cogltx.errors import ConfigError
 from cogltx.reasoners import REASONER_CONFIGS
+from cogltx.tasks.files import not_utf8
+from cogltx.tasks.records import shorten
 
 T = TypeVar("T", bound=BaseModel)
+_MOST_VALUES = 100_000  # of a file, each alias counted as what it stands for
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
@@ -37,7 +41,8 @@ def from_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> tuple[T
         target = tuple(change.partition("=")[0].split("."))
         places = {key: place for key, place in places.items() if key[: len(target)] != target}
         for depth in range(1, len(target)):
-            places.setdefault(target[:depth], "--set")
+            if not any(key[:depth] == target[:depth] for key in places if len(key) > depth):
+                places[target[:depth]] = "--set"
         places[target] = "--set"
     return validated(kind, changed(values, changes), str(path), places), places
 
@@ -49,17 +54,47 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
         ConfigError: no such file, or something else; names file and line.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        values = yaml.safe_load(text)
-        lines = dict(_lines(yaml.compose(text, Loader=yaml.SafeLoader)))
+        text = path.read_bytes().decode()
+        values = yaml.load(text, _Loader)
+        lines = list(islice(_lines(yaml.compose(text, _Loader)), _MOST_VALUES + 1))
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise ConfigError(not_utf8(f"{path}:{line}", error)) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError(f"{path}:{line}: expected YAML, got the character {text[error.position]!r}") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{path}:{line}: expected YAML, got: {error.problem}") from error
-    except (OSError, yaml.YAMLError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise ConfigError(f"{path}: expected YAML, got one nested too deeply") from error
+    except (OSError, ValueError) as error:
         raise ConfigError(f"{path}: expected a YAML file, got: {getattr(error, 'strerror', None) or error}") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{path}:1: expected keys and values, got {type(values).__name__}")
-    return values, lines
+    if len(lines) > _MOST_VALUES:
+        raise ConfigError(f"{path}: expected at most {_MOST_VALUES:,} values, got more")
+    return values, dict(lines)
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice, and names the line of a value that cannot be read."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        known: set[object] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in known:
+                raise yaml.MarkedYAMLError(problem=f"the key {shorten(key.value)} twice", problem_mark=key.start_mark)
+            known.add(key.value)
+        return node
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            problem = f"{shorten(node.value)} ({error})"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark) from error
 
 
 def changed(values: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]:
@@ -80,9 +115,9 @@ def changed(values: Mapping[str, Any], changes: Iterable[str]) -> dict[str, Any]
             inner[parent] = dict(below) if isinstance(below, Mapping) else {}
             inner = inner[parent]
         try:
-            inner[last] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            raise ConfigError(f"--set {key}: expected a YAML value, got {value!r}") from error
+            inner[last] = yaml.load(value, _Loader)
+        except (yaml.YAMLError, RecursionError) as error:
+            raise ConfigError(f"--set {key}: expected a YAML value, got {shorten(value)}") from error
     return result
 
 
@@ -108,7 +143,7 @@ def validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mappi
     key = ".".join(path)
     if error["type"] == "union_tag_invalid":
         raise ConfigError(
-            f"{where}: {key}.name: expected one of {', '.join(REASONER_CONFIGS)}, got {error['ctx']['tag']!r}"
+            f"{where}: {key}.name: expected one of {', '.join(REASONER_CONFIGS)}, got {shorten(error['ctx']['tag'])}"
         )
     if error["type"] == "extra_forbidden":
         path = location
@@ -116,7 +151,7 @@ def validated(kind: type[T], values: Mapping[str, Any], name: str, places: Mappi
     if error["type"] == "missing":
         raise ConfigError(f"{where}: {key}: expected a value, got none")
     expected = error["msg"].removeprefix("Input should be ")
-    raise ConfigError(f"{where}: {key}: expected {expected}, got {error['input']!r}")
+    raise ConfigError(f"{where}: {key}: expected {expected}, got {shorten(error['input'])}")
 
 
 def place_of(key: tuple[str, ...], places: Mapping[tuple[str, ...], str]) -> str | None:
@@ -129,6 +164,11 @@ def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple
         for key, value in node.value:
             inner = (*path, str(key.value))
             yield inner, key.start_mark.line + 1
+            yield from _lines(value, inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            inner = (*path, str(number))
+            yield inner, value.start_mark.line + 1
             yield from _lines(value, inner)
 
 

@@ -667,7 +667,7 @@ def test_wrong_names_are_found_in_their_line(
     values = yaml.safe_load(files.config.read_text()) | {key: value}
     wrong = write(tmp_path / "run.yaml", yaml.safe_dump(values, sort_keys=False))
     lines = wrong.read_text().splitlines()
-    line = 1 + next(n for n, text in enumerate(lines) if text.startswith(f"{key}:")) + (key == "judge")
+    line = 1 + next(n for n, text in enumerate(lines) if text.startswith(f"{key}:")) + (key != "reader")
     done = call("train", wrong, "--output", tmp_path / "run")
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert f"{wrong}:{line}: {expected}" in done.err

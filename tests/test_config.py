@@ -1,6 +1,7 @@
 """A run's configuration: every mistake is one line that names the file, the line, the key, the expected and the got."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,15 @@ training:
   epochs: 2
   judge: {learning_rate: 1e-4}
 """
+
+
+LAUGHS = "a: &a {x: 1}\n" + "\n".join(
+    f"{one}: &{one} {{{', '.join(f'x{n}: *{before}' for n in range(10))}}}" for before, one in pairwise("abcdefghijkl")
+)
+FLOATS = (
+    "training.judge.learning_rate", "training.relevance.raise_threshold", "training.relevance.lower_threshold",
+    "reasoner.no_answer_threshold", "memrecall.lexical_bonus",
+)  # fmt: skip
 
 
 def write(folder: Path, text: str) -> Path:
@@ -120,7 +130,15 @@ def test_a_wrong_key_or_value(tmp_path: Path, old: str, new: str, line: int, wor
         ("a: b: c\n", r"run\.yaml:1: expected YAML, got: mapping values are not allowed here"),
         ("", r"run\.yaml:1: expected keys and values, got NoneType"),
         ("- a\n- b\n", r"run\.yaml:1: expected keys and values, got list"),
-        ("reader: \0", r"run\.yaml: expected a YAML file, got: "),
+        ("reader: cogltx\n# \0", r"run\.yaml:2: expected YAML, got the character '\\x00'$"),
+        ("task:\n  name: jsonl\n  name: squad", r"run\.yaml:3: expected YAML, got: the key 'name' twice$"),
+        (
+            "reader: cogltx\nseed: 2024-13-45",
+            r"run\.yaml:2: expected YAML, got: '2024-13-45' \(month must be in 1\.\.12\)$",
+        ),
+        ("seed: " + "9" * 5000, r"run\.yaml:1: expected YAML, got: '9{39}… \(Exceeds the limit"),
+        ("training: &a {judge: *a}", r"run\.yaml: expected YAML, got one nested too deeply$"),
+        (LAUGHS, r"run\.yaml: expected at most 100,000 values, got more$"),
         ("reader: cogltx\n", r"run\.yaml: data: expected a value, got none"),
     ],
 )
@@ -132,8 +150,8 @@ def test_a_file_that_is_no_run(tmp_path: Path, text: str, wording: str) -> None:
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing\.yaml: expected a YAML file, got: No such file or directory"):
         load_run(tmp_path / "missing.yaml")
-    (tmp_path / "latin.yaml").write_bytes("reader: Zürich".encode("latin-1"))
-    with pytest.raises(ConfigError, match=r"latin\.yaml: expected a YAML file, got: 'utf-8' codec"):
+    (tmp_path / "latin.yaml").write_bytes("# a run\nreader: Zürich".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"latin\.yaml:2: expected UTF-8, got the byte 0xfc"):
         load_run(tmp_path / "latin.yaml")
 
 
@@ -148,6 +166,10 @@ def test_changes(tmp_path: Path) -> None:
     assert run.training.judge.learning_rate == 1e-4
     assert run.judge.name == "bm25"
     assert run.encoder.name == "a=b"
+    rates = load_run(
+        path, ["training.judge=null", "training.judge.warmup=0.2", "training.reasoner.warmup=0.2"]
+    ).training
+    assert (rates.judge.learning_rate, rates.reasoner.learning_rate, rates.judge.warmup) == (4e-5, 1e-4, 0.2)
     values = {"a": {"b": 1}}
     assert changed(values, ["a.c=null", "d=x"]) == {"a": {"b": 1, "c": None}, "d": "x"}
     assert values == {"a": {"b": 1}}
@@ -164,6 +186,22 @@ def test_changes(tmp_path: Path) -> None:
         ("trainin.epochs=3", "^--set: trainin: expected one of .*, got an unknown key"),
         ("training.epoch=3", "^--set: training.epoch: expected one of epochs, .*, got an unknown key"),
         ("memrecall=3", "^--set: memrecall: expected .*, got 3"),
+        ("task.options.x=1", "^--set: task jsonl: expected no options, got the unknown option 'x'"),
+        ("task.name=poetry", "^--set: task: expected one of hotpotqa, .*, got 'poetry'"),
+        ("training.epochs.x=1", "^--set: training.epochs: expected a valid integer, got {'x': 1}"),
+        ("training.epochs={x: 1, x: 2}", "^--set training.epochs: expected a YAML value, got '{x: 1, x: 2}'"),
+        ("data.train=[" + "9," * 100 + "]", "^--set: data.train: expected a valid string, got \\[(9, ){13}…$"),
+        (
+            "training.reasoner.rate=1",
+            "^--set: training.reasoner.rate: expected one of learning_rate, .*, got an unknown",
+        ),
+        *((f"reasoner={value}", "^--set: reasoner.name: expected one of span, .*, got '") for value in ("5", "null")),
+        ("reasoner.name=null", "^--set: reasoner.name: expected one of span, classification, tagging, got 'None'"),
+        *(
+            (f"{key}={value}", f"^--set: {key}: expected a finite number, got {value[1:]}")
+            for key in FLOATS
+            for value in (".nan", ".inf")
+        ),
     ],
 )
 def test_a_wrong_change(tmp_path: Path, change: str, wording: str) -> None:

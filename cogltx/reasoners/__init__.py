@@ -31,7 +31,7 @@ REASONER_CONFIGS = {"span": SpanReasonerConfig, "classification": Classification
 
 
 def _name(config: Any) -> Any:
-    return config.get("name", "span") if isinstance(config, dict) else getattr(config, "name", None)
+    return str(config.get("name", "span") if isinstance(config, dict) else getattr(config, "name", config))
 
 
 ReasonerConfig = Annotated[

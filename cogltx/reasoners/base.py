@@ -31,7 +31,7 @@ class BaseReasonerConfig(BaseModel):
             judge, and its head where training asks the reasoner for relevance too.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     init_from: str | None = None
 

@@ -3,12 +3,12 @@
 Knows neither documents nor what the windows hold.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import torch
 from accelerate import Accelerator
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from torch import Tensor, nn
 
 from cogltx.encoder import Batch, Precision, batches, to_batch
@@ -34,13 +34,18 @@ class LearnerConfig(BaseModel):
         max_gradient_norm: longer gradients are scaled to it.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     learning_rate: float = Field(gt=0)
     head_rate: float = Field(1.0, gt=0)
     warmup: float = Field(0.1, ge=0, lt=1)
     weight_decay: float = Field(0.01, ge=0)
     max_gradient_norm: float = Field(1.0, gt=0)
+
+
+def default_rate(rate: float) -> BeforeValidator:
+    """Fills in the learning rate of a learner of which a configuration names other values alone."""
+    return BeforeValidator(lambda given: {"learning_rate": rate, **given} if isinstance(given, Mapping) else given)
 
 
 def rate(step: int, steps: int, warmup: float) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from cogltx.errors import ConfigError
 from cogltx.pretrained import EncoderConfig
 from cogltx.storage import check_settings, digest_of, new_folder, write_json
 from cogltx.training.checkpoints import Checkpoints, Progress
-from cogltx.training.learner import Learner, LearnerConfig, Seed
+from cogltx.training.learner import Learner, LearnerConfig, Seed, default_rate
 from cogltx.training.log import Log
 from cogltx.training.masked_model import load_masked, predictions, summed_loss
 from cogltx.training.masking import SHARE, MaskedRow, Masking
@@ -52,7 +52,7 @@ class MaskedTrainingConfig(BaseModel):
 
     steps: int = Field(1000, ge=1)
     batch_size: int = Field(32, ge=1)
-    learner: LearnerConfig = LearnerConfig(learning_rate=1e-4)
+    learner: Annotated[LearnerConfig, default_rate(1e-4)] = LearnerConfig(learning_rate=1e-4)
     share: float = Field(SHARE, gt=0, lt=1)
     gradient_checkpointing: bool = False
     validation_steps: int = Field(100, ge=1)

@@ -4,7 +4,7 @@ Knows nothing of how it is done (see ``trainer``).
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
@@ -15,7 +15,7 @@ from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Prediction
 from cogltx.storage import digest_of
 from cogltx.tasks import Task
-from cogltx.training.learner import LearnerConfig, Seed
+from cogltx.training.learner import LearnerConfig, Seed, default_rate
 from cogltx.training.relevance import RelevanceConfig
 from cogltx.training.similarity import vectors_file
 from cogltx.training.validation import main_metric
@@ -47,8 +47,8 @@ class TrainingConfig(BaseModel):
 
     epochs: int = Field(4, ge=1)
     batch_size: int = Field(32, ge=1)
-    judge: LearnerConfig = LearnerConfig(learning_rate=4e-5)
-    reasoner: LearnerConfig = LearnerConfig(learning_rate=1e-4)
+    judge: Annotated[LearnerConfig, default_rate(4e-5)] = LearnerConfig(learning_rate=4e-5)
+    reasoner: Annotated[LearnerConfig, default_rate(1e-4)] = LearnerConfig(learning_rate=1e-4)
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"

@@ -41,7 +41,7 @@ class RelevanceConfig(BaseModel):
             step takes about three times a forward's time, so 2.5 keeps interventions below the steps they follow.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     source: Literal["data", "interventions"] = "data"
     initial: Literal["none", "bm25", "glove", "embedding"] = "none"
