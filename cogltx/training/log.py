@@ -40,7 +40,7 @@ class Log:
     @property
     def size(self) -> int:
         """Bytes of ``log.jsonl``."""
-        return self.path.stat().st_size if self.path.exists() else 0
+        return self.path.stat().st_size if self.path.is_file() else 0
 
     def cut(self, size: int) -> None:
         """Takes back what was added to ``log.jsonl`` since it had so many bytes: the steps will be made again."""
