@@ -1,7 +1,7 @@
 """Classification without an encoder: TF-IDF of single words and a linear SVM (scikit-learn), of the whole text.
 
 The scores are those of the margins (softmax; sigmoid where a text may have any number of labels), not calibrated
-probabilities.
+probabilities. scikit-learn is imported where it is used, as that takes a second of every command's start.
 """
 
 import json
@@ -12,8 +12,6 @@ from typing import Self
 import numpy as np
 import torch
 from jaxtyping import Float
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.svm import LinearSVC
 
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -47,6 +45,8 @@ class BagOfWords(Reader):
         weights: Float[np.ndarray, "labels terms"] | None = None,
         bias: Float[np.ndarray, " labels"] | None = None,
     ) -> None:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
         reasoner = config.reasoner
         if not isinstance(reasoner, ClassificationConfig):
             raise ConfigError(f'reader "bag_of_words": expected reasoner.name: classification, got {reasoner.name!r}')
@@ -88,6 +88,8 @@ class BagOfWords(Reader):
         Raises:
             DataError: no text has a label, all have the same, or none has a word.
         """
+        from sklearn.svm import LinearSVC
+
         known = [example for example in examples if example.labels is not None]
         names = self.labels.labels
         wanted = np.array([[name in (example.labels or ()) for name in names] for example in known], dtype=bool)
