@@ -3,6 +3,9 @@
 Knows nothing about the rest of the package.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class CogltxError(Exception):
     """Base of every error whose one-line text tells the user what was expected and what came."""
@@ -22,3 +25,8 @@ class ModelError(CogltxError):
 
 class TrainingError(CogltxError):
     """Training had to stop (a loss that is not finite, a disk that is full); the last checkpoint is kept."""
+
+
+def wrong_value(error: Mapping[str, Any]) -> str:
+    """What pydantic says of a value, as "expected …, got …"."""
+    return f"expected {error['msg'].removeprefix('Input should be ')}, got {error['input']!r}"

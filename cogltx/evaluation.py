@@ -111,14 +111,15 @@ def evaluate(
         DataError: the file is not in the task's format, or an example has a label that the model does not know.
     """
     others = {prediction.id: prediction for prediction in read_predictions(against)} if against else {}
+    if confusion is not None:
+        check_picture(confusion)
     wanted = ["judge.args={}", *changes, f"judge.name={judge}"] if judge else list(changes)
     reader = load_reader(run, changes=wanted)
     if judge and not reader.uses_judge:
         raise ConfigError(f"--judge: expected a model that uses a judge, got the baseline {reader.config.reader}")
-    if confusion is not None:
-        check_picture(confusion)
-        if not isinstance(reader.config.reasoner, ClassificationConfig) or reader.config.reasoner.multi_label:
-            raise ConfigError("--confusion: expected a model that gives a text one label, got another")
+    labels_one = isinstance(reader.config.reasoner, ClassificationConfig) and not reader.config.reasoner.multi_label
+    if confusion is not None and not labels_one:
+        raise ConfigError("--confusion: expected a model that gives a text one label, got another")
     task = make_task(reader.config.task.name, reader.config.task.options)
     examples: Iterable[Example] = task.read(expand(data), split=split)
     chosen = limit is not None or longer_than is not None

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
-from cogltx.errors import ConfigError, ModelError
+from cogltx.errors import ConfigError, ModelError, wrong_value
 
 Method = Literal["hierarchical", "tiled", "random"]
 Form = Literal["computed", "table"]
@@ -136,8 +136,7 @@ def _config(values: object) -> PositionsConfig:
     except ValidationError as errors:
         error = errors.errors()[0]
         key = ".".join(("positions", *map(str, error["loc"])))
-        expected = error["msg"].removeprefix("Input should be ")
-        raise ConfigError(f"{key}: expected {expected}, got {error['input']!r}") from errors
+        raise ConfigError(f"{key}: {wrong_value(error)}") from errors
 
 
 def n_positions(encoder: nn.Module) -> int | None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
 from cogltx.encoder import Encoder, Precision
-from cogltx.errors import ConfigError, ModelError
+from cogltx.errors import ConfigError, ModelError, wrong_value
 from cogltx.judges.base import Judge, Memory, ScoredBlocks, ScoringJudge, told
 from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
@@ -92,8 +92,7 @@ def _ready(config: JudgeConfig) -> Judge:
         raise ConfigError(f"judge.args: expected arguments of {config.name!r}, got: {error}") from error
     except ValidationError as errors:
         first = errors.errors()[0]
-        expected = first["msg"].removeprefix("Input should be ")
-        raise ConfigError(f"judge.args.{first['loc'][-1]}: expected {expected}, got {first['input']!r}") from errors
+        raise ConfigError(f"judge.args.{first['loc'][-1]}: {wrong_value(first)}") from errors
 
 
 def check_name(name: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, wrong_value
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped
 from cogltx.tasks.classification import Classification
 from cogltx.tasks.hotpotqa import HotpotQA
@@ -53,5 +53,4 @@ def _one_line(name: str, errors: ValidationError) -> str:
     if error["type"] == "extra_forbidden":
         known = ", ".join(TASKS[name].model_fields) or "no options"
         return f"task {name}: expected {known}, got the unknown option {key!r}"
-    expected = error["msg"].removeprefix("Input should be ")
-    return f"task {name}: option {key!r}: expected {expected}, got {error['input']!r}"
+    return f"task {name}: option {key!r}: {wrong_value(error)}"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cogltx.errors import ModelError
 from cogltx.parts import load_weights
-from cogltx.storage import load_tensors, new_folder, read_object, save_tensors, write_json
+from cogltx.storage import check_settings, load_tensors, new_folder, read_object, save_tensors, write_json
 from cogltx.training.learner import Learner
 
 _SHOWN = 200
@@ -97,16 +97,23 @@ class Checkpoints:
             shutil.rmtree(self.folder / f"{number:06d}", ignore_errors=True)
 
     def load(
-        self, models: Mapping[str, nn.Module], learners: Mapping[str, Learner]
+        self, models: Mapping[str, nn.Module], learners: Mapping[str, Learner], data: str = ""
     ) -> tuple[Progress, dict[str, dict[int, np.ndarray]]]:
         """Restores the latest checkpoint.
 
+        Args:
+            models: take up their weights.
+            learners: theirs.
+            data: what tells the data at hand from all other; see ``Progress``.
+
         Raises:
+            ConfigError: the run began with other data.
             ModelError: it is damaged or of another model.
         """
         source = self.folder / f"{self._numbers()[-1]:06d}"
         try:
             progress = _progress(source / "progress.json")
+            check_settings(self.folder.parent, {"data": data}, {"data": progress.data})
             for name, model in models.items():
                 load_weights(model, source / f"{name}.safetensors")
             for name, learner in learners.items():

@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from cogltx.encoder import Batch, Precision, batches, to_batch
 from cogltx.errors import ConfigError
 from cogltx.pretrained import EncoderConfig
-from cogltx.storage import check_settings, digest_of, new_folder, write_json
+from cogltx.storage import digest_of, new_folder, write_json
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig, Seed, default_rate
 from cogltx.training.log import Log
@@ -181,8 +181,7 @@ class MaskedTrainer:
         self.report(f"{len(self.rows.train)} training and {len(self.rows.validation)} validation rows; {head}")
         torch.manual_seed(training.seed)
         if resume and self.checkpoints.exists():
-            progress = self.checkpoints.load({_NAME: self.model}, {_NAME: self.learner})[0]
-            check_settings(self.output, {"data": self.progress.data}, {"data": progress.data})
+            progress, _ = self.checkpoints.load({_NAME: self.model}, {_NAME: self.learner}, progress.data)
             self.progress = progress
             self.log.cut(progress.logged)
             self.report(f"resumed at step {progress.batch} of {training.steps}")

@@ -21,7 +21,7 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX, WindowReader
-from cogltx.storage import check_settings, write_json
+from cogltx.storage import write_json
 from cogltx.tasks import Task
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.learner import Learner, LearnerConfig
@@ -144,10 +144,8 @@ class Trainer:
         return Summary(tuple(self.progress.history), best, len(self.reasoner_steps.skipped))
 
     def _restore(self) -> None:
-        before, arrays = self.checkpoints.load(self.models, self.learners)
-        check_settings(self.output, {"data": self.progress.data}, {"data": before.data})
-        self.progress = before
-        self.log.cut(before.logged)
+        self.progress, arrays = self.checkpoints.load(self.models, self.learners, self.progress.data)
+        self.log.cut(self.progress.logged)
         self.scores.update(arrays["scores"])
         self.relevance.found.update(arrays.get("relevance", {}))
         self.report(f"resumed at epoch {self.progress.epoch + 1} of {self.config.epochs}")
