@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cogltx.blocks import Block, Blocks, split
     from cogltx.document import Document, Entity, Example, Query, Segment, Span
+    from cogltx.encoding.layout import Window
+    from cogltx.encoding.positions import extend_positions
     from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
     from cogltx.judges import Judge, ScoringJudge
     from cogltx.memrecall import MemRecall, Recall
     from cogltx.pipeline import CogLTX
-    from cogltx.positions import extend_positions
     from cogltx.prediction import Answer, Evidence, FoundEntity, Label, Prediction
     from cogltx.reasoners import ClassificationReasoner, SpanReasoner, TaggingReasoner
-    from cogltx.window import Window
 
 __version__ = "0.1.0"
 
@@ -80,8 +80,8 @@ _MODULES = {
     "SpanReasoner": "reasoners",
     "TaggingReasoner": "reasoners",
     "TrainingError": "errors",
-    "Window": "window",
-    "extend_positions": "positions",
+    "Window": "encoding.layout",
+    "extend_positions": "encoding.positions",
     "split": "blocks",
 }
 

@@ -1,12 +1,13 @@
-"""``python -m cogltx``, and the command ``cogltx``: quiet, too, when interrupted while the command line is imported."""
+"""``python -m cogltx``, and the command ``cogltx``."""
 
 import sys
 
 
 def main() -> None:
-    """Runs the command line."""
+    """Run the command line; an interrupt during the imports is reported in one line, too."""
     try:
-        from cogltx.cli import main as run
+        import cogltx.bench.cli  # noqa: F401 - registers the commands quickstart and bench
+        from cogltx.cli.app import run
 
         run()
     except KeyboardInterrupt:

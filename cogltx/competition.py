@@ -11,7 +11,7 @@ from jaxtyping import Float
 from cogltx.blocks import Asked, Blocks
 from cogltx.errors import ConfigError
 from cogltx.judges.base import Memory
-from cogltx.judges.lexical import LexicalJudge
+from cogltx.judges.bm25 import LexicalJudge
 
 
 class Competition:

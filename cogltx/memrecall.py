@@ -23,8 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.blocks import Asked, BlockQuery, Blocks
 from cogltx.competition import Competition, fill
+from cogltx.encoding.layout import WindowFormat
 from cogltx.judges.base import Judge, Memory
-from cogltx.window import WindowFormat
 
 
 class MemRecallConfig(BaseModel):

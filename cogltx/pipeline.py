@@ -14,16 +14,16 @@ from torch import nn
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example
-from cogltx.encoder import run_windows
+from cogltx.encoding.encoder import run_windows
+from cogltx.encoding.layout import Window
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import Judge, ScoringJudge, as_judge, make_judge
 from cogltx.memrecall import MemRecall, Recall
-from cogltx.parts import ModelConfig, Parts, load_parts, new_parts
+from cogltx.model import ModelConfig, Parts, load_parts, new_parts
 from cogltx.reader import ReadDocument, Reader
 from cogltx.reasoners import ReasonerConfig
 from cogltx.reasoners.base import Conclusion, Relevant
 from cogltx.storage import new_folder, save_tensors, write_json
-from cogltx.window import Window
 
 _REMEMBERED_TOKENS = 4_000_000  # about 50 MB
 _BLOCKS_AT_ONCE = 256

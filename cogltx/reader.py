@@ -16,7 +16,7 @@ from cogltx.document import Document, Example, Query
 from cogltx.errors import DataError, ModelError
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.memrecall import Recall
-from cogltx.parts import ModelConfig, load_config, model_folder
+from cogltx.model import ModelConfig, load_config, model_folder
 from cogltx.prediction import Evidence, Prediction
 from cogltx.reasoners.base import Conclusion
 
@@ -170,8 +170,8 @@ class Reader(abc.ABC):
         config = load_config(folder)
         if cls.uses_judge and config.reader != "cogltx":
             raise ModelError(
-                f"{name}: expected a model of reader 'cogltx', got {config.reader!r}; cogltx.config.load_reader gives "
-                "the class that reads it"
+                f"{name}: expected a model of reader 'cogltx', got {config.reader!r}; cogltx.cli.config.load_reader "
+                "gives the class that reads it"
             )
         return cls.load(folder, config, device, judge)
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from cogltx.document import Document, Example, Query, Segment, Span
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import JudgeConfig
 from cogltx.memrecall import MemRecallConfig
-from cogltx.parts import ModelConfig, new_parts
+from cogltx.model import ModelConfig, new_parts
 from cogltx.pipeline import CogLTX
-from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import SpanReasonerConfig
 
 

@@ -15,12 +15,12 @@ from pydantic import ValidationError
 from cogltx.blocks import Blocks, split
 from cogltx.competition import Competition, beside_neighbours, fill
 from cogltx.document import Query
-from cogltx.encoder import Precision, load_encoder
+from cogltx.encoding.encoder import Precision, load_encoder
+from cogltx.encoding.layout import WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
 from cogltx.errors import ConfigError, DataError
 from cogltx.judges import EncoderJudge, Judge, LexicalJudge, Memory, ScoredBlocks, WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
-from cogltx.pretrained import EncoderConfig, tokenizer_of
-from cogltx.window import WindowFormat
 
 TOKENIZER = tiny.make_tokenizer()
 FILLER = (

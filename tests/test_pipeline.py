@@ -14,7 +14,7 @@ from cogltx.baselines import SlidingWindow
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
 from cogltx.judges import ScoredBlocks
-from cogltx.parts import load_config, new_parts
+from cogltx.model import load_config, new_parts
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
 from cogltx.reader import batched

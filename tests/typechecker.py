@@ -14,7 +14,7 @@ def check(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Typer gives the command line another context than `typer.Context`; beartype cannot know `Self` here.
     """
-    if function.__module__ in ("cogltx.cli", "cogltx.bench.cli"):
+    if function.__module__ in ("cogltx.cli.app", "cogltx.bench.cli"):
         return function
     try:
         return _beartype(function)

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import Judge, ScoringJudge
-from cogltx.parts import ModelConfig
+from cogltx.model import ModelConfig
 from cogltx.reader import ReadDocument, Reader
 from cogltx.reasoners.base import Conclusion
 from cogltx.reasoners.classification import ClassificationConfig, ClassReading, class_reading, conclude

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from cogltx.blocks import Blocks
 from cogltx.document import Example, Query
+from cogltx.encoding.layout import Window, pack
 from cogltx.pipeline import WindowReader
 from cogltx.reader import ReadDocument
-from cogltx.window import Window, pack
 
 
 class SlidingWindow(WindowReader):

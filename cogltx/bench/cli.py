@@ -9,9 +9,22 @@ from typing import Annotated
 
 import typer
 
-from cogltx.options import JsonOption, SeedOption, SetOption, fractions, note, numbers, one_of, positive
+from cogltx.cli.app import app
+from cogltx.cli.options import JsonOption, SeedOption, SetOption, fractions, note, numbers, one_of, positive
 
 bench = typer.Typer(help="Measure what reading long documents costs.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+
+@app.command()
+def quickstart(
+    output: Annotated[Path, typer.Option(help="Where the corpus and the runs go.")] = Path("runs/quickstart"),
+    seed: SeedOption = 0,
+) -> None:
+    """Train and try CogLTX on a generated corpus of long documents, beside truncation and a sliding window."""
+    from cogltx.bench.quickstart.run import run as train_and_compare
+
+    train_and_compare(output, seed=seed)
 
 
 @bench.command()
@@ -106,7 +119,7 @@ def positions(
 ) -> None:
     """Masked accuracy over training steps by the way positions go on; an interrupted call goes on."""
     from cogltx.bench.positions import compare
-    from cogltx.config import load_mlm
+    from cogltx.cli.config import load_mlm
 
     found = compare(load_mlm(config, changes or ()), output, fractions("alphas", alphas), report=note)
     print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())

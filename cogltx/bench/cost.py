@@ -19,11 +19,11 @@ from tqdm.auto import tqdm
 from cogltx.bench.prose import QUESTION, generated
 from cogltx.blocks import split
 from cogltx.document import Query
-from cogltx.encoder import Batch, Encoder, Precision, load_encoder
+from cogltx.encoding.encoder import Batch, Encoder, Precision, load_encoder
+from cogltx.encoding.layout import WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
 from cogltx.judges import EncoderJudge, WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
-from cogltx.pretrained import EncoderConfig, tokenizer_of
-from cogltx.window import WindowFormat
 
 LENGTHS = (2048, 8192, 32768)
 BATCH_SIZES = (1, 2, 4, 8, 16)

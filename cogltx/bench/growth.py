@@ -15,8 +15,8 @@ from tqdm.auto import tqdm
 
 from cogltx.bench.process import in_new_process
 from cogltx.bench.reading import READERS, WHOLE, Spent
+from cogltx.cli.plots import draw_curves
 from cogltx.errors import ConfigError
-from cogltx.pictures import draw_curves
 from cogltx.storage import check_settings, read_object, write_json, write_text
 
 LENGTHS = tuple(512 << doubled for doubled in range(10))  # up to 262,144

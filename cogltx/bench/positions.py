@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cogltx.commands import check_folder, mlm
+from cogltx.cli.commands import check_folder, mlm
+from cogltx.cli.plots import draw_curves
+from cogltx.encoding.positions import PositionsConfig, check
 from cogltx.errors import ConfigError
-from cogltx.pictures import draw_curves
-from cogltx.positions import PositionsConfig, check
 from cogltx.storage import read_json, write_json, write_text
 from cogltx.training.masked import FIGURES, MaskedConfig, Measured
 from cogltx.training.masked_model import load_masked

@@ -19,18 +19,18 @@ from pydantic import BaseModel, ConfigDict, Field
 from cogltx.baselines import reader_class
 from cogltx.bench.process import cogltx_command
 from cogltx.bench.quality_table import Measured, Row, markdown
-from cogltx.config import RunConfig, load_run, read_examples
+from cogltx.cli.config import RunConfig, load_run, read_examples
+from cogltx.cli.inference import read_predictions
+from cogltx.cli.settings import changed, expand, from_yaml, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.inference import read_predictions
 from cogltx.judges import check_name
-from cogltx.metrics import paired_bootstrap
-from cogltx.parts import ModelConfig
+from cogltx.model import ModelConfig
 from cogltx.prediction import Prediction
-from cogltx.settings import changed, expand, from_yaml, validated
 from cogltx.storage import check_settings, read_object, write_json, write_text
 from cogltx.tasks import Split, Task, make_task
-from cogltx.training.learner import Seed
+from cogltx.tasks.metrics import paired_bootstrap
+from cogltx.training.optimizer import Seed
 
 _MEASURED = ("data", "split", "limit", "longer_than")  # what all rows are measured on
 

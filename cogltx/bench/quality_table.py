@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cogltx.metrics import Interval
+from cogltx.tasks.metrics import Interval
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from transformers import AutoModel, LongformerConfig, ModernBertConfig, PreTrainedConfig
 
-from cogltx.encoder import load_encoder
-from cogltx.pretrained import EncoderConfig, tokenizer_of
+from cogltx.encoding.encoder import load_encoder
+from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
 
 KINDS = ("longformer", "modernbert")
 

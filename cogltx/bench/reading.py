@@ -20,7 +20,7 @@ from cogltx.errors import CogltxError
 
 if TYPE_CHECKING:
     from cogltx.document import Document
-    from cogltx.parts import ModelConfig
+    from cogltx.model import ModelConfig
     from cogltx.pipeline import WindowReader
 
 READERS = {
@@ -101,7 +101,7 @@ def read_once(
 
     from cogltx.bench.prose import generated
     from cogltx.blocks import split
-    from cogltx.pretrained import tokenizer_of
+    from cogltx.encoding.pretrained import tokenizer_of
 
     torch.manual_seed(seed)
     tokenizer = tokenizer_of(encoder)
@@ -138,11 +138,11 @@ def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path)
     """
     from cogltx.bench.prose import QUESTION
     from cogltx.bench.random_encoder import KINDS, write_random
-    from cogltx.encoder import load_encoder
+    from cogltx.encoding.encoder import load_encoder
+    from cogltx.encoding.positions import PositionsConfig
+    from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
     from cogltx.memrecall import MemRecallConfig
-    from cogltx.parts import ModelConfig
-    from cogltx.positions import PositionsConfig
-    from cogltx.pretrained import EncoderConfig, tokenizer_of
+    from cogltx.model import ModelConfig
 
     own = EncoderConfig(name=encoder, precision=precision, hidden_dropout=0.0)
     if reader in _STRIDES or reader == "sliding_window":
@@ -182,7 +182,7 @@ def _trains(model: "WindowReader") -> Callable[["Document"], object]:
 
     from cogltx.bench.prose import QUESTION
     from cogltx.document import Example, Query, Span
-    from cogltx.training.learner import Learner, LearnerConfig
+    from cogltx.training.optimizer import Learner, LearnerConfig
     from cogltx.training.relevance import RelevanceConfig, RelevanceLabels
     from cogltx.training.steps import JudgeSteps, ReasonerSteps
 

@@ -146,12 +146,12 @@ def train(
     from accelerate import Accelerator
     from torch import Tensor, nn
 
-    from cogltx.encoder import Batch, Precision, padded_length
-    from cogltx.positions import PositionsConfig
-    from cogltx.pretrained import EncoderConfig, tokenizer_of
-    from cogltx.training.learner import Learner, LearnerConfig
+    from cogltx.encoding.encoder import Batch, Precision, padded_length
+    from cogltx.encoding.positions import PositionsConfig
+    from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
     from cogltx.training.masked_model import load_masked, summed_loss
     from cogltx.training.masking import Masking
+    from cogltx.training.optimizer import Learner, LearnerConfig
 
     config = EncoderConfig(name=encoder, precision=precision, freeze_embeddings=False)
     own = load_masked(config).encoder.positions

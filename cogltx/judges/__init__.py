@@ -11,13 +11,13 @@ from typing import Any, TypeGuard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import nn
 
-from cogltx.encoder import Encoder, Precision
+from cogltx.encoding.encoder import Encoder, Precision
+from cogltx.encoding.layout import WindowFormat
 from cogltx.errors import ConfigError, ModelError, wrong_value
 from cogltx.judges.base import Judge, Memory, ScoredBlocks, ScoringJudge, told
+from cogltx.judges.bm25 import LexicalJudge
 from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
-from cogltx.judges.lexical import LexicalJudge
-from cogltx.window import WindowFormat
 
 __all__ = [
     "EmbeddingJudge",

@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Float
 
 from cogltx.blocks import Blocks
-from cogltx.encoder import Encoder, Precision, load_encoder, run_windows
+from cogltx.encoding.encoder import Encoder, Precision, load_encoder, run_windows
+from cogltx.encoding.layout import NONE, Window
+from cogltx.encoding.pretrained import BUNDLED, EncoderConfig, tokenizer_of
 from cogltx.errors import ConfigError
 from cogltx.judges.base import Memory, QueryJudge
-from cogltx.pretrained import BUNDLED, EncoderConfig, tokenizer_of
-from cogltx.window import NONE, Window
 
 _MOST_TOKENS = 512  # of a text, where the encoder has no limit
 

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from cogltx.encoder import Batch, Encoder, Precision, relevance_head, run_windows
+from cogltx.encoding.encoder import Batch, Encoder, Precision, relevance_head, run_windows
+from cogltx.encoding.layout import Window, WindowFormat, pack
 from cogltx.errors import ModelError
 from cogltx.judges.base import Judge, Memory, named, told
-from cogltx.window import Window, WindowFormat, pack
 
 
 class EncoderJudge(nn.Module):

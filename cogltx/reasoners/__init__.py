@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Discriminator, Tag
 
-from cogltx.encoder import Encoder
+from cogltx.encoding.encoder import Encoder
 from cogltx.reasoners.answers import Reading
 from cogltx.reasoners.base import Conclusion, Reasoner
 from cogltx.reasoners.classification import ClassificationConfig, ClassificationReasoner

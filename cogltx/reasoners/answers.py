@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from cogltx.blocks import Blocks
+from cogltx.encoding.layout import Window
 from cogltx.prediction import Answer
-from cogltx.window import Window
 
 SPAN, YES, NO, NO_ANSWER = range(4)
 """The kinds of answers."""

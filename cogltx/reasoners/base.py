@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from cogltx.blocks import Blocks
 from cogltx.document import Example
-from cogltx.encoder import Batch, Encoder
+from cogltx.encoding.encoder import Batch, Encoder
+from cogltx.encoding.layout import Window
 from cogltx.prediction import Answer, FoundEntity, Label
-from cogltx.window import Window
 
 Target = TypeVar("Target")
 Reading = TypeVar("Reading")

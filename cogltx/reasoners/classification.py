@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from cogltx.blocks import Blocks
 from cogltx.document import Example
-from cogltx.encoder import Batch, Encoder
+from cogltx.encoding.encoder import Batch, Encoder
+from cogltx.encoding.layout import Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Answer, Label
 from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner
-from cogltx.reasoners.over_windows import over_windows
-from cogltx.window import Window
+from cogltx.reasoners.pooling import over_windows
 
 
 class ClassificationConfig(BaseReasonerConfig):

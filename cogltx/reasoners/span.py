@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
-from cogltx.encoder import Batch, Encoder, relevance_head
+from cogltx.encoding.encoder import Batch, Encoder, relevance_head
+from cogltx.encoding.layout import Window
 from cogltx.prediction import Answer
 from cogltx.reasoners.answers import NO, NO_ANSWER, SPAN, YES, Reading, read
 from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner, Relevant
-from cogltx.window import Window
 
 _CANDIDATES = 20  # answers of a window that the judge's scores may still reorder
 

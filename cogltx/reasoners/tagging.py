@@ -19,11 +19,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from cogltx.blocks import Blocks
 from cogltx.document import Entity, Example
-from cogltx.encoder import Batch, Encoder
+from cogltx.encoding.encoder import Batch, Encoder
+from cogltx.encoding.layout import Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import FoundEntity
 from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner
-from cogltx.reasoners.chain import (
+from cogltx.reasoners.crf import (
     FORBIDDEN,
     OUTSIDE,
     begin,
@@ -35,7 +36,6 @@ from cogltx.reasoners.chain import (
     run_probabilities,
     runs,
 )
-from cogltx.window import Window
 
 
 class TaggingConfig(BaseReasonerConfig):

@@ -12,9 +12,9 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from cogltx import metrics as scores
 from cogltx.document import Example, Query
 from cogltx.prediction import Prediction
+from cogltx.tasks import metrics as scores
 
 Split = Literal["train", "validation", "test"]
 

@@ -11,11 +11,11 @@ from typing import ClassVar
 
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError
-from cogltx.metrics import label_scores
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, evidence_scores
 from cogltx.tasks.files import read_text
 from cogltx.tasks.jsonl import JsonLines
+from cogltx.tasks.metrics import label_scores
 
 YES, NO = "yes", "no"
 

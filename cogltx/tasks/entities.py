@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from cogltx.characters import unspaced
+from cogltx.blocks.characters import unspaced
 from cogltx.document import Entity
 from cogltx.errors import DataError
 

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from cogltx.document import Document, Example, Segment, Span
 from cogltx.errors import DataError
-from cogltx.metrics import Score, answer_score, facts_score, joint_score
 from cogltx.prediction import Evidence, Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, evidence_scores, question
 from cogltx.tasks.json_list import read_json_list
+from cogltx.tasks.metrics import Score, answer_score, facts_score, joint_score
 from cogltx.tasks.records import Record, expect, note_id, shorten
 from cogltx.tasks.spans import occurrences
 

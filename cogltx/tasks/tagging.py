@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from cogltx.document import Example
 from cogltx.errors import DataError
-from cogltx.metrics import EntityScores, entity_scores
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, Unmapped
 from cogltx.tasks.conll import read_conll
@@ -21,6 +20,7 @@ from cogltx.tasks.entities import Overlapping, flat
 from cogltx.tasks.files import read_json_lines, read_lines
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.litbank import litbank_example
+from cogltx.tasks.metrics import EntityScores, entity_scores
 from cogltx.tasks.records import note_id
 
 LEFT_OUT = "entities_left_out"

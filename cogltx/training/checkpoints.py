@@ -14,9 +14,9 @@ from pydantic import NonNegativeInt, TypeAdapter
 from torch import Tensor, nn
 
 from cogltx.errors import ModelError
-from cogltx.parts import load_weights
+from cogltx.model import load_weights
 from cogltx.storage import check_settings, load_tensors, new_folder, read_object, save_tensors, write_json
-from cogltx.training.learner import Learner
+from cogltx.training.optimizer import Learner
 
 _SHOWN = 200
 

@@ -10,9 +10,9 @@ import numpy as np
 from cogltx.baselines.sliding_window import SlidingWindow
 from cogltx.blocks import Blocks
 from cogltx.document import Example
+from cogltx.encoding.layout import Window
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.training.sampling import ReasonerTarget
-from cogltx.window import Window
 
 
 def block_windows(

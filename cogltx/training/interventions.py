@@ -18,10 +18,10 @@ import torch
 
 from cogltx.blocks import Blocks
 from cogltx.document import Example
-from cogltx.encoder import Precision, batches, to_batch
+from cogltx.encoding.encoder import Precision, batches, to_batch
+from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.reasoners import Reasoner
 from cogltx.training.sampling import ReasonerTarget
-from cogltx.window import Window, WindowFormat
 
 
 @dataclass(frozen=True)

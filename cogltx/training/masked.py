@@ -17,15 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from cogltx.encoder import Batch, Precision, batches, to_batch
+from cogltx.encoding.encoder import Batch, Precision, batches, to_batch
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.pretrained import EncoderConfig
 from cogltx.storage import digest_of, new_folder, write_json
 from cogltx.training.checkpoints import Checkpoints, Progress
-from cogltx.training.learner import Learner, LearnerConfig, Seed, default_rate
 from cogltx.training.log import Log
 from cogltx.training.masked_model import load_masked, predictions, summed_loss
 from cogltx.training.masking import SHARE, MaskedRow, Masking
+from cogltx.training.optimizer import Learner, LearnerConfig, Seed, default_rate
 from cogltx.training.rows import Rows, TextsConfig
 
 ENCODER = "encoder"  # in a run's folder: the trained checkpoint

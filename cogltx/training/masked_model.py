@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from cogltx.encoder import Batch, Encoder
+from cogltx.encoding.encoder import Batch, Encoder
+from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ModelError
-from cogltx.pretrained import EncoderConfig, load_pretrained
 from cogltx.training.masking import MaskedRow
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from cogltx.encoding.layout import NONE, Window
 from cogltx.errors import ModelError
 from cogltx.training.rows import Row
-from cogltx.window import NONE, Window
 
 SHARE = 0.15  # of a row's tokens are predicted (BERT's)
 _MASKED, _REPLACED = 0.8, 0.9  # of those, 80 % are shown as the mask, 10 % as any token, 10 % as they are

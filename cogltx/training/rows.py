@@ -12,10 +12,10 @@ from jaxtyping import Int
 from pydantic import BaseModel, ConfigDict, Field
 from tqdm.auto import tqdm
 
+from cogltx.blocks.tokens import tokenize
 from cogltx.document import Document, Segment
+from cogltx.encoding.layout import WindowFormat
 from cogltx.errors import DataError
-from cogltx.tokens import tokenize
-from cogltx.window import WindowFormat
 
 _CHARACTERS = 1 << 20  # tokenised together
 

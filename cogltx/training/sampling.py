@@ -14,9 +14,9 @@ from cogltx.baselines.sliding_window import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels
 from cogltx.competition import Competition, fill
 from cogltx.document import Example
+from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.judges.base import Judge, Memory
 from cogltx.memrecall import MemRecall
-from cogltx.window import Window, WindowFormat
 
 TargetOf: TypeAlias = Callable[[Example, Blocks, Window], Any]
 

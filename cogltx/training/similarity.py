@@ -12,13 +12,13 @@ from jaxtyping import Float
 
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Example
-from cogltx.encoder import run_windows
+from cogltx.encoding.encoder import run_windows
+from cogltx.encoding.layout import pack
 from cogltx.errors import ConfigError, DataError
-from cogltx.judges.lexical import bm25, terms
+from cogltx.judges.bm25 import bm25, terms
 from cogltx.pipeline import WindowReader
 from cogltx.tasks.files import read_lines
 from cogltx.training.relevance import RelevanceConfig, Similarity
-from cogltx.window import pack
 
 
 def similarity_of(config: RelevanceConfig, reader: WindowReader) -> Similarity | None:

@@ -16,12 +16,12 @@ from torch import Tensor, nn
 
 from cogltx.baselines import SlidingWindow
 from cogltx.document import Example
-from cogltx.encoder import Batch, padded_length
+from cogltx.encoding.encoder import Batch, padded_length
 from cogltx.judges.encoder import relevance_logits
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.training.every_window import baseline_windows, block_windows
 from cogltx.training.interventions import effects, removals
-from cogltx.training.learner import Learner
+from cogltx.training.optimizer import Learner
 from cogltx.training.relevance import RelevanceLabels
 from cogltx.training.sampling import (
     JudgeTarget,

@@ -24,9 +24,9 @@ from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.storage import write_json
 from cogltx.tasks import Task
 from cogltx.training.checkpoints import Checkpoints, Progress
-from cogltx.training.learner import Learner, LearnerConfig
+from cogltx.training.config import TrainingConfig, check, data_digest
 from cogltx.training.log import Log
-from cogltx.training.plan import TrainingConfig, check, data_digest
+from cogltx.training.optimizer import Learner, LearnerConfig
 from cogltx.training.relevance import RelevanceLabels, save_history
 from cogltx.training.similarity import similarity_of
 from cogltx.training.steps import JudgeSteps, ReasonerSteps

@@ -8,12 +8,12 @@ import torch
 from fakes import config
 
 from cogltx.baselines import BagOfWords
-from cogltx.commands import train
-from cogltx.config import DataConfig, RunConfig, load_reader, new_reader
+from cogltx.cli.commands import train
+from cogltx.cli.config import DataConfig, RunConfig, load_reader, new_reader
+from cogltx.cli.evaluation import evaluate
 from cogltx.document import Document, Example
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.evaluation import evaluate
-from cogltx.parts import ModelConfig
+from cogltx.model import ModelConfig
 from cogltx.reasoners.classification import ClassificationConfig
 from cogltx.storage import save_tensors
 from cogltx.tasks.jsonl import write_examples

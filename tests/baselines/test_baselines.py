@@ -14,7 +14,7 @@ from cogltx.baselines import READERS, HeadAndTail, SlidingWindow, Truncation, re
 from cogltx.baselines.sliding_window import head_and_tail, overlapping_runs
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, ModelError
-from cogltx.parts import new_parts
+from cogltx.model import new_parts
 from cogltx.pipeline import CogLTX
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
@@ -120,7 +120,7 @@ def test_save_and_load(tiny_encoder: Path, tmp_path: Path, kind: type[SlidingWin
     again = kind.from_pretrained(tmp_path / "model")
     assert again.predict(TEXT, QUERY) == model.predict(TEXT, QUERY)
     with pytest.raises(
-        ModelError, match=f"expected a model of reader 'cogltx', got '{name}'; cogltx.config.load_reade"
+        ModelError, match=f"expected a model of reader 'cogltx', got '{name}'; cogltx.cli.config.load_reade"
     ):
         CogLTX.from_pretrained(tmp_path / "model")
 

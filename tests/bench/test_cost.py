@@ -12,10 +12,10 @@ from cogltx.bench.cost import BATCH_SIZES, Cost, fewest_windows, measure, table
 from cogltx.bench.prose import QUESTION, generated
 from cogltx.blocks import split
 from cogltx.document import Query
+from cogltx.encoding.layout import WindowFormat, pack
+from cogltx.encoding.pretrained import tokenizer_of
 from cogltx.judges import Judge, Memory
 from cogltx.memrecall import MemRecall, MemRecallConfig
-from cogltx.pretrained import tokenizer_of
-from cogltx.window import WindowFormat, pack
 
 COST = Cost(
     documents=16, length=2048, document_tokens=32768, windows=222, fewest_windows=222, window_tokens=9000,

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cogltx.bench import growth
+from cogltx.bench.cli import app
 from cogltx.bench.growth import Growth, measure
 from cogltx.bench.reading import Spent
-from cogltx.cli import app
 from cogltx.errors import ConfigError, ModelError
 
 MEGABYTE = 1 << 20

@@ -11,12 +11,12 @@ import pytest
 import tiny
 import yaml
 
+from cogltx.__main__ import main
 from cogltx.bench import positions as module
 from cogltx.bench.positions import Comparison, Curve, compare, ways
-from cogltx.cli import main
-from cogltx.commands import mlm
+from cogltx.cli.commands import mlm
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.pretrained import EncoderConfig
 from cogltx.training.masked import MaskedConfig, MaskedTrainingConfig, Measured
 from cogltx.training.rows import TextsConfig
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import tiny
 
+from cogltx.__main__ import main as command_line
 from cogltx.bench.training_memory import Room, _peak, main, measure, table
-from cogltx.cli import main as command_line
 from cogltx.errors import ConfigError, ModelError
 
 MEGABYTE = 1 << 20

@@ -9,9 +9,9 @@ from fakes import sentences
 
 from cogltx.blocks import split
 from cogltx.document import Query
+from cogltx.encoding.pretrained import BUNDLED, tokenizer_of
 from cogltx.errors import ConfigError
 from cogltx.judges import EmbeddingJudge, JudgeConfig, Memory, judge_model
-from cogltx.pretrained import BUNDLED, tokenizer_of
 
 DOCUMENT = sentences(
     "The fox jumps.", "Anna wrote the report.", "The dog sat.", "Why?", headings=("", "", "Zürich", "")

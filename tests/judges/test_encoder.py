@@ -12,12 +12,12 @@ from torch import nn
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Query
-from cogltx.encoder import Precision, load_encoder, to_batch
+from cogltx.encoding.encoder import Precision, load_encoder, to_batch
+from cogltx.encoding.layout import WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
 from cogltx.errors import ModelError
 from cogltx.judges import EncoderJudge, Memory, WindowJudge
 from cogltx.judges.encoder import rehearsal_window, relevance_logits, retrieval_windows
-from cogltx.pretrained import EncoderConfig, tokenizer_of
-from cogltx.window import WindowFormat
 
 EXACT = Precision(torch.device("cpu"), bfloat16=False)
 QUERY = Query("Who wrote the report?")

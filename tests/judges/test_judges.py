@@ -7,7 +7,9 @@ import pytest
 import torch
 from fakes import Counting, NoJudge, WordOverlap
 
-from cogltx.encoder import Precision, load_encoder
+from cogltx.encoding.encoder import Precision, load_encoder
+from cogltx.encoding.layout import WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import (
     EncoderJudge,
@@ -20,8 +22,6 @@ from cogltx.judges import (
     judge_model,
     make_judge,
 )
-from cogltx.pretrained import EncoderConfig, tokenizer_of
-from cogltx.window import WindowFormat
 
 
 def made(name: str, **args: object) -> object:

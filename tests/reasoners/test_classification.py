@@ -11,12 +11,12 @@ from sklearn.metrics import log_loss
 
 from cogltx.blocks import split
 from cogltx.document import Document, Example
-from cogltx.encoder import load_encoder, to_batch
+from cogltx.encoding.encoder import load_encoder, to_batch
+from cogltx.encoding.layout import WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
-from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, make_reasoner
 from cogltx.reasoners.classification import ClassReading, ClassTarget
-from cogltx.window import WindowFormat
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
-from cogltx.encoder import load_encoder, to_batch
+from cogltx.encoding.encoder import load_encoder, to_batch
+from cogltx.encoding.layout import Window, WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.prediction import Answer
-from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners.answers import NO, NO_ANSWER, SPAN, YES, Reading, read
 from cogltx.reasoners.base import Relevant
 from cogltx.reasoners.span import (
@@ -28,7 +29,6 @@ from cogltx.reasoners.span import (
     target,
 )
 from cogltx.reasoners.span import losses as window_losses
-from cogltx.window import Window, WindowFormat
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 128)

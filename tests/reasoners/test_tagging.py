@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from cogltx.baselines.sliding_window import overlapping_runs
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Entity, Example, Segment
-from cogltx.encoder import load_encoder, to_batch
+from cogltx.encoding.encoder import load_encoder, to_batch
+from cogltx.encoding.layout import Window, WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
-from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import TaggingConfig, TaggingReasoner, make_reasoner
-from cogltx.reasoners.chain import OUTSIDE, begin, inside, runs
+from cogltx.reasoners.crf import OUTSIDE, begin, inside, runs
 from cogltx.reasoners.tagging import TagReading, word_tags
-from cogltx.window import Window, WindowFormat
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)

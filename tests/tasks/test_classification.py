@@ -12,9 +12,9 @@ from sklearn.metrics import f1_score
 
 from cogltx.document import Document, Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.metrics import label_scores
 from cogltx.prediction import Label, Prediction
 from cogltx.tasks import ReadReport, make_task
+from cogltx.tasks.metrics import label_scores
 from cogltx.tasks.newsgroups import NO_TEXT, treat
 
 POST = """From: anna@example.org (Anna)

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.metrics import Score, entity_scores
 from cogltx.prediction import FoundEntity, Prediction
 from cogltx.tasks import ReadReport, make_task
 from cogltx.tasks.entities import bio_entities, flat, joined
 from cogltx.tasks.jsonl import JsonLines, to_json
+from cogltx.tasks.metrics import Score, entity_scores
 
 HERE = Path(__file__).parents[1] / "data"
 CONLL = """-DOCSTART- -X- -X- O

@@ -17,14 +17,14 @@ import corpus
 import torch
 from fakes import config
 
-from cogltx.parts import new_parts
+from cogltx.encoding.positions import PositionsConfig
+from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+from cogltx.model import new_parts
 from cogltx.pipeline import CogLTX
-from cogltx.positions import PositionsConfig
-from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.tasks import make_task
-from cogltx.training.learner import LearnerConfig
+from cogltx.training.config import TrainingConfig
 from cogltx.training.masked import MaskedConfig, MaskedTrainer, MaskedTrainingConfig
-from cogltx.training.plan import TrainingConfig
+from cogltx.training.optimizer import LearnerConfig
 from cogltx.training.rows import TextsConfig, packed, set_apart
 from cogltx.training.trainer import Trainer
 

@@ -11,11 +11,11 @@ from accelerate import Accelerator
 from torch import nn
 
 from cogltx import storage
-from cogltx.encoder import Precision
+from cogltx.encoding.encoder import Precision
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError, TrainingError
-from cogltx.pretrained import EncoderConfig
 from cogltx.training.checkpoints import Checkpoints, Progress
-from cogltx.training.learner import Learner, LearnerConfig
+from cogltx.training.optimizer import Learner, LearnerConfig
 
 
 def save(checkpoints: Checkpoints, model: nn.Module, progress: Progress | None = None) -> None:

@@ -17,18 +17,18 @@ from torch import Tensor
 from cogltx import storage
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
-from cogltx.encoder import Batch, Precision, load_encoder
+from cogltx.encoding.encoder import Batch, Precision, load_encoder
+from cogltx.encoding.layout import Window, WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, TrainingError
-from cogltx.pretrained import EncoderConfig
 from cogltx.reasoners import SpanReasoner
 from cogltx.tasks import make_task
+from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import Effect, effects, removals
-from cogltx.training.plan import TrainingConfig
 from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, load_history, save_history
 from cogltx.training.sampling import ReasonerTarget
 from cogltx.training.similarity import WordVectors, asked, similarity_of
 from cogltx.training.trainer import Trainer
-from cogltx.window import Window, WindowFormat
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
 FORM = WindowFormat(TOKENIZER, 64)

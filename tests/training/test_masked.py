@@ -15,14 +15,14 @@ import tiny
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
-from cogltx.encoder import Batch, load_encoder
+from cogltx.encoding.encoder import Batch, load_encoder
+from cogltx.encoding.positions import PositionsConfig, n_positions, restore_positions
+from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
 from cogltx.errors import ConfigError, ModelError, TrainingError
-from cogltx.positions import PositionsConfig, n_positions, restore_positions
-from cogltx.pretrained import EncoderConfig, tokenizer_of
 from cogltx.storage import load_tensors
-from cogltx.training.learner import LearnerConfig
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
 from cogltx.training.masked_model import load_masked
+from cogltx.training.optimizer import LearnerConfig
 from cogltx.training.rows import TextsConfig, packed, set_apart
 
 TEXTS = TextsConfig(train="texts", held_out=4)

@@ -10,11 +10,11 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cogltx.encoding.layout import WindowFormat
+from cogltx.encoding.pretrained import tokenizer_of
 from cogltx.errors import DataError, ModelError
-from cogltx.pretrained import tokenizer_of
 from cogltx.training.masking import Masking
 from cogltx.training.rows import TextsConfig, pack, packed, set_apart, token_ids
-from cogltx.window import WindowFormat
 
 
 @pytest.fixture(scope="module")

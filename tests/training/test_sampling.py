@@ -17,10 +17,11 @@ from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels, split
 from cogltx.competition import fill
 from cogltx.document import Document, Example, Query, Span
+from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.judges import Judge, LexicalJudge, Memory, ScoredBlocks
-from cogltx.judges.lexical import bm25
+from cogltx.judges.bm25 import bm25
 from cogltx.memrecall import MemRecall, MemRecallConfig
-from cogltx.parts import new_parts
+from cogltx.model import new_parts
 from cogltx.reasoners.answers import NO_ANSWER, SPAN, YES
 from cogltx.reasoners.span import SpanTarget, answer_tokens, target
 from cogltx.training.sampling import (
@@ -31,7 +32,6 @@ from cogltx.training.sampling import (
     judge_windows,
     reasoner_windows,
 )
-from cogltx.window import Window, WindowFormat
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
 FORM = WindowFormat(TOKENIZER, 48)

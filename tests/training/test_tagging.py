@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from cogltx.baselines import SlidingWindow, Truncation, reader_class
-from cogltx.config import load_reader
+from cogltx.cli.config import load_reader
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.parts import ModelConfig, new_parts
+from cogltx.model import ModelConfig, new_parts
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
+from cogltx.training.config import TrainingConfig
 from cogltx.training.every_window import baseline_windows, block_windows
-from cogltx.training.learner import LearnerConfig
-from cogltx.training.plan import TrainingConfig
+from cogltx.training.optimizer import LearnerConfig
 from cogltx.training.trainer import Trainer
 
 TAGGING = make_task("tagging", {})

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 
 from cogltx import storage
 from cogltx.baselines import SlidingWindow, Truncation
-from cogltx.config import load_reader
+from cogltx.cli.config import load_reader
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, TrainingError
-from cogltx.parts import ModelConfig, new_parts
+from cogltx.model import ModelConfig, new_parts
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Answer, Prediction
 from cogltx.reader import ReadDocument
@@ -29,8 +29,8 @@ from cogltx.reasoners.answers import Reading
 from cogltx.storage import load_tensors
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.training.learner import LearnerConfig
-from cogltx.training.plan import TrainingConfig
+from cogltx.training.config import TrainingConfig
+from cogltx.training.optimizer import LearnerConfig
 from cogltx.training.trainer import Summary, Trainer
 from cogltx.training.validation import main_metric, tune
 

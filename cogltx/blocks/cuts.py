@@ -1,0 +1,151 @@
+"""Where to cut a run of tokens into blocks: the cost of every cut, and the cheapest cuts (paper §3.1).
+
+A cut costs
+
+    0  after a line break
+    1  after a sentence end: . ? ! before white space, a closing quote or bracket, or the end of the text;
+       。？！ anywhere
+    2  after a clause end: , ; : likewise; ，；：、 anywhere
+    8  at any other token boundary between two words
+
+and every block 4 more. No cut falls inside a word unless the word alone is longer than B.
+Knows token spans; no tokenizer and no document.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import UInt8
+
+from cogltx.blocks.characters import (
+    CLAUSE_ENDS,
+    CLOSERS,
+    END_OF_TEXT,
+    LINE_BREAKS,
+    SENTENCE_ENDS,
+    SPACES,
+    WIDE_CLAUSE_ENDS,
+    WIDE_SENTENCE_ENDS,
+    among,
+    code_points,
+    scans,
+    unspaced,
+)
+from cogltx.errors import ConfigError
+
+BLOCK_COST, LINE_COST, SENTENCE_COST, CLAUSE_COST, WORD_COST = 4, 0, 1, 2, 8
+
+_INSIDE_WORD, _INSIDE_CHARACTER = 254, 255
+_CUT_TOKENS, _ORIGIN_STEPS = 1 << 14, 1 << 12
+
+
+def cut_costs(
+    text: str, starts: np.ndarray, ends: np.ndarray, segment_ends: Sequence[int], max_tokens: int
+) -> UInt8[np.ndarray, " tokens"]:
+    """The cost of a cut after every token, or a mark that no cut is allowed there."""
+    costs = np.empty(len(starts), dtype=np.uint8)
+    for first, last, start, end in scans(text, starts, ends):
+        characters = np.append(code_points(text, start, end), np.uint32(END_OF_TEXT))
+        own, after = starts[first:last] - start, ends[first:last] - start
+        following = np.append(starts[first + 1 : last + 1], ends[-1:])[: last - first] - start
+        costs[first:last] = _boundary_costs(characters, own, after, following)
+    costs[np.array([last for last in segment_ends if last]) - 1] = LINE_COST  # no word crosses a segment
+    return _allow_cuts_in_long_words(costs, max_tokens)
+
+
+def _boundary_costs(characters: np.ndarray, own: np.ndarray, after: np.ndarray, following: np.ndarray) -> np.ndarray:
+    """Costs of the boundaries between tokens ``own:after`` and the starts ``following`` of the tokens after them."""
+    mark = characters[np.maximum(after - 1, 0)]
+    mark = np.where(after > own, mark, np.uint32(0))
+    beyond = characters[np.minimum(after, len(characters) - 1)]
+    breaks = among(characters, LINE_BREAKS)
+    breaks[:-1] &= ~((characters[:-1] == ord("\r")) & (characters[1:] == ord("\n")))
+    lines = np.concatenate([[0], np.cumsum(breaks)])
+    spaces = np.concatenate([[0], np.cumsum(among(characters, SPACES))])
+    free = among(beyond, SPACES) | (beyond == END_OF_TEXT)
+    closing = free | among(beyond, CLOSERS)
+    next_character = characters[np.minimum(following, len(characters) - 1)]
+    gap = np.maximum(following, after)
+    apart = (spaces[gap] > spaces[after]) | unspaced(mark) | unspaced(next_character)
+    costs = np.where(apart | free, WORD_COST, _INSIDE_WORD)
+    costs = np.where(among(mark, WIDE_CLAUSE_ENDS) | among(mark, CLAUSE_ENDS) & closing, CLAUSE_COST, costs)
+    costs = np.where(among(mark, WIDE_SENTENCE_ENDS) | among(mark, SENTENCE_ENDS) & closing, SENTENCE_COST, costs)
+    costs = np.where(lines[gap] > lines[after], LINE_COST, costs)
+    return np.where((following < after) | (following == own), _INSIDE_CHARACTER, costs)
+
+
+def _allow_cuts_in_long_words(costs: np.ndarray, max_tokens: int) -> np.ndarray:
+    """A word of more than B tokens may be cut between any two of its characters."""
+    joined = costs >= _INSIDE_WORD
+    edges = np.flatnonzero(np.diff(joined, prepend=False, append=False))
+    for first, last in edges.reshape(-1, 2)[(edges[1::2] - edges[::2]) >= max_tokens]:
+        word = costs[first:last]
+        word[word == _INSIDE_WORD] = WORD_COST
+    return costs
+
+
+def cheapest_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int) -> Iterator[tuple[int, int]]:
+    """Token spans of the blocks of one segment, where ``costs[i]`` is the cost of a cut after token i.
+
+    A long segment is solved a part at a time, to keep memory flat: cuts are settled once all ways to go on from the
+    end of the part share them, so the sum over the whole segment is the least. Where none are, the part grows.
+    """
+    total = len(costs) + 1
+    first, reach = 0, max(_CUT_TOKENS, max_tokens)
+    while first < total:
+        last = min(first + reach, total)
+        cuts = _settled_cuts(costs[first : last - 1], max_tokens, whole=last == total)
+        yield from pairwise(first + cut for cut in cuts)
+        first += cuts[-1]
+        reach = reach if cuts[-1] else 8 * reach
+
+
+def _settled_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int, *, whole: bool) -> list[int]:
+    """Where the cheapest blocks of a segment's part begin and end, as far as the rest of the segment cannot matter.
+
+    The least cost of every allowed cut comes from the least cost among the cuts at most B tokens before it, which a
+    monotone queue keeps at its head. Cuts to come can only follow one of those left in the queue.
+
+    Args:
+        costs: of the cuts inside the part.
+        max_tokens: B.
+        whole: whether the segment ends with the part.
+    """
+    total = len(costs) + 1
+    if whole and total <= max_tokens:
+        return [0, total]
+    allowed = np.flatnonzero(costs < _INSIDE_WORD)
+    positions = [0, *(allowed + 1).tolist()] + [total] * whole
+    prices = [0, *(costs[allowed].astype(np.int64) + BLOCK_COST).tolist()] + [BLOCK_COST] * whole
+    least = [0] * len(positions)
+    came_from = [0] * len(positions)
+    queue = [0]
+    head = 0
+    for cut in range(1, len(positions)):
+        reach = positions[cut] - max_tokens
+        while head < len(queue) and positions[queue[head]] < reach:
+            head += 1
+        if head == len(queue):
+            raise ConfigError(f"max_tokens: expected no less than one character of the text takes, got {max_tokens}")
+        came_from[cut] = queue[head]
+        value = least[cut] = least[queue[head]] + prices[cut]
+        while len(queue) > head and least[queue[-1]] > value:
+            queue.pop()
+        queue.append(cut)
+    cuts = [len(positions) - 1 if whole else _common_origin(queue[head:], came_from)]
+    while cuts[-1]:
+        cuts.append(came_from[cuts[-1]])
+    return [positions[cut] for cut in reversed(cuts)]
+
+
+def _common_origin(cuts: Iterable[int], came_from: Sequence[int]) -> int:
+    """The last cut through which the ways to all given cuts go; the start where it is not found soon (uniform text)."""
+    ways = set(cuts)
+    for _ in range(_ORIGIN_STEPS):
+        if len(ways) == 1:
+            return ways.pop()
+        latest = max(ways)
+        ways.remove(latest)
+        ways.add(came_from[latest])
+    return 0

@@ -1,0 +1,126 @@
+"""A document's tokens with exact character spans, whatever tokenizer and script; memory stays flat.
+
+Knows a tokenizer and the document's segments; nothing about blocks.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from cogltx.blocks.characters import SPACES, among, code_points, scans
+from cogltx.document import Document, Segment
+from cogltx.errors import CogltxError, DataError, ModelError
+
+MAX_HEADING_TOKENS = 16
+
+_PIECE_CHARACTERS = 1 << 14
+_BATCH_CHARACTERS = 1 << 17
+
+
+def tokenize(
+    document: Document, segments: Sequence[Segment], tokenizer: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+    """Tokens of each segment on its own, long segments piece by piece so that memory stays flat.
+
+    Returns:
+        vocabulary index, first character and one past the last character of every token; and one past the last token
+        of every segment. A token never starts or ends in white space.
+
+    Raises:
+        DataError: the text holds no token, or a lone surrogate.
+        ModelError: the tokenizer fails.
+    """
+    index = "i" if len(document.text) < 2**31 else "l"
+    ids, starts, ends = array("i"), array(index), array(index)
+    segment_ends: list[int] = []
+    for batch in _batched(_pieces(document.text, segments)):
+        try:
+            encoded = tokenizer(
+                [document.text[start:end] for start, end, _ in batch],
+                add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False,
+                return_token_type_ids=False, verbose=False,
+            )  # fmt: skip
+        except (UnicodeEncodeError, TypeError) as error:
+            raise _refused(f"document {document.id!r}", document.text, error) from error
+        pieces = zip(batch, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        for (start, _, closes), piece_ids, piece_spans in pieces:
+            ids.extend(piece_ids)
+            spans = np.array(piece_spans, dtype=np.int64).reshape(-1, 2)
+            _place_white_space(document.text, start, spans)
+            starts.frombytes((spans[:, 0] + start).astype(index).tobytes())
+            ends.frombytes((spans[:, 1] + start).astype(index).tobytes())
+            if closes:
+                segment_ends.append(len(ids))
+    if not ids:
+        raise DataError(f"document {document.id!r}: expected text, got only characters that the tokenizer drops")
+    return np.asarray(ids), *_trim(document.text, np.asarray(starts), np.asarray(ends)), segment_ends
+
+
+def _place_white_space(text: str, start: int, spans: Int[np.ndarray, "tokens 2"]) -> None:
+    """Some tokenizers (RoBERTa's) place a token of white space behind it, where the next one begins."""
+    for token in np.flatnonzero((spans[:, 0] == spans[:, 1]) & (spans[:, 0] > 0)):
+        if text[start + spans[token, 0] - 1].isspace():
+            spans[token, 0] -= 1
+
+
+def _pieces(text: str, segments: Sequence[Segment]) -> Iterator[tuple[int, int, bool]]:
+    """Cuts long segments before white space; yields (start, end, whether the segment ends here)."""
+    for segment in segments:
+        start = segment.start
+        while segment.end - start > _PIECE_CHARACTERS:
+            end = start + _PIECE_CHARACTERS
+            while end > start + _PIECE_CHARACTERS // 2 and not text[end].isspace():
+                end -= 1
+            yield start, end, False
+            start = end
+        yield start, segment.end, True
+
+
+def _batched(pieces: Iterator[tuple[int, int, bool]]) -> Iterator[list[tuple[int, int, bool]]]:
+    """Groups pieces together, up to about as many characters as the tokenizer's threads keep busy with."""
+    batch: list[tuple[int, int, bool]] = []
+    characters = 0
+    for piece in pieces:
+        batch.append(piece)
+        characters += piece[1] - piece[0]
+        if characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+def _trim(text: str, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Takes white space off both sides of every token (some tokenizers count the space before a word)."""
+    for first, last, start, end in scans(text, starts, ends):
+        solid = np.flatnonzero(~among(code_points(text, start, end), SPACES)) + start
+        if not len(solid):
+            ends[first:last] = starts[first:last]
+            continue
+        head = solid[np.minimum(np.searchsorted(solid, starts[first:last]), len(solid) - 1)]
+        tail = solid[np.maximum(np.searchsorted(solid, ends[first:last]) - 1, 0)] + 1
+        solid_token = (head >= starts[first:last]) & (head < ends[first:last])
+        starts[first:last] = np.where(solid_token, head, starts[first:last])
+        ends[first:last] = np.where(solid_token, tail, starts[first:last])
+    return starts, ends
+
+
+def heading_ids(heading: str, tokenizer: Any) -> Int[np.ndarray, " heading"]:
+    """Tokens of "heading ;" (the paper prefixes a HotpotQA sentence with its title so)."""
+    if not heading.strip():
+        return np.zeros(0, dtype=np.int32)
+    try:
+        ids = tokenizer(heading, add_special_tokens=False, verbose=False)["input_ids"][: MAX_HEADING_TOKENS - 1]
+    except (UnicodeEncodeError, TypeError) as error:
+        raise _refused(f"heading {heading!r}", heading, error) from error
+    return np.array(ids + tokenizer(" ;", add_special_tokens=False)["input_ids"][-1:], dtype=np.int32)
+
+
+def _refused(name: str, text: str, error: Exception) -> CogltxError:
+    """Why a tokenizer fails at a text."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        return DataError(f"{name}: expected Unicode text, got a lone surrogate")
+    return ModelError(f"{name}: expected a tokenizer that takes it, got: {' '.join(str(error).split())}")

@@ -1,0 +1,1 @@
+"""Windows and encoders: from blocks to vectors."""

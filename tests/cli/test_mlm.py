@@ -1,0 +1,119 @@
+"""The command mlm: from texts to an encoder that other commands read, and what it says to wrong files and options."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import corpus
+import pytest
+import tiny
+import yaml
+
+from cogltx.__main__ import main
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs one command in this process."""
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["cogltx", *map(str, arguments)])
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as stopped:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, before)
+        printed = capsys.readouterr()
+        return int(stopped.value.code or 0), printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    encoder = tiny.make_encoder(tmp_path / "tiny", texts=corpus.TEXTS)
+    texts = [example.document.text for example in corpus.make(6)]
+    (tmp_path / "texts").mkdir()
+    for number, text in enumerate(texts):
+        (tmp_path / "texts" / f"{number}.txt").write_text(text)
+    (tmp_path / "validation.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:2]))
+    values = {
+        "encoder": {"name": str(encoder), "positions": {"length": 600}},
+        "data": {"train": str(tmp_path / "texts"), "validation": str(tmp_path / "validation.jsonl")},
+        "length": 64,
+        "training": {"steps": 4, "batch_size": 2, "validation_steps": 2},
+    }
+    path = tmp_path / "mlm.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return path
+
+
+def test_from_texts_to_an_encoder(config: Path, call: Call, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    code, out, err = call("mlm", config, "--output", run, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["encoder"] == str(run / "encoder")
+    assert [one["step"] for one in found["history"]] == [0, 2, 4]
+    assert [line.split(":")[0] for line in err.splitlines()] == [
+        f"{found['rows']} training and {found['validation_rows']} validation rows; a new head",
+        "step 0/4 validation", "step 2/4 validation", "step 4/4 validation",
+        f"encoder in {run / 'encoder'}",
+    ]  # fmt: skip
+    code, _, err = call("mlm", config, "--output", run)
+    assert (code, err) == (2, f"cogltx: {run}: expected a new folder or --resume, got one that holds a run\n")
+    code, out, err = call("mlm", config, "--output", run, "--resume")
+    assert (code, len(out.splitlines())) == (0, 4)
+    assert "resumed at step 4 of 4" in err
+    code, _, err = call("mlm", config, "--output", run, "--resume", "--set", "length=32")
+    assert code == 2
+    assert f"{run}: expected length 64, with which it began, got 32; choose another folder" in err
+    again = ["--set", f"encoder.name={run / 'encoder'}", "--set", "encoder.positions=null", "--set", "length=600"]
+    code, _, err = call("mlm", config, "--output", tmp_path / "second", *again)
+    assert code == 0, err
+    assert "its own head" in err
+    code, out, _ = call("split", "--document", tmp_path / "texts" / "0.txt", "--encoder", run / "encoder")
+    assert code == 0
+    assert out
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("length=601", "length: expected at most 600, the positions of the encoder, got 601"),
+        ("data.train=FOLDER/missing", "FOLDER/missing: expected a file, got nothing of that name"),
+        ("data.train=FOLDER/latin.txt", "FOLDER/latin.txt:2: expected UTF-8, got the byte 0xfc"),
+        ("data.train=FOLDER/empty.txt", "FOLDER/empty.txt: expected text, got none"),
+        ("data.train=$NOT_SET_AT_ALL/a", "expected the environment variable NOT_SET_AT_ALL, which is not set"),
+        ("data.validation=FOLDER/nothing", "FOLDER/nothing: expected files that end in .txt or .txt.gz, found none"),
+        ("data.validation=null", "expected more rows than data.held_out, 100, got"),
+        ("encoder.positions.alpha=0.5", "positions.alpha: expected a number between 0 and 1 other than 0.5, got 0.5"),
+        ("encoder.name=FOLDER/nothing", "nothing': expected a tokenizer that transformers can load"),
+        ("training.rate=1", "--set: training.rate: expected one of steps, batch_size, learner, share, gradient_check"),
+    ],
+)
+def test_mistakes_are_one_line(config: Path, call: Call, tmp_path: Path, change: str, expected: str) -> None:
+    (tmp_path / "latin.txt").write_bytes("one\nZürich".encode("latin-1"))
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "nothing").mkdir()
+    change, expected = (text.replace("FOLDER", str(tmp_path)) for text in (change, expected))
+    code, out, err = call("mlm", config, "--output", tmp_path / "run", "--set", change)
+    assert (code, out) == (2, "")
+    assert expected in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "run" / "config.yaml").exists(), "another try with the same folder is no resumption"
+
+
+def test_nothing_but_lines_outside_a_terminal(config: Path, tmp_path: Path) -> None:
+    command: list[Any] = [sys.executable, "-m", "cogltx", "mlm", config, "--output", tmp_path / "run"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    assert "\r" not in done.stderr
+    assert len(done.stderr.splitlines()) == 5

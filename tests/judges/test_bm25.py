@@ -1,0 +1,94 @@
+"""BM25 finds the blocks that share rare words with the query."""
+
+import builtins
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny
+from fakes import sentences
+
+from cogltx.blocks import Blocks, split
+from cogltx.document import Document, Query
+from cogltx.errors import ConfigError
+from cogltx.judges import LexicalJudge, Memory
+from cogltx.judges.bm25 import terms
+
+pytest.importorskip("bm25s")
+DOCUMENT = sentences("The fox jumps.", "Anna wrote the report.", "The dog sat.", "!!!", headings=("", "", "Zürich", ""))
+
+
+@pytest.fixture
+def blocks() -> Blocks:
+    return split(DOCUMENT, tiny.make_tokenizer())
+
+
+def retrieve(blocks: Blocks, query: str, *kept: int) -> np.ndarray:
+    return LexicalJudge().retrieve([Memory(Query(query), blocks, kept)])[0]
+
+
+def test_the_block_with_the_rare_words_wins(blocks: Blocks) -> None:
+    scores = retrieve(blocks, "Who wrote the report?")
+    assert scores.shape == (4,)
+    assert scores.argmax() == 1
+    assert scores[1] > 2 * scores[0] > 0
+    assert scores[3] == 0
+
+
+def test_headings_count(blocks: Blocks) -> None:
+    assert retrieve(blocks, "What about zürich?").argmax() == 2
+
+
+def test_nothing_in_common(blocks: Blocks) -> None:
+    assert retrieve(blocks, "quantum chromodynamics").tolist() == [0, 0, 0, 0]
+    assert retrieve(blocks, "???").tolist() == [0, 0, 0, 0]
+
+
+def test_blocks_in_z_are_no_candidates(blocks: Blocks) -> None:
+    scores = retrieve(blocks, "the fox", 0, 2)
+    assert np.isnan(scores[[0, 2]]).all()
+    assert np.isfinite(scores[[1, 3]]).all()
+
+
+def test_rehearsal_gives_the_same_scores(blocks: Blocks) -> None:
+    judge = LexicalJudge()
+    query = Query("Who wrote the report?")
+    (coarse,) = judge.retrieve([Memory(query, blocks, ())])
+    (fine,) = judge.rehearse([Memory(query, blocks, (0, 1))])
+    assert fine.tolist() == coarse[:2].tolist()
+
+
+def test_another_query_of_the_same_document(blocks: Blocks) -> None:
+    judge = LexicalJudge()
+    found = [judge.retrieve([Memory(Query(query), blocks, ())])[0].argmax() for query in ("fox", "report", "fox")]
+    assert found == [0, 1, 0]
+
+
+def test_scripts_without_spaces() -> None:
+    document = sentences("巴黎是法国的首都。", "谁写了这份报告？", "猫坐着。")
+    blocks = split(document, tiny.make_tokenizer())
+    assert terms("巴黎 Paris") == ["巴", "黎", "paris"]
+    assert retrieve(blocks, "报告").argmax() == 1
+
+
+def test_a_text_without_words() -> None:
+    blocks = split(Document("!!! ??? ..."), tiny.make_tokenizer())
+    assert retrieve(blocks, "anything").tolist() == [0.0] * len(blocks)
+
+
+def test_without_a_query(blocks: Blocks) -> None:
+    with pytest.raises(ConfigError, match='judge "bm25": expected a query, got none'):
+        LexicalJudge().retrieve([Memory(None, blocks, ())])
+
+
+def test_not_installed(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "bm25s":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ConfigError, match='judge "bm25": expected the package bm25s, which is not installed'):
+        retrieve(blocks, "fox")

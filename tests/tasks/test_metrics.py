@@ -1,0 +1,153 @@
+"""The scores against values worked out by hand from the official definitions."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cogltx.tasks.metrics import (
+    Score,
+    answer_score,
+    best,
+    exact_match,
+    f1,
+    facts_score,
+    joint_score,
+    normalize_answer,
+    paired_bootstrap,
+)
+
+NOTHING = Score(0.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The Cat", "cat"),
+        ("a  cat,\tand  an owl.", "cat and owl"),
+        ("theatre", "theatre"),
+        ("U.S.", "us"),
+        ("1,234.5", "12345"),
+        ("state-of-the-art", "stateoftheart"),
+        ("the", ""),
+        ("?!", ""),
+        ("Ünïcode – dash", "ünïcode – dash"),
+    ],
+)
+def test_normalize_answer(text: str, normal: str) -> None:
+    assert normalize_answer(text) == normal
+
+
+@given(st.text())
+def test_normal_form_is_stable(text: str) -> None:
+    # not idempotent for ever: "a.n" becomes "an", which is an article; but lower case and single spaces hold
+    normal = normalize_answer(text)
+    assert normal == " ".join(normal.split())
+    assert exact_match(text, text) == f1(text, text) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "score"),
+    [
+        ("cat", "cat", 1.0),
+        ("the cat sat", "cat sat down", 0.8),
+        ("cat cat", "cat", 2 / 3),
+        ("dog", "cat", 0.0),
+        ("", "", 1.0),
+        ("the", "", 1.0),
+        ("", "cat", 0.0),
+        ("cat", "", 0.0),
+    ],
+)
+def test_f1(prediction: str, gold: str, score: float) -> None:
+    assert f1(prediction, gold) == pytest.approx(score)
+    assert f1(gold, prediction) == pytest.approx(score)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "answers", "em", "f1_score"),
+    [
+        ("cat", ("dog", "the cat"), 1.0, 1.0),
+        ("big cat", ("dog", "cat"), 0.0, 2 / 3),
+        ("", (), 1.0, 1.0),
+        ("cat", (), 0.0, 0.0),
+        ("", ("cat",), 0.0, 0.0),
+        (" ", ("the",), 0.0, 0.0),
+    ],
+)
+def test_best(prediction: str, answers: tuple[str, ...], em: float, f1_score: float) -> None:
+    assert best(exact_match, prediction, answers) == em
+    assert best(f1, prediction, answers) == pytest.approx(f1_score)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "gold", "score"),
+    [
+        ("yes", "yes", Score(1.0, 1.0, 1.0, 1.0)),
+        ("Yes.", "yes", Score(1.0, 1.0, 1.0, 1.0)),
+        ("yes", "no", NOTHING),
+        ("yes it is", "yes", NOTHING),
+        ("no", "no way", NOTHING),
+        ("noanswer", "answer", NOTHING),
+        ("", "cat", NOTHING),
+        ("the big cat", "cat", Score(0.0, 2 / 3, 0.5, 1.0)),
+        ("cat", "cat sat on mats", Score(0.0, 0.4, 1.0, 0.25)),
+    ],
+)
+def test_answer_score(prediction: str, gold: str, score: Score) -> None:
+    assert answer_score(prediction, gold) == score
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "score"),
+    [
+        ([("A", 0), ("B", 1)], [("B", 1), ("A", 0)], Score(1.0, 1.0, 1.0, 1.0)),
+        ([("A", 0)], [("A", 0), ("B", 1)], Score(0.0, 2 / 3, 1.0, 0.5)),
+        ([("A", 0), ("A", 0), ("A", 1)], [("A", 0)], Score(0.0, 2 / 3, 0.5, 1.0)),
+        ([], [("A", 0)], NOTHING),
+        ([("A", 0)], [], NOTHING),
+        ([], [], Score(1.0, 0.0, 0.0, 0.0)),
+    ],
+)
+def test_facts_score(predicted: list[tuple[str, int]], gold: list[tuple[str, int]], score: Score) -> None:
+    assert facts_score(predicted, gold) == score
+
+
+def test_joint_score() -> None:
+    answer, facts = Score(1.0, 0.8, 1.0, 2 / 3), Score(0.0, 0.5, 0.5, 0.5)
+    assert joint_score(answer, facts) == Score(0.0, 2 * 0.5 * (1 / 3) / (0.5 + 1 / 3), 0.5, 1 / 3)
+    assert joint_score(NOTHING, facts) == NOTHING
+
+
+def test_bootstrap_covers_a_known_difference() -> None:
+    a, b = [1.0, 0.0] * 200, [0.0, 0.0] * 200
+    interval = paired_bootstrap(a, b, seed=1, samples=2000)
+    assert interval.mean_difference == 0.5
+    # the standard error of the mean is 0.5 / sqrt(400) = 0.025
+    assert interval.low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.005)
+    assert interval.high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.005)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30))
+def test_bootstrap_turns_round(pairs: list[tuple[float, float]]) -> None:
+    a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    there, back = paired_bootstrap(a, b, samples=50), paired_bootstrap(b, a, samples=50)
+    assert there == paired_bootstrap(a, b, samples=50)
+    assert (there.mean_difference, there.low) == (
+        pytest.approx(-back.mean_difference, abs=1e-12),
+        pytest.approx(-back.high, abs=1e-12),
+    )
+    assert there.low <= there.high
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "message"),
+    [
+        ([1.0], [1.0, 2.0], "expected two equally long, non-empty sequences, got 1 and 2"),
+        ([], [], "expected two equally long, non-empty sequences, got 0 and 0"),
+    ],
+)
+def test_bootstrap_refuses(a: list[float], b: list[float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        paired_bootstrap(a, b)
+    with pytest.raises(ValueError, match="expected samples >= 1, got 0"):
+        paired_bootstrap([1.0], [1.0], samples=0)

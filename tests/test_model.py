@@ -1,0 +1,222 @@
+"""The pieces of a model: made anew, loaded from a folder, or refused in one line that names the file."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tiny
+import torch
+from fakes import config, reader
+
+from cogltx.errors import ConfigError, ModelError
+from cogltx.judges import EncoderJudge
+from cogltx.model import ModelConfig, Parts, model_folder, new_parts
+from cogltx.pipeline import CogLTX
+
+TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
+QUESTION = "Who wrote the report?"
+
+
+@pytest.fixture
+def saved(tiny_encoder: Path, tmp_path: Path) -> Path:
+    reader(tiny_encoder).save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    ("file", "wording"),
+    [
+        ("config.json", r"model: expected a model folder or a run, found neither config\.json nor run\.json"),
+        ("reasoner.safetensors", r"reasoner\.safetensors: expected a safetensors file, found none"),
+        ("judge.safetensors", r"judge\.safetensors: expected a safetensors file, found none"),
+        ("encoder/config.json", r"encoder/config\.json: expected a file, found none"),
+        ("tokenizer/tokenizer.json", "tokenizer': expected a "),
+    ],
+)
+def test_a_half_written_folder(saved: Path, file: str, wording: str) -> None:
+    (saved / file).unlink()
+    with pytest.raises(ModelError, match=wording) as caught:
+        CogLTX.from_pretrained(saved)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["config.json", "reasoner.safetensors", "judge.safetensors", "encoder/config.json", "tokenizer/tokenizer.json"],
+)
+def test_a_file_that_was_cut_off(saved: Path, file: str) -> None:
+    content = (saved / file).read_bytes()
+    (saved / file).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelError, match="expected") as caught:
+        CogLTX.from_pretrained(saved)
+    assert "\n" not in str(caught.value)
+    assert str(saved) in str(caught.value)
+
+
+def test_a_pickle_in_place_of_safetensors(saved: Path) -> None:
+    torch.save({"a": torch.ones(3)}, saved / "judge.safetensors")
+    with pytest.raises(
+        ModelError, match=r"judge\.safetensors: expected safetensors, got a pickle, which is never loaded"
+    ):
+        CogLTX.from_pretrained(saved)
+
+
+def test_weights_of_another_model(saved: Path) -> None:
+    (saved / "judge.safetensors").unlink()
+    shutil.copy(saved / "reasoner.safetensors", saved / "judge.safetensors")
+    with pytest.raises(
+        ModelError, match=r"judge\.safetensors: expected the weights of EncoderJudge, got: Missing key"
+    ) as caught:
+        CogLTX.from_pretrained(saved)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "wording"),
+    [
+        ({"memrecal": {}}, r"config\.json: expected the configuration of a cogltx model, got: memrecal: Extra inputs"),
+        ({"max_block_tokens": "many"}, r"got: max_block_tokens: Input should be a valid integer"),
+        ({"memrecall": {"capacity": 8}}, r"got: memrecall\.capacity: Input should be greater than or equal to 32"),
+    ],
+)
+def test_a_config_of_something_else(saved: Path, change: dict[str, object], wording: str) -> None:
+    values = json.loads((saved / "config.json").read_text()) | change
+    (saved / "config.json").write_text(json.dumps(values))
+    with pytest.raises(ModelError, match=wording):
+        CogLTX.from_pretrained(saved)
+
+
+def test_a_config_that_is_a_list(saved: Path) -> None:
+    (saved / "config.json").write_text("[1, 2]")
+    with pytest.raises(ModelError, match="expected the configuration of a cogltx model, got: Input should be"):
+        CogLTX.from_pretrained(saved)
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "missing", "./a/b", "no/such/folder"])
+def test_a_missing_folder(name: str) -> None:
+    with pytest.raises(
+        ModelError, match=f"{name}: expected a model folder, a run or a name on the Hugging Face hub, found"
+    ):
+        CogLTX.from_pretrained(name)
+
+
+def test_a_model_that_the_hub_does_not_give() -> None:
+    with pytest.raises(
+        ModelError, match="owner/model: expected a model folder, a run or a model on the Hugging Face hub, g"
+    ):
+        model_folder("owner/model")
+
+
+def test_the_folder_of_a_run(saved: Path) -> None:
+    run = saved.parent / "run"
+    run.mkdir()
+    with pytest.raises(ModelError, match="run: expected a model folder or a run, found neither"):
+        model_folder(run)
+    (run / "run.json").write_text('{"best": null}')
+    with pytest.raises(
+        ModelError, match="run: expected a trained run, got one without a finished epoch; go on with --res"
+    ):
+        model_folder(run)
+    shutil.copytree(saved, run / "epoch-2")
+    (run / "run.json").write_text('{"best": "epoch-2"}')
+    assert model_folder(run) == run / "epoch-2"
+    assert CogLTX.from_pretrained(run).predict(TEXT, QUESTION).n_blocks > 1
+
+
+@pytest.mark.parametrize(
+    ("options", "wording"),
+    [
+        ({"capacity": 513}, r"memrecall\.capacity: expected at most 512, the positions of the encoder, got 513"),
+        ({"max_block_tokens": 63}, r"max_block_tokens: expected at most 62, as memrecall\.capacity is 64, got 63"),
+    ],
+)
+def test_a_wrong_capacity(tiny_encoder: Path, options: dict[str, int], wording: str) -> None:
+    with pytest.raises(ConfigError, match=wording):
+        reader(tiny_encoder, **options)
+
+
+def test_values_of_other_types(saved: Path) -> None:
+    command = [sys.executable, str(Path(__file__).parent / "mistakes.py"), str(saved)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    too_long, needs = "x" * 60, "expected a model folder, a run or a name on the Hugging Face hub, got:"
+    assert (
+        done.stdout
+        == f"""\
+DataError: document 'x': expected a text, got NoneType
+DataError: document 'x': segment 0: expected a Segment, got tuple
+DataError: question: expected a text, got NoneType
+DataError: entity 0:1: expected a label, got NoneType
+DataError: span: expected 0 <= start < end, got start 'words' and end 1
+DataError: span: expected 0 <= start < end, got start 0.5 and end 1
+DataError: example '1': expected a Document, got str
+DataError: example '1': expected a Query or none, got str
+DataError: example '1': expected a Span or an Entity each, got tuple
+ConfigError: positions.length: expected a valid integer, unable to parse string as an integer, got 'words'
+ConfigError: positions.length: expected greater than or equal to 1, got 0
+ConfigError: positions.length: expected a valid integer, got None
+ConfigError: positions.form: expected 'computed' or 'table', got 'words'
+ConfigError: positions.method: expected 'hierarchical', 'tiled' or 'random', got 'words'
+ModelError: positions: expected an encoder, got NoneType
+ModelError: None: {needs} expected str, bytes or os.PathLike object, not NoneType
+ModelError: {too_long}: {needs} File name too long
+ConfigError: device: expected one that this machine has, got 'nowhere'
+ConfigError: device: expected one that this machine has, got 'cuda:99'
+"""
+    )
+
+
+def test_a_tokenizer_of_another_encoder(saved: Path) -> None:
+    tiny.make_tokenizer(texts=["unheard-of words"]).save_pretrained(saved / "tokenizer")
+    with pytest.raises(ModelError, match=r"tokenizer: expected at most \d+ tokens, as the encoder, got \d+"):
+        CogLTX.from_pretrained(saved)
+
+
+def test_starting_from_another_model(tiny_encoder: Path, saved: Path) -> None:
+    torch.manual_seed(9)
+    plain = config(tiny_encoder)
+    values = plain.model_dump(mode="json")
+    values["reasoner"]["init_from"] = values["judge"]["init_from"] = str(saved)
+    parts = new_parts(ModelConfig.model_validate(values), uses_judge=True)
+    source = CogLTX.from_pretrained(saved).parts
+    for name in ("reasoner", "judge"):
+        for first, second in zip(getattr(parts, name).parameters(), getattr(source, name).parameters(), strict=True):
+            assert torch.equal(first, second)
+    assert not torch.equal(new_parts(plain, uses_judge=True).reasoner.place.weight, source.reasoner.place.weight)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
+def test_what_training_alone_needs_may_be_missing(
+    tiny_encoder: Path, tmp_path: Path, before: float, after: float
+) -> None:
+    values = config(tiny_encoder).model_dump(mode="json")
+    values["reasoner"]["relevance_weight"] = before
+    first = CogLTX(new_parts(ModelConfig.model_validate(values), uses_judge=True))
+    first.save_pretrained(tmp_path / "first")
+    values["reasoner"] |= {"relevance_weight": after, "init_from": str(tmp_path / "first")}
+    second = new_parts(ModelConfig.model_validate(values), uses_judge=False).reasoner
+    state = first.reasoner.state_dict()
+    assert all(torch.equal(value, state[name]) for name, value in second.state_dict().items() if name in state)
+    assert ("relevance.0.weight" in second.state_dict()) == bool(after)
+
+
+def test_a_judge_from_the_reasoner(tiny_encoder: Path, saved: Path) -> None:
+    values = config(tiny_encoder).model_dump(mode="json")
+    values["reasoner"]["init_from"], values["judge"]["init_from"] = str(saved), "reasoner"
+    parts = new_parts(ModelConfig.model_validate(values), uses_judge=True)
+    assert isinstance(parts.judge, EncoderJudge)
+    for first, second in zip(parts.judge.encoder.parameters(), parts.reasoner.encoder.parameters(), strict=True):
+        assert torch.equal(first, second)
+    assert new_parts(ModelConfig.model_validate(values), uses_judge=False).judge is None
+    values["judge"]["name"] = "bm25"
+    with pytest.raises(ConfigError, match=r'judge\.init_from: expected judge\.name "encoder" beside "reasoner", got'):
+        new_parts(ModelConfig.model_validate(values), uses_judge=True)
+
+
+def test_parts_know_their_form(tiny_encoder: Path) -> None:
+    parts: Parts = new_parts(config(tiny_encoder), uses_judge=False, device=torch.device("cpu"))
+    assert parts.form.capacity == 64
+    assert not parts.precision.bfloat16
