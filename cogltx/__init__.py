@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cogltx.judges import Judge, ScoringJudge
     from cogltx.memrecall import MemRecall, Recall
     from cogltx.pipeline import CogLTX
-    from cogltx.prediction import Answer, Evidence, FoundEntity, Label, Prediction
+    from cogltx.prediction import Answer, Evidence, Label, PredictedEntity, Prediction
     from cogltx.reasoners import ClassificationReasoner, SpanReasoner, TaggingReasoner
 
 __version__ = "0.1.0"
@@ -34,11 +34,11 @@ __all__ = [
     "Entity",
     "Evidence",
     "Example",
-    "FoundEntity",
     "Judge",
     "Label",
     "MemRecall",
     "ModelError",
+    "PredictedEntity",
     "Prediction",
     "Query",
     "Recall",
@@ -66,7 +66,7 @@ _MODULES = {
     "Entity": "document",
     "Evidence": "prediction",
     "Example": "document",
-    "FoundEntity": "prediction",
+    "PredictedEntity": "prediction",
     "Judge": "judges",
     "Label": "prediction",
     "MemRecall": "memrecall",

@@ -1,45 +1,51 @@
-"""MemRecall: finds the key blocks of documents by retrieval, rehearsal and decay (paper §3.2), many documents at once.
+"""MemRecall: find the key blocks of documents by retrieval, rehearsal and decay (CogLTX §3.2), many documents at once.
 
     z = nothing but the query
     for each step with stride s:
         retrieve   coarse scores of all blocks outside z; the best enter z while they fit the window
-        rehearse   fine scores of the blocks in z, all seeing each other
-        decay      the s blocks more than before with the highest fine scores stay in z, the others leave it
+        rehearse   fine scores of the blocks in z, scored together
+        decay      the blocks with the highest fine scores stay in z, s more than after the step before
 
-After the last step the window is not emptied: z filled up to the capacity is what the reasoner is trained on (or the
-best so many blocks of it), and the blocks that outlive the last decay are marked as kept. So after step k,
-s_1 + … + s_k blocks are kept; one kept earlier can fall out. In between, z takes at most half of the room (or one
-block), so that retrieval can compete.
-A document that fits one window is read whole. Where the query is a block of the document, it is no candidate.
+After the last step z is not emptied: filled up to the capacity it is the reasoner's window, and the blocks that survive
+the last decay are marked as kept. Between steps z takes at most half of the room (or one block), so that retrieval can
+compete. A document that fits one window is read whole. A block that is the query is not a candidate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from functools import cached_property
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field
 
-from cogltx.blocks import Asked, BlockQuery, Blocks
-from cogltx.competition import Competition, fill
-from cogltx.encoding.layout import WindowFormat
-from cogltx.judges.base import Judge, Memory
+from cogltx.blocks import BUNDLED, AnyQuery, Blocks, load_tokenizer, split
+from cogltx.document import Document, Query
+from cogltx.encoding.encoder import BatchRunner, Precision
+from cogltx.encoding.layout import Layout, Window, WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.errors import ConfigError
+from cogltx.judges import Judge, JudgeConfig, Memory, ScoringJudge, as_judge, create_judge
+from cogltx.judges.bm25 import BM25Judge
+from cogltx.prediction import Evidence
+
+BlockScores = Float[np.ndarray, " blocks"]
 
 
 class MemRecallConfig(BaseModel):
-    """How key blocks are found.
+    """Parameters of MemRecall.
 
     Attributes:
-        capacity: L, tokens in a window.
-        strides: how many more blocks each step keeps.
-        rehearse: give fine scores and decay by them; without, coarse scores decide.
+        capacity: L, tokens per window.
+        strides: number of additional blocks that each step keeps.
+        rehearse: compute fine scores and decay by them; without, coarse scores decide.
         neighbour_bonus: share of its better neighbour's score that a block gains in the competition for z, so that the
-            sentence before a strong one, which may hold what it refers to, comes along; 0 is the paper's.
-        lexical_bonus: share of its BM25 score (the best block's of the document counts as 1) that a block gains in the
-            competition for z, and in decay; it helps where questions repeat words of the document. 0 is the paper's.
-        most_blocks: how many of the blocks in z the reasoner reads, the best by fine score and lexical bonus; None: all
-            (the paper's). A small reasoner errs less among few blocks, where the judge is sure of the best.
+            sentence before a strong one can follow it; 0 is the paper's.
+        lexical_bonus: share of its BM25 score (relative to the best block of the document) that a block gains in the
+            competition for z and in decay; helps where questions repeat words of the document. 0 is the paper's.
+        most_blocks: number of blocks in z that the reasoner reads, the best by fine score and lexical bonus; None reads
+            all (the paper's). A small reasoner makes fewer errors among few blocks.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -57,23 +63,18 @@ class Step:
     """One step of MemRecall.
 
     Attributes:
-        coarse: the score of every block in the retrieval competition; NaN for those already in z.
+        coarse: coarse score of every block, shape [blocks]; NaN for blocks already in z.
         retrieved: the blocks that entered z, best first.
-        fine: the score of every block in z after rehearsal.
+        fine: score of every block in z after rehearsal.
         kept: the blocks that stay, best first.
-        decayed: the blocks that leave z (at the last step: that only fill the window), best first.
+        decayed: the blocks that leave z (after the last step: that only fill the window), best first.
     """
 
-    coarse: Float[np.ndarray, " blocks"]
+    coarse: BlockScores
     retrieved: tuple[int, ...]
     fine: dict[int, float]
     kept: tuple[int, ...]
     decayed: tuple[int, ...]
-
-    @property
-    def ranked(self) -> tuple[int, ...]:
-        """All blocks in z after rehearsal, best first."""
-        return (*self.kept, *self.decayed)
 
 
 @dataclass(frozen=True)
@@ -81,147 +82,263 @@ class Recall:
     """The key blocks of a document.
 
     Attributes:
-        query: what was asked.
-        blocks: the document.
+        layout: the query and the document.
         key_blocks: the paper's z, filled up to the capacity or to ``most_blocks``, in document order.
-        scores: the fine score of each key block.
-        kept: the key blocks that outlived the last decay.
-        steps: the step that retrieved each key block, from 1; 0 where the document was read whole.
-        trace: what happened at each step.
+        scores: fine score per key block.
+        kept: the key blocks that survived the last decay.
+        steps: the step that retrieved each key block, from 1; 0 if the document was read whole.
+        trace: the steps.
     """
 
-    query: Asked
-    blocks: Blocks
+    layout: Layout
     key_blocks: tuple[int, ...]
     scores: tuple[float, ...]
     kept: frozenset[int]
     steps: tuple[int, ...]
-    trace: tuple[Step, ...]
+    trace: tuple[Step, ...] = ()
 
+    @property
+    def query(self) -> AnyQuery:
+        """The question, a block of the document, or None."""
+        return self.layout.query
 
-@dataclass
-class _Search:
-    """One document on its way through MemRecall."""
+    @property
+    def blocks(self) -> Blocks:
+        """The blocks of the document."""
+        return self.layout.blocks
 
-    query: Asked
-    blocks: Blocks
-    room: int
-    whole: bool
-    words: Float[np.ndarray, " blocks"]
-    kept: list[int] = field(default_factory=list)
-    allowance: int = 0
-    first_seen: dict[int, int] = field(default_factory=dict)
-    fine: dict[int, float] = field(default_factory=dict)
-    trace: list[Step] = field(default_factory=list)
+    @property
+    def window(self) -> Window:
+        """The reasoner's window: the query and all key blocks, in document order."""
+        return self.layout.window(self.key_blocks)
 
-    def memory(self, kept: Sequence[int]) -> Memory:
-        return Memory(self.query, self.blocks, tuple(sorted(kept)))
-
-    def standing(self, competition: Competition, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        kept = {block: self.fine[block] for block in self.kept}
-        return competition.standing(coarse, kept, self.words)
+    @cached_property
+    def evidence(self) -> tuple[Evidence, ...]:
+        """The key blocks with offsets and scores, highest score first."""
+        evidence = []
+        for block, score, step in zip(self.key_blocks, self.scores, self.steps, strict=True):
+            start, end = self.blocks.trimmed(block)
+            text = self.blocks.document.text[start:end]
+            evidence.append(Evidence(start, end, text, score, step, block in self.kept))
+        return tuple(sorted(evidence, key=lambda block: -block.score))
 
 
 class MemRecall:
-    """Finds key blocks.
+    """Finds the key blocks of documents.
 
     Args:
-        judge: scores blocks.
-        form: how windows are laid out; its capacity counts.
+        judge: scores blocks: ``bm25``, ``embedding``, ``package.module:Class``, an object with a ``score`` method (see
+            ``ScoringJudge``), or a judge model over windows.
         config: strides and options.
+        tokenizer: a fast tokenizer of ``transformers``, or the name of an encoder.
+        max_block_tokens: B, the maximum number of tokens per block.
+        runner: device, arithmetic and batch size of a judge model.
+
+    >>> text = "The bridge was built in 1932. " + "Rain fell on the hills. " * 60
+    >>> recall = MemRecall(judge="bm25").recall(text, "Who built the bridge?")
+    >>> recall.evidence[0].start, recall.evidence[0].text[:29]
+    (0, 'The bridge was built in 1932.')
     """
 
-    def __init__(self, judge: Judge, form: WindowFormat, config: MemRecallConfig) -> None:
-        self.judge = judge
-        self.form = form
-        self.config = config
-        self.competition = Competition(config.neighbour_bonus, config.lexical_bonus)
+    def __init__(
+        self,
+        judge: Judge | ScoringJudge | str | Any = "bm25",
+        config: MemRecallConfig | None = None,
+        *,
+        tokenizer: Any = BUNDLED,
+        max_block_tokens: int = 63,
+        runner: BatchRunner | None = None,
+    ) -> None:
+        self.config = config or MemRecallConfig()
+        self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
+        self.max_block_tokens = max_block_tokens
+        self.form = WindowFormat(self.tokenizer, self.config.capacity)
+        encoder = EncoderConfig()
+        runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
+        self.judge = as_judge(create_judge(JudgeConfig(name=judge)) if isinstance(judge, str) else judge, runner)
+        self._bm25 = BM25Judge()
 
-    def __call__(self, items: Sequence[tuple[Asked, Blocks]]) -> list[Recall]:
-        """Key blocks of each document for its query.
+    def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
+        """Find the key blocks of one document.
+
+        Args:
+            document: text of any length.
+            query: the question; None for judges that need none.
 
         Raises:
-            DataError: a query leaves no room for one block.
+            ConfigError: the judge needs a question.
+            DataError: the text or the question is empty, or the question leaves no room for one block.
         """
-        searches = [self._begin(query, blocks) for query, blocks in items]
-        short = [search for search in searches if search.whole]
-        long = [search for search in searches if not search.whole]
-        if short:
-            self._read_whole(short)
-        if long:
-            for number, stride in enumerate(self.config.strides, start=1):
-                self._step(long, number, stride)
+        query = Query(query) if isinstance(query, str) else query
+        blocks = split(document, self.tokenizer, max_tokens=self.max_block_tokens)
+        return self([self.form.layout(query, blocks)])[0]
+
+    def __call__(self, layouts: Sequence[Layout]) -> list[Recall]:
+        """Find the key blocks of each document for its query."""
+        searches = [_Search(layout, self.lexical_bonus(layout)) for layout in layouts]
+        self._read_whole([search for search in searches if search.layout.fits])
+        long = [search for search in searches if not search.layout.fits]
+        for number, stride in enumerate(self.config.strides, start=1):
+            self._step(long, number, stride)
         return [self._result(search) for search in searches]
 
-    def _begin(self, query: Asked, blocks: Blocks) -> _Search:
-        room = self.form.room(self.form.prefix(query, int(blocks.sizes.max())))
-        size = int(blocks.sizes.sum()) - (int(blocks.sizes[query.block]) if isinstance(query, BlockQuery) else 0)
-        return _Search(query, blocks, room, size <= room, self.competition.words(query, blocks))
+    def compete(
+        self, layout: Layout, coarse: BlockScores, fine: Mapping[int, float], lexical_bonus: BlockScores
+    ) -> BlockScores:
+        """Add the bonuses of neighbours and words to coarse scores.
 
-    def _read_whole(self, searches: Sequence[_Search]) -> None:
-        memories = [search.memory(search.memory([]).candidates) for search in searches]
+        Args:
+            layout: the query and the document.
+            coarse: coarse scores; NaN for blocks in z.
+            fine: fine scores of the blocks in z.
+            lexical_bonus: see ``lexical_bonus``.
+        """
+        return np.asarray(_with_neighbours(coarse, fine, self.config.neighbour_bonus) + lexical_bonus)
+
+    def lexical_bonus(self, layout: Layout) -> BlockScores:
+        """Compute what each block gains from words that it shares with the query.
+
+        Raises:
+            ConfigError: there is no query.
+        """
+        blocks, weight = layout.blocks, self.config.lexical_bonus
+        if not weight:
+            return np.zeros(len(blocks))
+        if layout.query is None:
+            raise ConfigError("memrecall.lexical_bonus needs a question; set it to 0 for tasks without one")
+        scores = self._bm25.text_scores(layout.query.text, blocks)
+        best = scores[layout.candidates].max(initial=0.0)
+        return np.asarray(weight * scores / best) if best > 0 else np.zeros(len(blocks))
+
+    def _read_whole(self, searches: Sequence["_Search"]) -> None:
+        memories = [search.memory(search.layout.candidates) for search in searches]
         for search, memory, fine in zip(searches, memories, self._rehearse(memories), strict=True):
             search.kept = list(memory.kept)
-            search.first_seen = dict.fromkeys(memory.kept, 0)
+            search.first_step = dict.fromkeys(memory.kept, 0)
             search.fine = dict(zip(memory.kept, fine.tolist(), strict=True))
 
     def _rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
-        """Fine scores; the judge is not asked about an empty z, as of a document that is one block, the query."""
-        found = iter(self.judge.rehearse([memory for memory in memories if memory.kept]))
-        return [next(found) if memory.kept else np.empty(0) for memory in memories]
+        """Fine scores; z is empty for a document of one block that is the query."""
+        not_empty = [memory for memory in memories if memory.kept]
+        scores = iter(self.judge.rehearse(not_empty) if not_empty else [])
+        return [next(scores) if memory.kept else np.empty(0) for memory in memories]
 
-    def _step(self, searches: Sequence[_Search], number: int, stride: int) -> None:
+    def _step(self, searches: Sequence["_Search"], number: int, stride: int) -> None:
+        """Retrieve, rehearse and decay once, in all documents."""
+        if not searches:
+            return
+        is_last = number == len(self.config.strides)
         coarse = self.judge.retrieve([search.memory(search.kept) for search in searches])
-        competing = [search.standing(self.competition, scores) for search, scores in zip(searches, coarse, strict=True)]
-        retrieved = [_fill(search, scores) for search, scores in zip(searches, competing, strict=True)]
+        retrieved = [self._retrieve(search, scores) for search, scores in zip(searches, coarse, strict=True)]
         memories = [search.memory([*search.kept, *new]) for search, new in zip(searches, retrieved, strict=True)]
-        fine = self._rehearse(memories) if self.config.rehearse else None
-        last = number == len(self.config.strides)
-        for index, (search, memory) in enumerate(zip(searches, memories, strict=True)):
-            for block in retrieved[index]:
-                search.first_seen.setdefault(block, number)
-                search.fine[block] = float(coarse[index][block])
-            if fine is not None:
-                search.fine.update(zip(memory.kept, fine[index].tolist(), strict=True))
-            value = {block: search.fine[block] + search.words[block] for block in memory.kept}
-            ranked = sorted(memory.kept, key=lambda block: (-value[block], block))
-            search.allowance += stride
-            kept = ranked[: search.allowance] if last else _affordable(search, ranked)
+        fine = self._rehearse(memories) if self.config.rehearse else [None] * len(memories)
+        for search, memory, block_scores, new, fine_scores in zip(
+            searches, memories, coarse, retrieved, fine, strict=True
+        ):
+            for block in new:
+                search.first_step.setdefault(block, number)
+                search.fine[block] = float(block_scores[block])
+            if fine_scores is not None:
+                search.fine.update(zip(memory.kept, fine_scores.tolist(), strict=True))
+            strength = {block: search.fine[block] + search.lexical_bonus[block] for block in memory.kept}
+            ranked = sorted(memory.kept, key=lambda block: (-strength[block], block))
+            search.n_kept += stride
+            kept = ranked[: search.n_kept] if is_last else _affordable(search, ranked)
             decayed = [block for block in ranked if block not in set(kept)]
-            scores = {block: search.fine[block] for block in memory.kept}
-            search.trace.append(Step(coarse[index], tuple(retrieved[index]), scores, tuple(kept), tuple(decayed)))
+            fine_of_z = {block: search.fine[block] for block in memory.kept}
+            search.trace.append(Step(block_scores, tuple(new), fine_of_z, tuple(kept), tuple(decayed)))
             search.kept = kept
-            if not last:
+            if not is_last:
                 for block in decayed:
-                    search.first_seen.pop(block)
+                    search.first_step.pop(block)
 
-    def _result(self, search: _Search) -> Recall:
-        key_blocks = tuple(sorted(search.trace[-1].ranked[: self.config.most_blocks] if search.trace else search.kept))
+    def _retrieve(self, search: "_Search", coarse: BlockScores) -> list[int]:
+        """The best-scoring blocks that fit next to z, best first."""
+        layout = search.layout
+        fine = {block: search.fine[block] for block in search.kept}
+        scores = self.compete(layout, coarse, fine, search.lexical_bonus)
+        return fill(scores, layout.blocks, layout.room - layout.blocks.total_size(search.kept))
+
+    def _result(self, search: "_Search") -> Recall:
+        if search.trace:
+            ranked = (*search.trace[-1].kept, *search.trace[-1].decayed)
+            key_blocks = tuple(sorted(ranked[: self.config.most_blocks]))
+        else:
+            key_blocks = tuple(sorted(search.kept))
         return Recall(
-            query=search.query,
-            blocks=search.blocks,
+            layout=search.layout,
             key_blocks=key_blocks,
             scores=tuple(search.fine[block] for block in key_blocks),
             kept=frozenset(search.kept).intersection(key_blocks),
-            steps=tuple(search.first_seen[block] for block in key_blocks),
+            steps=tuple(search.first_step[block] for block in key_blocks),
             trace=tuple(search.trace),
         )
 
 
-def _fill(search: _Search, scores: Float[np.ndarray, " blocks"]) -> list[int]:
-    """The best-scoring blocks that fit beside z, best first; one that does not fit is skipped."""
-    taken = int(search.blocks.sizes[search.kept].sum()) if search.kept else 0
-    return fill(scores, search.blocks, search.room - taken)
+@dataclass
+class _Search:
+    """The state of one document.
+
+    Attributes:
+        n_kept: number of blocks that decay may keep.
+        first_step: the step that retrieved each block in z.
+        fine: the latest score of each block that has been in z.
+    """
+
+    layout: Layout
+    lexical_bonus: BlockScores
+    kept: list[int] = field(default_factory=list)
+    n_kept: int = 0
+    first_step: dict[int, int] = field(default_factory=dict)
+    fine: dict[int, float] = field(default_factory=dict)
+    trace: list[Step] = field(default_factory=list)
+
+    def memory(self, kept: Sequence[int]) -> Memory:
+        return Memory(self.layout, tuple(sorted(kept)))
+
+
+def fill(scores: BlockScores, blocks: Blocks, room: int, max_blocks: int | None = None) -> list[int]:
+    """Select the best-scoring blocks that fit ``room`` tokens, best first.
+
+    A block that does not fit is skipped; earlier blocks win ties; NaN marks blocks that are not candidates.
+    """
+    chosen: list[int] = []
+    smallest = int(blocks.sizes.min())
+    for block in np.argsort(-scores, kind="stable"):
+        if room < smallest or np.isnan(scores[block]) or len(chosen) == max_blocks:
+            break
+        if blocks.sizes[block] <= room:
+            chosen.append(int(block))
+            room -= int(blocks.sizes[block])
+    return chosen
+
+
+def _with_neighbours(scores: BlockScores, fine: Mapping[int, float], bonus: float) -> BlockScores:
+    """Add a share of the better neighbour's score; a neighbour in z counts with its fine score.
+
+    >>> _with_neighbours(np.array([0.1, np.nan, 0.2, 0.0, 0.5]), {1: 0.9}, bonus=0.5).tolist()
+    [0.55, nan, 0.65, 0.25, 0.5]
+    """
+    if not bonus:
+        return scores
+    padded = np.full(len(scores) + 2, np.nan)
+    padded[1:-1] = scores
+    for block, fine_score in fine.items():
+        padded[block + 1] = fine_score
+    better = np.fmax(padded[:-2], padded[2:])
+    return np.asarray(scores + bonus * np.nan_to_num(better))
 
 
 def _affordable(search: _Search, ranked: Sequence[int]) -> list[int]:
-    """The best blocks within the allowance that any other block fits beside, and, from the second, half of the room."""
-    sizes = search.blocks.sizes
+    """The best blocks that decay may keep, as long as any other block fits next to them and, from the second block on,
+    they take at most half of the room.
+    """
+    sizes, room = search.layout.blocks.sizes, search.layout.room
     kept: list[int] = []
-    for block in ranked[: search.allowance]:
+    for block in ranked[: search.n_kept]:
         used = int(sizes[[*kept, block]].sum())
         largest_other = int(np.delete(sizes, [*kept, block]).max(initial=0))
-        if used + largest_other > search.room or (kept and used > search.room // 2):
+        if used + largest_other > room or (kept and used > room // 2):
             break
         kept.append(block)
     return kept

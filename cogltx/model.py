@@ -1,33 +1,41 @@
-"""A model's pieces: its configuration, tokenizer, reasoner and judge; made anew, or loaded from a folder.
+"""A model: its configuration, tokenizer, reasoner and judge; created, loaded and saved.
 
-Knows nothing of the flow from a document to an answer.
+Does not decide how documents are read: see ``pipeline`` and ``baselines``.
 """
 
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 from torch import nn
 
-from cogltx.blocks import MIN_BLOCK_TOKENS
-from cogltx.encoding.encoder import Encoder, Precision, empty_encoder, load_encoder
-from cogltx.encoding.layout import WindowFormat
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+from cogltx.blocks import MIN_BLOCK_TOKENS, AnyQuery, Blocks, load_tokenizer, split
+from cogltx.document import Document
+from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
+from cogltx.encoding.layout import Layout, Window, WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, ModelError
-from cogltx.judges import EncoderJudge, Judge, JudgeConfig, judge_model
+from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
 from cogltx.memrecall import MemRecallConfig
-from cogltx.reasoners import Reasoner, ReasonerConfig, SpanReasonerConfig, make_reasoner
-from cogltx.storage import load_tensors, read_json, read_object
+from cogltx.reasoners import AnyReasonerConfig, Reasoner, SpanReasonerConfig, create_reasoner
+from cogltx.reasoners.base import WindowOutputs
+from cogltx.storage import load_tensors, new_folder, read_json, read_object, save_tensors, write_json
+
+_CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
 
 class TaskConfig(BaseModel):
-    """What a model was trained for: how its data is read and measured.
+    """The task that a model was trained for: how its data is read and measured.
 
     Attributes:
-        name: of the task.
-        options: of the task's reader and metric.
+        name: the task.
+        options: options of the task's reader and metric.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -37,17 +45,17 @@ class TaskConfig(BaseModel):
 
 
 class ModelConfig(BaseModel):
-    """Everything that a saved model needs to be rebuilt: the configs of its stages.
+    """Everything needed to rebuild a saved model.
 
     Attributes:
         reader: how long documents are read: ``cogltx``, or a baseline.
-        task: what the model was trained for.
-        encoder: what judge and reasoner start from.
-        max_block_tokens: B.
-        judge: gives blocks their relevance.
-        memrecall: finds the key blocks.
-        reasoner: solves the task on them.
-        overlap: tokens that neighbouring windows of the sliding-window baseline share.
+        task: the task that the model was trained for.
+        encoder: the encoder that judge and reasoner start from.
+        max_block_tokens: B, the maximum number of tokens per block.
+        judge: the judge that scores blocks.
+        memrecall: how key blocks are found.
+        reasoner: the reasoner that solves the task on them.
+        overlap: tokens that neighbouring windows of the sliding window share.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -58,161 +66,244 @@ class ModelConfig(BaseModel):
     max_block_tokens: int = Field(63, ge=MIN_BLOCK_TOKENS)
     judge: JudgeConfig = JudgeConfig()
     memrecall: MemRecallConfig = MemRecallConfig()
-    reasoner: ReasonerConfig = SpanReasonerConfig()
+    reasoner: SerializeAsAny[AnyReasonerConfig] = SpanReasonerConfig()
     overlap: int = Field(128, ge=0)
 
 
 @dataclass
-class Parts:
-    """The pieces of a reader.
+class Model:
+    """The parts of a reader.
 
     Attributes:
-        config: of the model.
-        tokenizer: fast, shared by judge and reasoner.
+        initial_config: the configuration that the parts were created from.
+        tokenizer: fast tokenizer, shared by judge and reasoner.
         reasoner: solves the task on windows.
-        judge: a model over windows or a ready judge; None for readers without one.
-        device: where the models run; None: the best there is.
+        judge: a judge model over windows, or a judge without training; None for readers without a judge.
+        device: where the models run; None: the best available.
 
     Raises:
-        ConfigError: the capacity is beyond the encoder's positions, or no block fits it.
-        ModelError: the tokenizer has tokens that the encoder does not know.
+        ConfigError: the capacity exceeds the encoder's positions, or no block fits it.
+        ModelError: the tokenizer has tokens that the encoder does not have.
     """
 
-    config: ModelConfig
+    initial_config: ModelConfig
     tokenizer: Any
-    reasoner: Reasoner[Any, Any]
-    judge: nn.Module | Judge | None = None
+    reasoner: Reasoner[Any]
+    judge: Any = None
     device: torch.device | str | None = None
     form: WindowFormat = field(init=False)
-    precision: Precision = field(init=False)
+    runner: BatchRunner = field(init=False)
+    _blocks: "OrderedDict[int, Blocks]" = field(default_factory=OrderedDict)
+    _n_cached_tokens: int = 0
 
     def __post_init__(self) -> None:
-        capacity = self.config.memrecall.capacity
-        positions = self.reasoner.encoder.positions
-        if positions is not None and capacity > positions:
+        config, encoder = self.initial_config, self.reasoner.encoder
+        capacity = config.memrecall.capacity
+        if encoder.positions is not None and capacity > encoder.positions:
             raise ConfigError(
-                f"memrecall.capacity: expected at most {positions}, the positions of the encoder, got {capacity}"
+                f"memrecall.capacity is {capacity}, but the encoder has {encoder.positions} positions; "
+                "encoder.positions extends them"
             )
-        if self.config.max_block_tokens + 2 > capacity:
+        if config.max_block_tokens + 2 > capacity:
             raise ConfigError(
-                f"max_block_tokens: expected at most {capacity - 2}, as memrecall.capacity is {capacity}, "
-                f"got {self.config.max_block_tokens}"
+                f"max_block_tokens is {config.max_block_tokens}; memrecall.capacity {capacity} allows {capacity - 2}"
             )
-        known = self.reasoner.encoder.vocabulary
-        if len(self.tokenizer) > known:
-            raise ModelError(f"tokenizer: expected at most {known} tokens, as the encoder, got {len(self.tokenizer)}")
+        if len(self.tokenizer) > encoder.vocabulary:
+            raise ModelError(f"the tokenizer has {len(self.tokenizer)} tokens, the encoder only {encoder.vocabulary}")
         self.form = WindowFormat(self.tokenizer, capacity)
-        self.precision = Precision.of(self.config.encoder, self.device)
+        precision = Precision.of(config.encoder, self.device)
+        self.runner = BatchRunner(precision, config.encoder.batch_tokens, self.form.padding_id)
+        for module in self.modules.values():
+            module.to(precision.device).eval()
+
+    @property
+    def config(self) -> ModelConfig:
+        """The configuration, with the labels and thresholds that training has set in the reasoner."""
+        return self.initial_config.model_copy(update={"reasoner": self.reasoner.config})
+
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        """The parts with weights, by name."""
+        return {"reasoner": self.reasoner} | ({"judge": self.judge} if isinstance(self.judge, nn.Module) else {})
+
+    def split(self, document: Document) -> Blocks:
+        """Cut a document into blocks; the blocks of recent documents are cached, up to four million tokens."""
+        blocks = self._blocks.pop(id(document), None)
+        if blocks is None:
+            blocks = split(document, self.tokenizer, max_tokens=self.initial_config.max_block_tokens)
+            self._n_cached_tokens += blocks.n_tokens
+        self._blocks[id(document)] = blocks  # keeps the document alive, so its id stays unique
+        while self._n_cached_tokens > _CACHED_TOKENS and len(self._blocks) > 1:
+            self._n_cached_tokens -= self._blocks.popitem(last=False)[1].n_tokens
+        return blocks
+
+    def layout(self, document: Document, query: AnyQuery) -> Layout:
+        """Lay out a query and a document."""
+        return self.form.layout(query, self.split(document))
+
+    def reason(self, windows: Iterable[Window]) -> Iterator[WindowOutputs]:
+        """Run windows through the reasoner; yields each window with its outputs.
+
+        Raises:
+            ModelError: an output is NaN.
+        """
+        self.reasoner.eval()
+        for window, outputs in self.runner.run(windows, self.reasoner, title="reasoner"):
+            if np.isnan(outputs).any():
+                raise ModelError("reasoner: an output is NaN")
+            yield window, outputs
+
+    def save(self, folder: Path) -> None:
+        """Write configuration, safetensors and tokenizer to a folder; the write is atomic.
+
+        Raises:
+            TrainingError: the folder cannot be written; its previous content is kept.
+        """
+        with new_folder(folder) as target:
+            self.tokenizer.save_pretrained(target / "tokenizer")
+            self.reasoner.encoder.model.config.save_pretrained(target / "encoder")
+            for name, module in self.modules.items():
+                save_tensors(target / f"{name}.safetensors", module.state_dict())
+            write_json(target / "config.json", self.config.model_dump(mode="json"))
 
 
-def new_parts(config: ModelConfig, *, uses_judge: bool, device: torch.device | None = None) -> Parts:
-    """The pieces of a new model: pre-trained encoders, fresh heads, and whatever ``init_from`` names."""
-    tokenizer = tokenizer_of(config.encoder.name)
-    reasoner = make_reasoner(config.reasoner, load_encoder(config.encoder))
+def create_model(config: ModelConfig, *, with_judge: bool, device: torch.device | str | None = None) -> Model:
+    """Create a model: pretrained encoders, new heads, and the weights that ``init_from`` names.
+
+    Raises:
+        ConfigError: the configuration is inconsistent.
+        ModelError: an encoder, a judge or a model to start from cannot be loaded.
+    """
+    reasoner = create_reasoner(config.reasoner, load_encoder(config.encoder))
     judge: nn.Module | Judge | None = None
-    if uses_judge:
-        judge = judge_model(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
-    parts = Parts(config, tokenizer, reasoner, judge, device)
+    if with_judge:
+        judge = create_judge(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
+    model = Model(config, load_tokenizer(config.encoder.name), reasoner, judge, device)
     if config.reasoner.init_from not in (None, "judge"):
-        start = model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors"
-        load_weights(reasoner, start, except_for=reasoner.auxiliary)
-    if uses_judge and config.judge.init_from == "reasoner":
+        weights = model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors"
+        load_weights(reasoner, weights, optional=reasoner.auxiliary)
+    if with_judge and config.judge.init_from == "reasoner":
         if not isinstance(judge, EncoderJudge):
-            raise ConfigError('judge.init_from: expected judge.name "encoder" beside "reasoner", got another judge')
+            raise ConfigError(
+                f'judge.init_from is "reasoner", which needs judge.name "encoder", not {config.judge.name!r}'
+            )
         judge.encoder.load_state_dict(reasoner.encoder.state_dict())
     elif isinstance(judge, nn.Module) and config.judge.init_from is not None:
         load_weights(judge, model_folder(config.judge.init_from) / "judge.safetensors")
-    return parts
+    return model
 
 
-def load_config(folder: Path) -> ModelConfig:
-    """The configuration of a saved model.
+def load_model(
+    folder: Path,
+    config: ModelConfig | None = None,
+    *,
+    device: torch.device | str | None = None,
+    judge: Judge | ScoringJudge | str | None = None,
+) -> Model:
+    """Load a saved model.
+
+    Args:
+        folder: a model folder.
+        config: a changed configuration; the saved one by default.
+        device: where it runs.
+        judge: replaces the saved judge.
 
     Raises:
-        ModelError: it is missing or not a model's.
+        ModelError: the folder is incomplete, or is not a model.
     """
-    values = read_json(folder / "config.json")
+    config = config or load_config(folder)
+    read_json(folder / "encoder" / "config.json")
+    reasoner = create_reasoner(config.reasoner, load_encoder(config.encoder, folder / "encoder"))
+    load_weights(reasoner, folder / "reasoner.safetensors")
+    model_judge: Any = judge
+    if judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
+        uses_encoder = config.judge.name == "encoder"
+        encoder = load_encoder(config.encoder, folder / "encoder") if uses_encoder else None
+        model_judge = create_judge(config.judge, encoder)
+        if isinstance(model_judge, nn.Module):
+            load_weights(model_judge, folder / "judge.safetensors")
+    return Model(config, load_tokenizer(folder / "tokenizer"), reasoner, model_judge, device)
+
+
+def load_config(folder: Path, changes: Mapping[str, Any] | None = None) -> ModelConfig:
+    """Load the configuration of a saved model.
+
+    Args:
+        folder: a model folder.
+        changes: values to replace, by dotted key, such as ``{"memrecall.strides": [8]}``.
+
+    Raises:
+        ModelError: it is missing, or is not a model's configuration.
+        ConfigError: a change is invalid.
+    """
+    path = folder / "config.json"
+    try:
+        config = ModelConfig.model_validate(read_json(path))
+    except ValidationError as errors:
+        error = errors.errors()[0]
+        reason = f"{'.'.join(map(str, error['loc']))}: {error['msg']}".removeprefix(": ")
+        raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from errors
+    if not changes:
+        return config
+    values = config.model_dump(mode="json")
+    for key, value in changes.items():
+        *parents, last = key.split(".")
+        inner = values
+        for parent in parents:
+            inner = inner.setdefault(parent, {})
+        inner[last] = value
     try:
         return ModelConfig.model_validate(values)
     except ValidationError as errors:
         error = errors.errors()[0]
-        got = f"{'.'.join(map(str, error['loc']))}: {error['msg']}".removeprefix(": ")
-        raise ModelError(
-            f"{folder / 'config.json'}: expected the configuration of a cogltx model, got: {got}"
-        ) from errors
+        raise ConfigError(f"{'.'.join(map(str, error['loc']))}: {error['msg']}, not {error['input']!r}") from errors
 
 
-def load_parts(folder: Path, config: ModelConfig, device: torch.device | str | None, judge: Judge | None) -> Parts:
-    """The pieces of a saved model.
+def load_weights(model: nn.Module, path: Path, *, optional: tuple[str, ...] = ()) -> None:
+    """Load all weights of a model.
 
     Args:
-        folder: a model folder.
-        config: its configuration, or a changed one.
-        device: where it runs.
-        judge: takes the place of the saved judge.
-    """
-    read_json(folder / "encoder" / "config.json")
-
-    def encoder() -> Encoder:
-        return empty_encoder(folder / "encoder", config.encoder)
-
-    reasoner = make_reasoner(config.reasoner, encoder())
-    load_weights(reasoner, folder / "reasoner.safetensors")
-    chosen: nn.Module | Judge | None = judge
-    if chosen is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
-        chosen = judge_model(config.judge, encoder() if config.judge.name == "encoder" else None)
-        if isinstance(chosen, nn.Module):
-            load_weights(chosen, folder / "judge.safetensors")
-    tokenizer = tokenizer_of(folder / "tokenizer")
-    return Parts(config, tokenizer, reasoner, chosen, device)
-
-
-def load_weights(model: nn.Module, path: Path, *, except_for: tuple[str, ...] = ()) -> None:
-    """Loads all weights of a model.
-
-    Args:
-        model: takes them up.
+        model: receives the weights.
         path: a safetensors file.
-        except_for: beginnings of names that either side may lack; where the file does, the model keeps its own.
+        optional: prefixes of names that the model or the file may lack; the model keeps weights that the file lacks.
 
     Raises:
-        ModelError: the file is missing, no safetensors, or of another model.
+        ModelError: the file is missing, is not safetensors, or belongs to another model.
     """
-    own, read = model.state_dict(), load_tensors(path)
-    found = {name: value for name, value in read.items() if name in own or not name.startswith(except_for)}
-    kept = {name: value for name, value in own.items() if name not in found and name.startswith(except_for)}
+    weights, saved = model.state_dict(), load_tensors(path)
+    loaded = {name: value for name, value in saved.items() if name in weights or not name.startswith(optional)}
+    kept = {name: value for name, value in weights.items() if name not in loaded and name.startswith(optional)}
     try:
-        model.load_state_dict(found | kept)
+        model.load_state_dict(loaded | kept)
     except RuntimeError as error:
-        got = str(error).splitlines()[1].strip()
-        raise ModelError(f"{path}: expected the weights of {type(model).__name__}, got: {got[:200]}") from error
+        reason = str(error).splitlines()[1].strip()
+        raise ModelError(f"{path}: not the weights of this {type(model).__name__}: {reason[:200]}") from error
 
 
 def model_folder(name: str | Path) -> Path:
-    """The folder of a model: a run's best, a model folder itself, or a download from the hub.
+    """Find the folder of a model: the best epoch of a run, a model folder, or a download from the hub.
 
     Raises:
         ModelError: there is no such model.
     """
+    path = Path(name)
     try:
-        path = Path(name)
         is_run = (path / "run.json").is_file()
-    except (TypeError, ValueError, OSError) as error:
-        got = getattr(error, "strerror", None) or error
-        raise ModelError(
-            f"{str(name)[:60]}: expected a model folder, a run or a name on the Hugging Face hub, got: {got}"
-        ) from error
+    except (ValueError, OSError) as error:
+        raise ModelError(f"{str(name)[:60]}: not a folder: {getattr(error, 'strerror', None) or error}") from error
     if is_run:
         best = read_object(path / "run.json").get("best")
         if not best:
-            raise ModelError(f"{path}: expected a trained run, got one without a finished epoch; go on with --resume")
+            raise ModelError(f"{path}: the run has no finished epoch; continue it with train --resume")
         return path / str(best)
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise ModelError(f"{path}: expected a model folder or a run, found neither config.json nor run.json")
+            raise ModelError(f"{path}: neither a model folder nor a run: it has no config.json and no run.json")
         return path
-    if path.is_absolute() or str(name).count("/") != 1 or str(name).startswith("."):
-        raise ModelError(f"{name}: expected a model folder, a run or a name on the Hugging Face hub, found none")
+    if path.is_absolute() or str(name).count("/") != 1 or str(name).startswith(".") or path.parent.is_dir():
+        siblings = [str(other) for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        similar = get_close_matches(str(path), siblings, 1)
+        raise ModelError(f"{name}: no such folder" + (f"; did you mean {similar[0]}?" if similar else ""))
     return _download(str(name))
 
 
@@ -223,7 +314,7 @@ def _download(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"]))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        got = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]
         raise ModelError(
-            f"{name}: expected a model folder, a run or a model on the Hugging Face hub, got: {got}"
+            f"{name}: no such folder, and no model of this name on the Hugging Face hub: {reason}"
         ) from error

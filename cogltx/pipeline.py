@@ -1,182 +1,257 @@
-"""CogLTX: the whole flow from a document and a query to an answer with evidence; save and load.
+"""CogLTX: from a document and a query to an answer with evidence.
 
-Document + Query → blocks → windows → judge → MemRecall → key blocks → reasoner → answer + evidence
+    Document + Query → blocks → judge → MemRecall → key blocks → reasoner → Prediction
+
+``CogLTX.read`` is this line in code.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+import abc
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
-from torch import nn
 
-from cogltx.blocks import Blocks, split
-from cogltx.document import Document, Example
-from cogltx.encoding.encoder import run_windows
-from cogltx.encoding.layout import Window
-from cogltx.errors import ConfigError, ModelError
-from cogltx.judges import Judge, ScoringJudge, as_judge, make_judge
+from cogltx.document import Document, Example, Query
+from cogltx.encoding.layout import Layout, Window
+from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.judges import Judge, ScoringJudge
 from cogltx.memrecall import MemRecall, Recall
-from cogltx.model import ModelConfig, Parts, load_parts, new_parts
-from cogltx.reader import ReadDocument, Reader
-from cogltx.reasoners import ReasonerConfig
-from cogltx.reasoners.base import Conclusion, Relevant
-from cogltx.storage import new_folder, save_tensors, write_json
+from cogltx.model import Model, ModelConfig, create_model, load_config, load_model, model_folder
+from cogltx.prediction import Prediction
 
-_REMEMBERED_TOKENS = 4_000_000  # about 50 MB
-_BLOCKS_AT_ONCE = 256
+_BATCH_EXAMPLES = 32
+_BATCH_CHARACTERS = 2_000_000
+_LAYOUTS_PER_RECALL = 256  # of one document whose blocks are queries
 
 
-class WindowReader(Reader):
-    """A reader whose reasoner reads windows: CogLTX, or a baseline.
+class Reader(abc.ABC):
+    """Reads documents of any length: CogLTX, or a baseline.
 
-    Args:
-        parts: what it is made of.
+    Attributes:
+        uses_judge: whether a judge selects what is read, so that predictions have evidence.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self.config = parts.config
-        self.form = parts.form
-        self.reasoner = parts.reasoner
-        self._split: OrderedDict[int, Blocks] = OrderedDict()
-        self._remembered = 0
-        for model in (parts.reasoner, parts.judge):
-            if isinstance(model, nn.Module):
-                model.to(parts.precision.device).eval()
+    uses_judge: ClassVar[bool] = False
+
+    @property
+    @abc.abstractmethod
+    def config(self) -> ModelConfig:
+        """The configuration of the model."""
 
     @classmethod
-    def new(cls, config: ModelConfig) -> Self:
-        """See ``Reader.new``."""
-        return cls(new_parts(config, uses_judge=cls.uses_judge))
+    @abc.abstractmethod
+    def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
+        """Create an untrained reader."""
+
+    @classmethod
+    @abc.abstractmethod
+    def load(
+        cls, folder: Path, config: ModelConfig, *, device: torch.device | str | None = None, judge: Any = None
+    ) -> Self:
+        """Load a reader from a model folder, with its configuration or a changed one."""
+
+    @abc.abstractmethod
+    def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
+        """Read a batch of documents, each with its query."""
+
+    @abc.abstractmethod
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the model to a folder; the write is atomic.
+
+        Raises:
+            TrainingError: the folder cannot be written; its previous content is kept.
+        """
+
+    def predict(self, document: Document | str, query: Query | str | None = None) -> Prediction:
+        """Answer one query about one document.
+
+        Args:
+            document: a document of any length, or its text.
+            query: the question; None for tasks without one.
+
+        Raises:
+            DataError: the document or the question is empty, or the question leaves no room for one block.
+        """
+        document = document if isinstance(document, Document) else Document(document)
+        query = query if isinstance(query, Query | None) else Query(query)
+        return self.read([(document, query)])[0]
+
+    def predict_many(self, examples: Iterable[Example]) -> Iterator[Prediction]:
+        """Answer a stream of examples in order; only one batch is in memory at a time.
+
+        Raises:
+            DataError: as ``predict``; the predictions of earlier batches have been yielded.
+        """
+        for batch in batches_of_examples(examples):
+            predictions = self.read([(example.document, example.query) for example in batch])
+            for example, prediction in zip(batch, predictions, strict=True):
+                yield replace(prediction, id=example.id)
+
+    def push_to_hub(self, repository: str, *, private: bool = False) -> str:
+        """Upload the model to the Hugging Face hub and return its address.
+
+        Args:
+            repository: ``owner/name``.
+            private: hide the repository from others.
+        """
+        import tempfile
+
+        from huggingface_hub import HfApi
+
+        api = HfApi()
+        api.create_repo(repository, private=private, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(Path(folder) / "model")
+            return str(api.upload_folder(repo_id=repository, folder_path=str(Path(folder) / "model")))
+
+
+class CogLTX(Reader):
+    """Finds the key blocks of a document, reasons over them, and returns the answer with the evidence.
+
+    Args:
+        model: configuration, tokenizer, judge and reasoner.
+    """
+
+    uses_judge = True
+
+    def __init__(self, model: Model) -> None:
+        if model.judge is None:
+            raise ModelError("the model has no judge, which CogLTX needs")
+        if model.reasoner.joins_windows:
+            raise ConfigError(
+                "reasoner.over_windows: a network over windows needs reader: sliding_window; use mean or max"
+            )
+        self.model = model
+        self.memrecall = MemRecall(
+            model.judge, model.config.memrecall, tokenizer=model.tokenizer,
+            max_block_tokens=model.config.max_block_tokens, runner=model.runner,
+        )  # fmt: skip
+
+    @property
+    def config(self) -> ModelConfig:
+        """The configuration of the model."""
+        return self.model.config
+
+    @classmethod
+    def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
+        """See ``Reader.create``."""
+        return cls(create_model(config, with_judge=True, device=device))
 
     @classmethod
     def load(
         cls,
         folder: Path,
         config: ModelConfig,
+        *,
         device: torch.device | str | None = None,
-        judge: Judge | ScoringJudge | None = None,
+        judge: Judge | ScoringJudge | str | None = None,
     ) -> Self:
         """See ``Reader.load``."""
-        return cls(load_parts(folder, config, device, make_judge(judge) if judge is not None else None))
+        return cls(load_model(folder, config, device=device, judge=judge))
 
-    def split(self, document: Document) -> Blocks:
-        """The document's blocks; the last documents are remembered, as many as four million tokens make."""
-        blocks = self._split.pop(id(document), None)
-        if blocks is None:
-            blocks = split(document, self.parts.tokenizer, max_tokens=self.config.max_block_tokens)
-            self._remembered += blocks.n_tokens
-        self._split[id(document)] = blocks  # which holds the document, so that no other one gets its id
-        while self._remembered > _REMEMBERED_TOKENS and len(self._split) > 1:
-            self._remembered -= self._split.popitem(last=False)[1].n_tokens
-        return blocks
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path,
+        *,
+        device: torch.device | str | None = None,
+        judge: Judge | ScoringJudge | str | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Load a trained model.
 
-    def reason(self, windows: Iterable[Window], blocks: Sequence[Blocks]) -> list[Any]:
-        """What the reasoner makes of each window, in order.
-
-        Raises:
-            ModelError: it gives NaN.
-        """
-        self.reasoner.eval()
-        outputs = run_windows(
-            windows, self.reasoner, padding_id=self.form.padding_id, precision=self.parts.precision,
-            batch_tokens=self.config.encoder.batch_tokens,
-        )  # fmt: skip
-        readings = []
-        for (window, values), own in zip(outputs, blocks, strict=True):
-            if np.isnan(values).any():
-                raise ModelError("reasoner: expected numbers, got NaN")
-            readings.append(self.reasoner.read(values, window, own))
-        return readings
-
-    def conclude(self, reading: Any) -> Conclusion:
-        """What a reading amounts to, by the reasoner's thresholds."""
-        return self.reasoner.conclude(reading)
-
-    def with_reasoner(self, config: ReasonerConfig) -> None:
-        """Sets the reasoner's configuration, for other thresholds."""
-        self.reasoner.config = config
-        self.config = self.parts.config = self.config.model_copy(update={"reasoner": config})
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Writes the model to a folder: configuration, safetensors, tokenizer.
+        Args:
+            name: a run, a model folder, or a name on the Hugging Face hub.
+            device: where it runs; the best available by default.
+            judge: replaces the judge of the model: an object, ``bm25``, ``embedding`` or ``package.module:Class``.
+            changes: settings to replace, by dotted key, such as ``{"memrecall.strides": [8]}``.
 
         Raises:
-            TrainingError: the folder cannot be written; what stood there before is kept.
+            ModelError: the folder is missing or incomplete, or is the model of a baseline.
+            ConfigError: the device is not available, or a change is invalid.
         """
-        with new_folder(Path(folder)) as target:
-            self.parts.tokenizer.save_pretrained(target / "tokenizer")
-            self.reasoner.encoder.model.config.save_pretrained(target / "encoder")
-            save_tensors(target / "reasoner.safetensors", self.reasoner.state_dict())
-            if isinstance(self.parts.judge, nn.Module):
-                save_tensors(target / "judge.safetensors", self.parts.judge.state_dict())
-            write_json(target / "config.json", self.config.model_dump(mode="json"))
+        folder = model_folder(name)
+        config = load_config(folder, changes)
+        if config.reader != "cogltx":
+            raise ModelError(f"{name}: a model of the baseline {config.reader}; cogltx.baselines.load_reader loads it")
+        return cls.load(folder, config, device=device, judge=judge)
 
-
-class CogLTX(WindowReader):
-    """Finds the key blocks of a document, reasons over them, and shows the evidence.
-
-    Args:
-        parts: what it is made of; the judge is needed.
-    """
-
-    uses_judge = True
-
-    def __init__(self, parts: Parts) -> None:
-        super().__init__(parts)
-        if parts.judge is None:
-            raise ModelError("model: expected a judge, found none")
-        if parts.reasoner.joins:
-            raise ConfigError("reasoner.over_windows: expected mean or max for cogltx (one window), got a network")
-        self.judge = as_judge(parts.judge, self.form, parts.precision, self.config.encoder.batch_tokens)
-        self.memrecall = MemRecall(self.judge, self.form, self.config.memrecall)
-
-    def read(self, examples: Sequence[Example]) -> list[ReadDocument]:
-        """From documents and queries to answers and evidence."""
-        if self.reasoner.by_block:
-            return self.read_by_block([self.split(example.document) for example in examples])
-        items = [(example.query, self.split(example.document)) for example in examples]
-        recalls = self.memrecall(items)
+    def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
+        """Read a batch of documents, each with its query: the whole flow."""
+        layouts = [self.model.layout(document, query) for document, query in requests]
+        if self.model.reasoner.by_block:
+            return [self._read_by_block(layout) for layout in layouts]
+        recalls = self.memrecall(layouts)
         return self.reason_over(recalls)
 
-    def reason_over(self, recalls: Sequence[Recall]) -> list[ReadDocument]:
-        """Solves the task on the key blocks of each document."""
-        windows = (self.window(recall) for recall in recalls)
-        readings = self.reason(windows, [recall.blocks for recall in recalls])
-        if self.judge.probabilities:
-            readings = [
-                self.reasoner.weighed(reading, _relevant(recall))
-                for recall, reading in zip(recalls, readings, strict=True)
-            ]  # fmt: skip
-        return [ReadDocument(reading, recall.blocks, recall) for recall, reading in zip(recalls, readings, strict=True)]
+    def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
+        """Solve the task on the key blocks of each document."""
+        outputs = self.model.reason(recall.window for recall in recalls)
+        predictions = []
+        for recall, window_outputs in zip(recalls, outputs, strict=True):
+            probabilities = recall.evidence if self.memrecall.judge.probabilities else None
+            prediction = self.model.reasoner.predict(recall.layout, [window_outputs], probabilities)
+            predictions.append(replace(prediction, evidence=recall.evidence))
+        return predictions
 
-    def read_by_block(self, documents: Sequence[Blocks]) -> list[ReadDocument]:
-        """Every block in turn is the query, to which MemRecall brings context from the rest of its document."""
-        pairs = [(blocks, block) for blocks in documents for block in range(len(blocks))]
-        readings = iter(self.reason(self.windows_by_block(pairs), [blocks for blocks, _ in pairs]))
-        return [
-            ReadDocument(self.reasoner.merged([next(readings) for _ in range(len(blocks))]), blocks)
-            for blocks in documents
-        ]  # fmt: skip
+    def _read_by_block(self, layout: Layout) -> Prediction:
+        """Label a whole document: each block in turn is the query, and MemRecall adds context from the rest."""
+        windows = self.windows_by_block(layout, range(len(layout.blocks)))
+        return self.model.reasoner.predict(layout, self.model.reason(windows))
 
-    def windows_by_block(self, pairs: Sequence[tuple[Blocks, int]]) -> Iterator[Window]:
-        """``[CLS] block [SEP] z`` for each of some blocks; as many recalls are held as are made at once."""
-        for first in range(0, len(pairs), _BLOCKS_AT_ONCE):
-            some = pairs[first : first + _BLOCKS_AT_ONCE]
-            yield from map(self.window, self.memrecall([(blocks.query(block), blocks) for blocks, block in some]))
+    def windows_by_block(self, layout: Layout, blocks: Sequence[int]) -> Iterator[Window]:
+        """Build ``[CLS] block [SEP] z`` for each of some blocks, in bounded memory."""
+        for first in range(0, len(blocks), _LAYOUTS_PER_RECALL):
+            chunk = blocks[first : first + _LAYOUTS_PER_RECALL]
+            for recall in self.memrecall([layout.for_block(block) for block in chunk]):
+                yield recall.window
 
-    def window(self, recall: Recall) -> Window:
-        """What the reasoner sees: the query and all key blocks, in document order."""
-        prefix = self.form.prefix(recall.query, int(recall.blocks.sizes.max()))
-        return self.form.window(prefix, recall.blocks, recall.key_blocks, recall.query)
+    def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
+        """Find the key blocks of a document, without reasoning over them; arguments as in ``predict``."""
+        document = document if isinstance(document, Document) else Document(document)
+        query = query if isinstance(query, Query | None) else Query(query)
+        return self.memrecall([self.model.layout(document, query)])[0]
+
+    def open(self, document: Document | str) -> "OpenDocument":
+        """Open a document to ask several questions about it."""
+        return OpenDocument(self, document if isinstance(document, Document) else Document(document))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """See ``Reader.save_pretrained``."""
+        self.model.save(Path(folder))
 
 
-def _relevant(recall: Recall) -> list[Relevant]:
-    blocks = recall.blocks
-    return [
-        Relevant(blocks[block].start, blocks[block].end, score)
-        for block, score in zip(recall.key_blocks, recall.scores, strict=True)
-    ]  # fmt: skip
+@dataclass(frozen=True)
+class OpenDocument:
+    """A document that is split once and answers any number of questions.
+
+    Attributes:
+        reader: the model.
+        document: the document.
+    """
+
+    reader: CogLTX
+    document: Document
+
+    def ask(self, query: Query | str | None = None) -> Prediction:
+        """Answer a question; see ``Reader.predict``."""
+        return self.reader.predict(self.document, query)
+
+
+def batches_of_examples(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    """Group examples that are read together: at most 32, and about two million characters."""
+    batch: list[Example] = []
+    n_characters = 0
+    for example in examples:
+        if not isinstance(example, Example):
+            raise DataError(f"examples: {type(example).__name__} is not an Example")
+        full = len(batch) == _BATCH_EXAMPLES or n_characters + len(example.document.text) > _BATCH_CHARACTERS
+        if batch and full:
+            yield batch
+            batch, n_characters = [], 0
+        batch.append(example)
+        n_characters += len(example.document.text)
+    if batch:
+        yield batch

@@ -1,7 +1,4 @@
-"""What the flow returns for one example: the answer, an exact slice of the text, and the evidence that led to it.
-
-Plain data; knows nothing about tokens or models.
-"""
+"""Predictions: the answer, an exact slice of the text, and the evidence for it. Plain data."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,9 +16,9 @@ class Evidence:
         start: first character of the block in the document, white space around it left out.
         end: one past its last character.
         text: ``document.text[start:end]``.
-        score: relevance that the judge gave the block beside all other key blocks (the fine score).
-        step: the step of MemRecall that retrieved the block, from 1; 0 where the document was read whole.
-        kept: whether the block outlived the last decay; the others only fill the reasoner's window.
+        score: the judge's fine score of the block, next to all other key blocks.
+        step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
+        kept: whether the block survived the last decay; the others only fill the reasoner's window.
     """
 
     start: int
@@ -34,12 +31,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Label:
-    """How sure the reasoner is of one label.
+    """A label with its probability.
 
     Attributes:
         name: the label.
         score: its probability, in [0, 1].
-        chosen: whether the document has it, as far as the reasoner says.
+        chosen: whether it is predicted.
     """
 
     name: str
@@ -48,15 +45,15 @@ class Label:
 
 
 @dataclass(frozen=True)
-class FoundEntity:
-    """An entity that the reasoner found.
+class PredictedEntity:
+    """A predicted entity.
 
     Attributes:
         start: first character in the document.
         end: one past the last character.
         text: ``document.text[start:end]``.
         label: its type.
-        score: probability in [0, 1] of this entity, with exactly this place and type.
+        score: probability in [0, 1] of exactly this span and type.
     """
 
     start: int
@@ -68,23 +65,24 @@ class FoundEntity:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """The answer to one example.
+    """The result for one document and query.
 
     Attributes:
-        id: the example's.
-        answer: a slice of the document, "yes", "no", or "" where the document holds no answer. For classification the
-            chosen label; several are parted by "; ". Empty for tagging.
+        id: the id of the example or document.
+        answer: a slice of the document, "yes", "no", or "" if the document has no answer. For classification the chosen
+            label; several labels are joined by "; ". Empty for tagging.
         start: first character of the answer in the document; None for yes, no and no answer.
         end: one past its last character.
-        score: probability in [0, 1] that the reasoner gives the answer; comparable between documents. For tagging the
-            lowest of the entities', 1 where there is none.
-        evidence: the key blocks, highest score first.
+        score: probability in [0, 1] of the answer; comparable between documents. For tagging the lowest score of the
+            entities, 1 without entities.
+        no_answer_score: probability in [0, 1] that the document has no answer; None for other tasks than questions.
+        evidence: the key blocks, highest score first; empty for readers without a judge.
         alternatives: the next best answers, best first, without duplicates.
-        labels: for classification, every label, the most probable first.
+        labels: for classification, every label, most probable first.
         entities: for tagging, in document order, without overlap.
-        n_tokens: tokens in the document.
-        n_blocks: blocks in the document.
-        n_unread: for tagging, tokens that no window showed, as a truncated document's: they have no label.
+        n_tokens: number of tokens in the document.
+        n_blocks: number of blocks in the document.
+        n_unread: for tagging, number of tokens that no window contained, for example after truncation.
     """
 
     id: str
@@ -92,32 +90,33 @@ class Prediction:
     start: int | None
     end: int | None
     score: float
+    no_answer_score: float | None = None
     evidence: tuple[Evidence, ...] = ()
     alternatives: tuple["Answer", ...] = ()
     labels: tuple[Label, ...] = ()
-    entities: tuple[FoundEntity, ...] = ()
+    entities: tuple[PredictedEntity, ...] = ()
     n_tokens: int = 0
     n_blocks: int = 0
     n_unread: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The prediction as plain data for JSON."""
+        """Convert to plain data for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Prediction":
-        """A prediction from such data; other keys are ignored.
+        """Create a prediction from plain data; unknown keys are ignored.
 
         Raises:
-            ValueError: a field is missing, or of another type.
+            ValueError: a field is missing, or has the wrong type.
         """
-        read: Prediction = _reader().validate_python(values)
-        return read
+        prediction: Prediction = _adapter().validate_python(values)
+        return prediction
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One candidate answer: text, place and probability, as in ``Prediction``."""
+    """A candidate answer: text, span and probability, as in ``Prediction``."""
 
     text: str
     start: int | None
@@ -126,5 +125,5 @@ class Answer:
 
 
 @cache
-def _reader() -> Any:
+def _adapter() -> Any:
     return TypeAdapter(Prediction)

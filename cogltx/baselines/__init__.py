@@ -1,12 +1,30 @@
-"""What a user would do instead of CogLTX: with the same interface and, where it has them, encoder and reasoner."""
+"""Baselines: alternatives to CogLTX with the same interface and, where possible, the same encoder and reasoner."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
 
 from cogltx.baselines.bag_of_words import BagOfWords
 from cogltx.baselines.sliding_window import HeadAndTail, SlidingWindow, Truncation
 from cogltx.errors import ConfigError
-from cogltx.pipeline import CogLTX
-from cogltx.reader import Reader
+from cogltx.model import ModelConfig, load_config, model_folder
+from cogltx.pipeline import CogLTX, Reader
 
-__all__ = ["READERS", "BagOfWords", "HeadAndTail", "SlidingWindow", "Truncation", "reader_class"]
+__all__ = [
+    "READERS",
+    "BagOfWords",
+    "HeadAndTail",
+    "SlidingWindow",
+    "Truncation",
+    "WindowReader",
+    "load_reader",
+    "reader_class",
+]
+
+WindowReader: TypeAlias = CogLTX | SlidingWindow
+"""A reader with a reasoner that reads windows."""
 
 READERS: dict[str, type[Reader]] = {
     "cogltx": CogLTX,
@@ -18,11 +36,30 @@ READERS: dict[str, type[Reader]] = {
 
 
 def reader_class(name: str) -> type[Reader]:
-    """The reader of that name.
+    """Look up a reader.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such reader.
     """
     if name not in READERS:
-        raise ConfigError(f"reader: expected one of {', '.join(READERS)}, got {name!r}")
+        raise ConfigError(f"reader: {name!r} is not a reader; use {', '.join(READERS)}")
     return READERS[name]
+
+
+def load_reader(
+    name: str | Path,
+    *,
+    config: ModelConfig | None = None,
+    changes: Mapping[str, Any] | None = None,
+    device: torch.device | str | None = None,
+    judge: Any = None,
+) -> Reader:
+    """Load a trained reader of any kind; arguments as in ``CogLTX.from_pretrained``, or with a whole configuration.
+
+    Raises:
+        ModelError: the folder is missing or incomplete, or is not a model.
+        ConfigError: the device is not available, or a change is invalid.
+    """
+    folder = model_folder(name)
+    config = config or load_config(folder, changes)
+    return reader_class(config.reader).load(folder, config, device=device, judge=judge)

@@ -1,40 +1,40 @@
 """Classification without an encoder: TF-IDF of single words and a linear SVM (scikit-learn), of the whole text.
 
-The scores are those of the margins (softmax; sigmoid where a text may have any number of labels), not calibrated
-probabilities. scikit-learn is imported where it is used, as that takes a second of every command's start.
+The scores are a softmax of the margins (a sigmoid each if a text may have any number of labels), not calibrated
+probabilities. scikit-learn is imported where it is used, because that takes a second.
 """
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
-from cogltx.document import Example
+from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.judges import Judge, ScoringJudge
 from cogltx.model import ModelConfig
-from cogltx.reader import ReadDocument, Reader
-from cogltx.reasoners.base import Conclusion
-from cogltx.reasoners.classification import ClassificationConfig, ClassReading, class_reading, conclude
+from cogltx.pipeline import Reader
+from cogltx.prediction import Prediction
+from cogltx.reasoners import ClassificationConfig
 from cogltx.storage import load_tensors, new_folder, read_json, save_tensors, write_json
 
 
 class BagOfWords(Reader):
-    """TF-IDF (logarithmic counts, unit length) and one linear SVM a label against the others.
+    """TF-IDF (logarithmic counts, unit length) and one linear SVM per label against the others.
 
     Args:
         config: with the reasoner ``classification``, which names the labels.
         terms: the vocabulary.
-        idf: of each term.
-        weights: of each term for each label.
-        bias: of each label.
+        idf: inverse document frequency per term.
+        weights: weight per label and term.
+        bias: bias per label.
 
     Raises:
-        ConfigError: the reasoner is not ``classification``, or a label name is the query.
+        ConfigError: the reasoner is not ``classification``, or label names are queries.
     """
 
     def __init__(
@@ -47,88 +47,87 @@ class BagOfWords(Reader):
     ) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        reasoner = config.reasoner
-        if not isinstance(reasoner, ClassificationConfig):
-            raise ConfigError(f'reader "bag_of_words": expected reasoner.name: classification, got {reasoner.name!r}')
+        if not isinstance(config.reasoner, ClassificationConfig):
+            raise ConfigError(f"reader: bag_of_words needs reasoner.name: classification, not {config.reasoner.name}")
         if config.task.options.get("label_queries"):
-            raise ConfigError('reader "bag_of_words": expected texts without queries, got task.options.label_queries')
-        self.config, self.labels = config, reasoner
-        self._words = TfidfVectorizer(sublinear_tf=True, vocabulary=list(terms) or None)
+            raise ConfigError("reader: bag_of_words reads texts without questions; remove task.options.label_queries")
+        self._config, self._labels = config, config.reasoner
+        self._vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=list(terms) or None)
         if idf is not None:
-            self._words.idf_ = idf
+            self._vectorizer.idf_ = idf
         self._weights, self._bias = weights, bias
 
+    @property
+    def config(self) -> ModelConfig:
+        """The configuration of the model."""
+        return self._config
+
     @classmethod
-    def new(cls, config: ModelConfig) -> Self:
-        """See ``Reader.new``."""
+    def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
+        """See ``Reader.create``."""
         return cls(config)
 
     @classmethod
     def load(
-        cls,
-        folder: Path,
-        config: ModelConfig,
-        device: torch.device | str | None = None,
-        judge: Judge | ScoringJudge | None = None,
+        cls, folder: Path, config: ModelConfig, *, device: torch.device | str | None = None, judge: Any = None
     ) -> Self:
         """See ``Reader.load``."""
         terms = read_json(folder / "terms.json")
-        found = load_tensors(folder / "weights.safetensors")
-        if not isinstance(terms, list) or set(found) != {"idf", "weights", "bias"} or len(found["idf"]) != len(terms):
-            raise ModelError(f"{folder}: expected the weights of a bag of words and its terms, got others")
-        return cls(config, terms, *(found[name].numpy() for name in ("idf", "weights", "bias")))
+        saved = load_tensors(folder / "weights.safetensors")
+        if not isinstance(terms, list) or set(saved) != {"idf", "weights", "bias"} or len(saved["idf"]) != len(terms):
+            raise ModelError(f"{folder}: terms.json and weights.safetensors are not those of one bag of words")
+        return cls(config, terms, *(saved[name].numpy() for name in ("idf", "weights", "bias")))
 
     def fit(self, examples: Sequence[Example], *, seed: int = 0) -> None:
-        """Learns from texts with labels.
+        """Train on texts with labels.
 
         Args:
-            examples: those without labels are left out.
-            seed: of the SVM's solver.
+            examples: those without labels are ignored.
+            seed: seed of the SVM's solver.
 
         Raises:
             DataError: no text has a label, all have the same, or none has a word.
         """
         from sklearn.svm import LinearSVC
 
-        known = [example for example in examples if example.labels is not None]
-        names = self.labels.labels
-        wanted = np.array([[name in (example.labels or ()) for name in names] for example in known], dtype=bool)
-        if not known or not (wanted.any(axis=0) & ~wanted.all(axis=0)).any():
-            raise DataError(f"training: expected texts with different labels, got {len(known)} texts")
+        labelled = [example for example in examples if example.labels is not None]
+        names = self._labels.labels
+        has_label = np.array([[name in (example.labels or ()) for name in names] for example in labelled], dtype=bool)
+        if not labelled or not (has_label.any(axis=0) & ~has_label.all(axis=0)).any():
+            raise DataError(
+                f"training: all {len(labelled)} labelled texts have the same labels; at least two are needed"
+            )
         try:
-            features = self._words.fit_transform([example.document.text for example in known])
+            features = self._vectorizer.fit_transform([example.document.text for example in labelled])
         except ValueError as error:
-            raise DataError(f"training: expected texts with words, got {len(known)} without any") from error
+            raise DataError(f"training: none of the {len(labelled)} texts has a word") from error
         self._weights = np.zeros((len(names), features.shape[1]))
-        self._bias = np.where(wanted.all(axis=0), 1.0, -1.0)  # of labels that all texts have, or none
-        weight = "balanced" if self.labels.class_weights else None
+        self._bias = np.where(has_label.all(axis=0), 1.0, -1.0)  # for labels that all texts have, or none
+        class_weight = "balanced" if self._labels.class_weights else None
         for index in range(len(names)):
-            if wanted[:, index].any() and not wanted[:, index].all():
-                svm = LinearSVC(random_state=seed % 2**32, class_weight=weight).fit(features, wanted[:, index])
+            if has_label[:, index].any() and not has_label[:, index].all():
+                svm = LinearSVC(random_state=seed % 2**32, class_weight=class_weight).fit(features, has_label[:, index])
                 self._weights[index], self._bias[index] = svm.coef_[0], svm.intercept_[0]
 
-    def read(self, examples: Sequence[Example]) -> list[ReadDocument]:
-        """The scores of every label."""
+    def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
+        """Score every label of each text."""
         if self._weights is None or self._bias is None:
-            raise ModelError('reader "bag_of_words": expected a trained model, got a new one')
-        features = self._words.transform([example.document.text for example in examples])
+            raise ModelError("reader bag_of_words: the model is not trained")
+        features = self._vectorizer.transform([document.text for document, _ in requests])
         margins = np.asarray(features @ self._weights.T) + self._bias
-        return [ReadDocument(class_reading(own, self.labels)) for own in margins]
-
-    def conclude(self, reading: ClassReading) -> Conclusion:
-        """See ``Reader.conclude``."""
-        return conclude(reading, self.labels)
+        predictions = [self._labels.predict(self._labels.probabilities(row)) for row in margins]
+        return [replace(one, id=document.id) for one, (document, _) in zip(predictions, requests, strict=True)]
 
     def save_pretrained(self, folder: str | Path) -> None:
         """See ``Reader.save_pretrained``: terms as JSON, numbers as safetensors."""
         if self._weights is None or self._bias is None:
-            raise ModelError('reader "bag_of_words": expected a trained model to save, got a new one')
-        arrays = {"idf": self._words.idf_, "weights": self._weights, "bias": self._bias}
+            raise ModelError("reader bag_of_words: the model is not trained, so there is nothing to save")
+        arrays = {"idf": self._vectorizer.idf_, "weights": self._weights, "bias": self._bias}
         with new_folder(Path(folder)) as target:
-            terms = self._words.get_feature_names_out().tolist()
+            terms = self._vectorizer.get_feature_names_out().tolist()
             (target / "terms.json").write_text(json.dumps(terms, ensure_ascii=False), encoding="utf-8")
             save_tensors(
                 target / "weights.safetensors",
                 {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()},
             )
-            write_json(target / "config.json", self.config.model_dump(mode="json"))
+            write_json(target / "config.json", self._config.model_dump(mode="json"))

@@ -1,85 +1,110 @@
-"""Reading a long document without choosing: overlapping windows over all of it, the first window, or both ends.
+"""Read a long document without a judge: overlapping windows over all of it, the first window, or both ends.
 
-The windows hold the same blocks and headings as CogLTX's, and the same reasoner reads them.
+The windows hold the same blocks and headings as those of CogLTX, and the same reasoner reads them.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
 
-from cogltx.blocks import Blocks
-from cogltx.document import Example, Query
-from cogltx.encoding.layout import Window, pack
-from cogltx.pipeline import WindowReader
-from cogltx.reader import ReadDocument
+import torch
+
+from cogltx.document import Document, Query
+from cogltx.encoding.layout import Layout, Window, pack
+from cogltx.model import Model, ModelConfig, create_model, load_model
+from cogltx.pipeline import Reader
+from cogltx.prediction import Prediction
 
 
-class SlidingWindow(WindowReader):
-    """Windows of consecutive blocks, each sharing about ``overlap`` tokens with the one before.
+class SlidingWindow(Reader):
+    """Windows of consecutive blocks that share about ``overlap`` tokens; the reasoner combines them.
 
-    The reasoner reads every window and merges what it made of them (``Reasoner.merged``).
+    Args:
+        model: configuration, tokenizer and reasoner.
     """
 
-    def windows(self, query: Query | None, blocks: Blocks) -> list[Window]:
-        """All windows of a document, in order."""
-        prefix = self.form.prefix(query, int(blocks.sizes.max()))
-        runs = overlapping_runs([int(size) for size in blocks.sizes], self.form.room(prefix), self.config.overlap)
-        return [self.form.window(prefix, blocks, run) for run in runs]
+    def __init__(self, model: Model) -> None:
+        self.model = model
 
-    def read(self, examples: Sequence[Example]) -> list[ReadDocument]:
-        """Reads all windows of each document and merges their answers."""
-        documents = [self.split(example.document) for example in examples]
-        windows = [self.windows(example.query, blocks) for example, blocks in zip(examples, documents, strict=True)]
-        flat = [(window, blocks) for own, blocks in zip(windows, documents, strict=True) for window in own]
-        readings = iter(self.reason((window for window, _ in flat), [blocks for _, blocks in flat]))
+    @property
+    def config(self) -> ModelConfig:
+        """The configuration of the model."""
+        return self.model.config
+
+    @classmethod
+    def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
+        """See ``Reader.create``."""
+        return cls(create_model(config, with_judge=False, device=device))
+
+    @classmethod
+    def load(
+        cls, folder: Path, config: ModelConfig, *, device: torch.device | str | None = None, judge: Any = None
+    ) -> Self:
+        """See ``Reader.load``."""
+        return cls(load_model(folder, config, device=device))
+
+    def windows(self, layout: Layout) -> list[Window]:
+        """Build all windows of a document, in order."""
+        return list(
+            map(layout.window, _overlapping_runs(layout.blocks.sizes.tolist(), layout.room, self.config.overlap))
+        )
+
+    def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
+        """Read all windows of each document and combine them."""
+        layouts = [self.model.layout(document, query) for document, query in requests]
+        windows = [self.windows(layout) for layout in layouts]
+        outputs = self.model.reason(window for of_document in windows for window in of_document)
         return [
-            ReadDocument(self.reasoner.merged([next(readings) for _ in own]), blocks)
-            for own, blocks in zip(windows, documents, strict=True)
-        ]  # fmt: skip
+            self.model.reasoner.predict(layout, (next(outputs) for _ in of_document))
+            for layout, of_document in zip(layouts, windows, strict=True)
+        ]
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """See ``Reader.save_pretrained``."""
+        self.model.save(Path(folder))
 
 
 class Truncation(SlidingWindow):
     """Only the first window of a document."""
 
-    def windows(self, query: Query | None, blocks: Blocks) -> list[Window]:
-        """The first window alone."""
-        return super().windows(query, blocks)[:1]
+    def windows(self, layout: Layout) -> list[Window]:
+        """Build the first window."""
+        return super().windows(layout)[:1]
 
 
 class HeadAndTail(SlidingWindow):
-    """One window a document: its beginning and its end, half of the room each."""
+    """One window per document: its beginning and its end, half of the room each."""
 
-    def windows(self, query: Query | None, blocks: Blocks) -> list[Window]:
-        """The window."""
-        sizes = [int(size) for size in blocks.sizes]
-        prefix = self.form.prefix(query, max(sizes))
-        return [self.form.window(prefix, blocks, head_and_tail(sizes, self.form.room(prefix)))]
+    def windows(self, layout: Layout) -> list[Window]:
+        """Build the window."""
+        return [layout.window(_head_and_tail(layout.blocks.sizes.tolist(), layout.room))]
 
 
-def head_and_tail(sizes: Sequence[int], room: int) -> list[int]:
-    """The first items that fill half of the room, and the last that fill the rest.
+def _head_and_tail(sizes: Sequence[int], room: int) -> list[int]:
+    """The first items that fill half of the room, and the last items that fill the rest.
 
-    >>> head_and_tail([2, 2, 2, 2, 2, 2], room=8)
+    >>> _head_and_tail([2, 2, 2, 2, 2, 2], room=8)
     [0, 1, 4, 5]
-    >>> head_and_tail([2, 2, 2], room=8)
+    >>> _head_and_tail([2, 2, 2], room=8)
     [0, 1, 2]
     """
-    places = range(len(sizes))
     if sum(sizes) <= room:
-        return list(places)
-    (head, *_) = pack(sizes, room // 2) if sizes[0] <= room // 2 else ([0],)
-    left = room - sum(sizes[place] for place in head)
+        return list(range(len(sizes)))
+    head = pack(sizes, room // 2)[0] if sizes[0] <= room // 2 else [0]
+    free = room - sum(sizes[index] for index in head)
     tail: list[int] = []
-    for place in reversed(places):
-        if place in head or sizes[place] > left:
+    for index in reversed(range(len(sizes))):
+        if index in head or sizes[index] > free:
             break
-        tail.insert(0, place)
-        left -= sizes[place]
+        tail.insert(0, index)
+        free -= sizes[index]
     return [*head, *tail]
 
 
-def overlapping_runs(sizes: Sequence[int], room: int, overlap: int) -> list[range]:
-    """Runs of consecutive items that fill ``room`` and share at most ``overlap``; every run moves on.
+def _overlapping_runs(sizes: Sequence[int], room: int, overlap: int) -> list[range]:
+    """Runs of consecutive items that fill ``room`` and share at most ``overlap``; every run advances.
 
-    >>> overlapping_runs([2, 2, 2, 2, 2], room=6, overlap=2)
+    >>> _overlapping_runs([2, 2, 2, 2, 2], room=6, overlap=2)
     [range(0, 3), range(2, 5)]
     """
     runs: list[range] = []
@@ -91,9 +116,9 @@ def overlapping_runs(sizes: Sequence[int], room: int, overlap: int) -> list[rang
         runs.append(range(start, end))
         if end == len(sizes):
             break
-        before, shared = start, 0
+        previous_start, shared = start, 0
         start = end
-        while start - 1 > before and shared + sizes[start - 1] <= min(overlap, room - sizes[end]):
+        while start - 1 > previous_start and shared + sizes[start - 1] <= min(overlap, room - sizes[end]):
             start -= 1
             shared += sizes[start]
         used = shared

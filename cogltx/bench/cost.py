@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from cogltx.bench.prose import QUESTION, generated
-from cogltx.blocks import split
+from cogltx.blocks import load_tokenizer, split
 from cogltx.document import Query
-from cogltx.encoding.encoder import Batch, Encoder, Precision, load_encoder
+from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
-from cogltx.judges import EncoderJudge, WindowJudge
+from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.judges import EncoderJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 
 LENGTHS = (2048, 8192, 32768)
@@ -137,20 +137,19 @@ class _Bench:
     def __init__(self, config: EncoderConfig) -> None:
         recall, precision = MemRecallConfig(), Precision.of(config)
         encoder = load_encoder(config).to(precision.device).eval()
-        self.tokenizer = tokenizer_of(config.name)
+        self.tokenizer = load_tokenizer(config.name)
         self.form = WindowFormat(self.tokenizer, recall.capacity)
         self.alone = _Alone(encoder, recall.capacity, precision)
         self.meter = _Meter(EncoderJudge(encoder).to(precision.device), self.alone)
-        self.memrecall = MemRecall(
-            WindowJudge(self.meter, self.form, precision, config.batch_tokens), self.form, recall
-        )
-        self.memrecall([(Query(QUESTION), split(generated(_WARM_UP_TOKENS, self.tokenizer, seed=0), self.tokenizer))])
+        runner = BatchRunner(precision, config.batch_tokens, self.form.padding_id)
+        self.memrecall = MemRecall(self.meter, recall, tokenizer=self.tokenizer, runner=runner)
+        self.memrecall.recall(generated(_WARM_UP_TOKENS, self.tokenizer, seed=0), QUESTION)
 
     def row(self, length: int, count: int, seed: int, seconds: float) -> Cost:
         """Measures documents of one length."""
         documents = [generated(length, self.tokenizer, seed=seed + number) for number in range(count)]
         start = time.perf_counter()
-        items = [(Query(QUESTION), split(document, self.tokenizer)) for document in documents]
+        items = [self.form.layout(Query(QUESTION), split(document, self.tokenizer)) for document in documents]
         split_seconds = time.perf_counter() - start
         self.alone.start()
         self.meter.start()
@@ -161,9 +160,9 @@ class _Bench:
             spent += time.perf_counter() - start - (self.meter.paused - paused)
             runs += 1
         self.alone.look(_LOOKS)
-        fewest = sum(fewest_windows(recall, self.form) for recall in recalls)
+        fewest = sum(map(fewest_windows, recalls))
         return Cost(
-            documents=count, length=length, document_tokens=sum(blocks.n_tokens for _, blocks in items),
+            documents=count, length=length, document_tokens=sum(layout.blocks.n_tokens for layout in items),
             windows=self.meter.windows // runs, fewest_windows=fewest, window_tokens=self.meter.tokens // runs,
             padded_tokens=self.meter.padded_tokens // runs, split_seconds=split_seconds,
             seconds=spent / runs, runs=runs,
@@ -254,7 +253,7 @@ class _Meter(nn.Module):
         return logits
 
 
-def fewest_windows(recall: Recall, form: WindowFormat) -> int:
+def fewest_windows(recall: Recall) -> int:
     """The least number of windows for what MemRecall did, by its trace.
 
     Each step needs one window for rehearsal and, for retrieval, the fewest runs of consecutive blocks outside z that
@@ -262,8 +261,7 @@ def fewest_windows(recall: Recall, form: WindowFormat) -> int:
     """
     if not recall.trace:
         return 1
-    sizes = recall.blocks.sizes
-    room = form.room(form.prefix(recall.query, int(sizes.max())))
+    sizes, room = recall.blocks.sizes, recall.layout.room
     windows = 0
     kept: list[int] = []
     for step in recall.trace:

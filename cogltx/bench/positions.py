@@ -11,7 +11,7 @@ from typing import Any
 
 from cogltx.cli.commands import check_folder, mlm
 from cogltx.cli.plots import draw_curves
-from cogltx.encoding.positions import PositionsConfig, check
+from cogltx.encoding.positions import PositionsConfig, check_extension
 from cogltx.errors import ConfigError
 from cogltx.storage import read_json, write_json, write_text
 from cogltx.training.masked import FIGURES, MaskedConfig, Measured
@@ -107,7 +107,7 @@ def ways(config: MaskedConfig, alphas: Sequence[float]) -> dict[str, MaskedConfi
     chosen["tiled"] = PositionsConfig(length=config.length, method="tiled")
     chosen["random"] = PositionsConfig(length=config.length, method="random")
     for positions in chosen.values():
-        check(positions, own)
+        check_extension(positions, own)
     runs = {
         name: config.model_copy(update={"encoder": bare.model_copy(update={"positions": positions})})
         for name, positions in chosen.items()

@@ -24,7 +24,7 @@ from cogltx.cli.inference import read_predictions
 from cogltx.cli.settings import changed, expand, from_yaml, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.judges import check_name
+from cogltx.judges import JudgeConfig
 from cogltx.model import ModelConfig
 from cogltx.prediction import Prediction
 from cogltx.storage import check_settings, read_object, write_json, write_text
@@ -171,7 +171,7 @@ def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: 
         if reader.trained is not None:
             validated(ModelConfig, changed(shared.model_part().model_dump(mode="json"), reader.changes), "--set", {})
         if reader.judge is not None:
-            check_name(reader.judge)
+            JudgeConfig(name=reader.judge)
             if not reader_class(own.reader).uses_judge:
                 raise ConfigError(f"readers: {reader.name}: expected a reader that uses a judge, got {own.reader}")
         same = own.task == shared.task and (config.longer_than is None or own.encoder.name == shared.encoder.name)

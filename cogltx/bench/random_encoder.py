@@ -4,8 +4,9 @@ from pathlib import Path
 
 from transformers import AutoModel, LongformerConfig, ModernBertConfig, PreTrainedConfig
 
+from cogltx.blocks import load_tokenizer
 from cogltx.encoding.encoder import load_encoder
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+from cogltx.encoding.pretrained import EncoderConfig
 
 KINDS = ("longformer", "modernbert")
 
@@ -21,7 +22,7 @@ def write_random(kind: str, encoder: str, positions: int, folder: Path) -> None:
         positions: the most tokens that it reads.
         folder: where.
     """
-    tokenizer, sizes = tokenizer_of(encoder), load_encoder(EncoderConfig(name=encoder)).model.config
+    tokenizer, sizes = load_tokenizer(encoder), load_encoder(EncoderConfig(name=encoder)).model.config
     padding = tokenizer.pad_token_id or 0
     same = {
         "vocab_size": sizes.vocab_size, "hidden_size": sizes.hidden_size, "pad_token_id": padding,

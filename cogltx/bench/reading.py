@@ -19,9 +19,9 @@ from cogltx.bench.process import end_beyond, peak_bytes
 from cogltx.errors import CogltxError
 
 if TYPE_CHECKING:
+    from cogltx.baselines import WindowReader
     from cogltx.document import Document
     from cogltx.model import ModelConfig
-    from cogltx.pipeline import WindowReader
 
 READERS = {
     "cogltx": "CogLTX",
@@ -100,11 +100,10 @@ def read_once(
     import torch
 
     from cogltx.bench.prose import generated
-    from cogltx.blocks import split
-    from cogltx.encoding.pretrained import tokenizer_of
+    from cogltx.blocks import load_tokenizer, split
 
     torch.manual_seed(seed)
-    tokenizer = tokenizer_of(encoder)
+    tokenizer = load_tokenizer(encoder)
     whole = reader in WHOLE  # its window holds the document, whose size must be known first
     takes = int(split(generated(length, tokenizer, seed=seed), tokenizer).sizes.sum()) if whole else 0
     with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +116,7 @@ def read_once(
         read(document)
         seconds = time.perf_counter() - start
     peak = _peak(model)
-    blocks = model.split(document)
+    blocks = model.model.split(document)
     return Spent(
         reader=reader, training=training, length=length, document_tokens=blocks.n_tokens,
         text_bytes=sys.getsizeof(document.text),
@@ -138,9 +137,10 @@ def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path)
     """
     from cogltx.bench.prose import QUESTION
     from cogltx.bench.random_encoder import KINDS, write_random
+    from cogltx.blocks import load_tokenizer
     from cogltx.encoding.encoder import load_encoder
     from cogltx.encoding.positions import PositionsConfig
-    from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+    from cogltx.encoding.pretrained import EncoderConfig
     from cogltx.memrecall import MemRecallConfig
     from cogltx.model import ModelConfig
 
@@ -148,7 +148,7 @@ def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path)
     if reader in _STRIDES or reader == "sliding_window":
         recall = MemRecallConfig(capacity=_WINDOW, strides=_STRIDES.get(reader, (3, 5)))
         return ModelConfig(reader="cogltx" if reader in _STRIDES else reader, encoder=own, memrecall=recall)
-    whole = max(_WINDOW, takes + len(tokenizer_of(encoder)(QUESTION)["input_ids"]))
+    whole = max(_WINDOW, takes + len(load_tokenizer(encoder)(QUESTION)["input_ids"]))
     if reader in KINDS:
         write_random(reader, encoder, whole, folder)
         own = own.model_copy(update={"name": str(folder)})
@@ -159,12 +159,12 @@ def _config(reader: str, takes: int, encoder: str, precision: Any, folder: Path)
 
 def _new(config: "ModelConfig") -> "WindowReader":
     from cogltx.baselines import SlidingWindow, Truncation
-    from cogltx.pipeline import CogLTX, WindowReader
+    from cogltx.pipeline import CogLTX
 
     kinds: dict[str, type[WindowReader]] = {
         "cogltx": CogLTX, "sliding_window": SlidingWindow, "truncation": Truncation,
     }  # fmt: skip
-    return kinds[config.reader].new(config)
+    return kinds[config.reader].create(config)
 
 
 def _answers(model: "WindowReader") -> Callable[["Document"], object]:
@@ -195,17 +195,17 @@ def _trains(model: "WindowReader") -> Callable[["Document"], object]:
         )
 
     examples: list[Example] = []
-    parts, relevance = model.parts, RelevanceLabels(RelevanceConfig())
-    accelerator = Accelerator(cpu=parts.precision.device.type == "cpu", mixed_precision="no")
+    parts, relevance = model.model, RelevanceLabels(RelevanceConfig())
+    accelerator = Accelerator(cpu=parts.runner.precision.device.type == "cpu", mixed_precision="no")
 
     def learner(name: str, trained: nn.Module) -> Learner:
         return Learner(
-            name, trained, LearnerConfig(learning_rate=1e-5), _DOCUMENTS, accelerator, parts.precision,
-            model.config.encoder.batch_tokens, model.form.padding_id,
+            name, trained, LearnerConfig(learning_rate=1e-5), _DOCUMENTS, accelerator, parts.runner.precision,
+            model.config.encoder.batch_tokens, parts.form.padding_id,
         )  # fmt: skip
 
     reasoner = ReasonerSteps(
-        model, learner("reasoner", model.reasoner), examples, relevance, {}, by_judge=True, keeps_scores=False
+        model, learner("reasoner", parts.reasoner), examples, relevance, {}, by_judge=True, keeps_scores=False
     )
     judge = None
     if isinstance(parts.judge, nn.Module):
@@ -225,7 +225,7 @@ def _peak(model: "WindowReader") -> int:
     """The device's own count on a GPU, the resident set elsewhere."""
     import torch
 
-    on_gpu = model.parts.precision.device.type == "cuda"
+    on_gpu = model.model.runner.precision.device.type == "cuda"
     return int(torch.cuda.max_memory_reserved()) if on_gpu else peak_bytes()
 
 

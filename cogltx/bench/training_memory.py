@@ -146,9 +146,10 @@ def train(
     from accelerate import Accelerator
     from torch import Tensor, nn
 
+    from cogltx.blocks import load_tokenizer
     from cogltx.encoding.encoder import Batch, Precision, padded_length
     from cogltx.encoding.positions import PositionsConfig
-    from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+    from cogltx.encoding.pretrained import EncoderConfig
     from cogltx.training.masked_model import load_masked, summed_loss
     from cogltx.training.masking import Masking
     from cogltx.training.optimizer import Learner, LearnerConfig
@@ -163,7 +164,7 @@ def train(
     accelerator = Accelerator(cpu=where.device.type == "cpu", mixed_precision="no")
     pass_tokens = rows * padded_length(length)
     learner = Learner("memory", model, LearnerConfig(learning_rate=1e-5), _STEPS, accelerator, where, pass_tokens, 0)
-    masking, rng = Masking(tokenizer_of(encoder)), np.random.default_rng(0)
+    masking, rng = Masking(load_tokenizer(encoder)), np.random.default_rng(0)
     masked = [masking.apply(rng.choice(masking.ordinary, size=length), rng) for _ in range(rows)]
 
     def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:

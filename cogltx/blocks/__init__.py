@@ -1,5 +1,17 @@
 """Blocks: text cut into runs of at most B tokens by dynamic programming (CogLTX §3.1)."""
 
-from cogltx.blocks.splitter import MIN_BLOCK_TOKENS, Asked, Block, BlockQuery, Blocks, relevance_labels, split
+from cogltx.blocks.blocks import AnyQuery, Block, BlockQuery, Blocks, relevance_labels
+from cogltx.blocks.splitter import MIN_BLOCK_TOKENS, split
+from cogltx.blocks.tokenizer import BUNDLED, load_tokenizer
 
-__all__ = ["MIN_BLOCK_TOKENS", "Asked", "Block", "BlockQuery", "Blocks", "relevance_labels", "split"]
+__all__ = [
+    "BUNDLED",
+    "MIN_BLOCK_TOKENS",
+    "AnyQuery",
+    "Block",
+    "BlockQuery",
+    "Blocks",
+    "load_tokenizer",
+    "relevance_labels",
+    "split",
+]

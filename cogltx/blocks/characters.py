@@ -1,4 +1,4 @@
-"""Kinds of characters, and scans of a long text for them; knows nothing about tokenizers or blocks."""
+"""Character classes, and fast scans of a long text for them. Does not depend on tokenizers or blocks."""
 
 from collections.abc import Iterator
 
@@ -25,23 +25,28 @@ _UNSPACED = (
 
 
 def code_points(text: str, start: int, end: int) -> np.ndarray:
-    """The characters of ``text[start:end]`` as numbers."""
+    """Return the code points of ``text[start:end]``."""
     return np.frombuffer(text[start:end].encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
 
 
 def among(characters: np.ndarray, wanted: np.ndarray) -> Bool[np.ndarray, " n"]:
-    """Which of the characters are wanted ones (sorted)."""
+    """Mark the characters that are in ``wanted`` (sorted)."""
     nearest = wanted[np.minimum(np.searchsorted(wanted, characters), len(wanted) - 1)]
     return np.asarray(np.equal(nearest, characters))
 
 
 def unspaced(characters: np.ndarray) -> np.ndarray:
-    """Which of the characters belong to scripts written without spaces, such as Chinese and Japanese."""
+    """Mark the characters of scripts written without spaces, such as Chinese and Japanese."""
     return np.asarray(np.logical_or.reduce([(characters >= low) & (characters <= high) for low, high in _UNSPACED]))
 
 
+def is_unspaced(character: int) -> bool:
+    """Check one character; see ``unspaced``."""
+    return any(low <= character <= high for low, high in _UNSPACED)
+
+
 def scans(text: str, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[int, int, int, int]]:
-    """Runs of tokens with the characters up to one past their right neighbours: (first, last, start, end)."""
+    """Yield runs of tokens as (first, last, start, end), with the characters up to one past their right neighbours."""
     for first in range(0, len(starts), _SCAN_TOKENS):
         last = min(first + _SCAN_TOKENS, len(starts))
         following = min(last, len(starts) - 1)

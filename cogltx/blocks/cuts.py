@@ -1,6 +1,6 @@
-"""Where to cut a run of tokens into blocks: the cost of every cut, and the cheapest cuts (paper §3.1).
+"""The cost of every cut in a run of tokens, and the cheapest cuts by dynamic programming (CogLTX §3.1).
 
-A cut costs
+The cost of a cut:
 
     0  after a line break
     1  after a sentence end: . ? ! before white space, a closing quote or bracket, or the end of the text;
@@ -8,8 +8,7 @@ A cut costs
     2  after a clause end: , ; : likewise; ，；：、 anywhere
     8  at any other token boundary between two words
 
-and every block 4 more. No cut falls inside a word unless the word alone is longer than B.
-Knows token spans; no tokenizer and no document.
+Every block costs 4 more. No cut is inside a word, unless the word is longer than B tokens.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,21 +42,21 @@ _CUT_TOKENS, _ORIGIN_STEPS = 1 << 14, 1 << 12
 def cut_costs(
     text: str, starts: np.ndarray, ends: np.ndarray, segment_ends: Sequence[int], max_tokens: int
 ) -> UInt8[np.ndarray, " tokens"]:
-    """The cost of a cut after every token, or a mark that no cut is allowed there."""
+    """Compute the cost of a cut after every token; 254 and 255 forbid a cut inside a word or a character."""
     costs = np.empty(len(starts), dtype=np.uint8)
     for first, last, start, end in scans(text, starts, ends):
         characters = np.append(code_points(text, start, end), np.uint32(END_OF_TEXT))
-        own, after = starts[first:last] - start, ends[first:last] - start
+        token_starts, after = starts[first:last] - start, ends[first:last] - start
         following = np.append(starts[first + 1 : last + 1], ends[-1:])[: last - first] - start
-        costs[first:last] = _boundary_costs(characters, own, after, following)
+        costs[first:last] = _boundary_costs(characters, token_starts, after, following)
     costs[np.array([last for last in segment_ends if last]) - 1] = LINE_COST  # no word crosses a segment
     return _allow_cuts_in_long_words(costs, max_tokens)
 
 
-def _boundary_costs(characters: np.ndarray, own: np.ndarray, after: np.ndarray, following: np.ndarray) -> np.ndarray:
-    """Costs of the boundaries between tokens ``own:after`` and the starts ``following`` of the tokens after them."""
+def _boundary_costs(characters: np.ndarray, starts: np.ndarray, after: np.ndarray, following: np.ndarray) -> np.ndarray:
+    """Compute the costs of the boundaries after tokens ``starts:after``; the next tokens begin at ``following``."""
     mark = characters[np.maximum(after - 1, 0)]
-    mark = np.where(after > own, mark, np.uint32(0))
+    mark = np.where(after > starts, mark, np.uint32(0))
     beyond = characters[np.minimum(after, len(characters) - 1)]
     breaks = among(characters, LINE_BREAKS)
     breaks[:-1] &= ~((characters[:-1] == ord("\r")) & (characters[1:] == ord("\n")))
@@ -72,11 +71,11 @@ def _boundary_costs(characters: np.ndarray, own: np.ndarray, after: np.ndarray, 
     costs = np.where(among(mark, WIDE_CLAUSE_ENDS) | among(mark, CLAUSE_ENDS) & closing, CLAUSE_COST, costs)
     costs = np.where(among(mark, WIDE_SENTENCE_ENDS) | among(mark, SENTENCE_ENDS) & closing, SENTENCE_COST, costs)
     costs = np.where(lines[gap] > lines[after], LINE_COST, costs)
-    return np.where((following < after) | (following == own), _INSIDE_CHARACTER, costs)
+    return np.where((following < after) | (following == starts), _INSIDE_CHARACTER, costs)
 
 
 def _allow_cuts_in_long_words(costs: np.ndarray, max_tokens: int) -> np.ndarray:
-    """A word of more than B tokens may be cut between any two of its characters."""
+    """Allow cuts between the characters of words with more than B tokens."""
     joined = costs >= _INSIDE_WORD
     edges = np.flatnonzero(np.diff(joined, prepend=False, append=False))
     for first, last in edges.reshape(-1, 2)[(edges[1::2] - edges[::2]) >= max_tokens]:
@@ -86,10 +85,10 @@ def _allow_cuts_in_long_words(costs: np.ndarray, max_tokens: int) -> np.ndarray:
 
 
 def cheapest_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int) -> Iterator[tuple[int, int]]:
-    """Token spans of the blocks of one segment, where ``costs[i]`` is the cost of a cut after token i.
+    """Yield the token spans of the blocks of one segment; ``costs[i]`` is the cost of a cut after token i.
 
-    A long segment is solved a part at a time, to keep memory flat: cuts are settled once all ways to go on from the
-    end of the part share them, so the sum over the whole segment is the least. Where none are, the part grows.
+    A long segment is solved part by part, to bound memory. A cut is settled once every optimal continuation contains
+    it, so the total cost is still the minimum. If no cut can be settled, the part grows.
     """
     total = len(costs) + 1
     first, reach = 0, max(_CUT_TOKENS, max_tokens)
@@ -102,15 +101,15 @@ def cheapest_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int) -> I
 
 
 def _settled_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int, *, whole: bool) -> list[int]:
-    """Where the cheapest blocks of a segment's part begin and end, as far as the rest of the segment cannot matter.
+    """Find the block boundaries in a part of a segment that the rest of the segment cannot change.
 
-    The least cost of every allowed cut comes from the least cost among the cuts at most B tokens before it, which a
-    monotone queue keeps at its head. Cuts to come can only follow one of those left in the queue.
+    The minimum cost up to a cut follows from the minimum among the cuts at most B tokens before it, which a monotone
+    queue keeps at its head. Later cuts can only follow one of those left in the queue.
 
     Args:
-        costs: of the cuts inside the part.
+        costs: costs of the cuts inside the part.
         max_tokens: B.
-        whole: whether the segment ends with the part.
+        whole: whether the part is the end of the segment.
     """
     total = len(costs) + 1
     if whole and total <= max_tokens:
@@ -127,7 +126,7 @@ def _settled_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int, *, w
         while head < len(queue) and positions[queue[head]] < reach:
             head += 1
         if head == len(queue):
-            raise ConfigError(f"max_tokens: expected no less than one character of the text takes, got {max_tokens}")
+            raise ConfigError(f"max_tokens is {max_tokens}; one character of the text has more tokens")
         came_from[cut] = queue[head]
         value = least[cut] = least[queue[head]] + prices[cut]
         while len(queue) > head and least[queue[-1]] > value:
@@ -140,7 +139,7 @@ def _settled_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int, *, w
 
 
 def _common_origin(cuts: Iterable[int], came_from: Sequence[int]) -> int:
-    """The last cut through which the ways to all given cuts go; the start where it is not found soon (uniform text)."""
+    """Find the last cut on the optimal paths to all given cuts; 0 if it is not found soon (uniform text)."""
     ways = set(cuts)
     for _ in range(_ORIGIN_STEPS):
         if len(ways) == 1:

@@ -1,7 +1,4 @@
-"""A document's tokens with exact character spans, whatever tokenizer and script; memory stays flat.
-
-Knows a tokenizer and the document's segments; nothing about blocks.
-"""
+"""Tokenize a document with exact character offsets, for any tokenizer and script, in bounded memory."""
 
 from array import array
 from collections.abc import Iterator, Sequence
@@ -23,14 +20,14 @@ _BATCH_CHARACTERS = 1 << 17
 def tokenize(
     document: Document, segments: Sequence[Segment], tokenizer: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
-    """Tokens of each segment on its own, long segments piece by piece so that memory stays flat.
+    """Tokenize each segment separately; long segments piece by piece, to bound memory.
 
     Returns:
         vocabulary index, first character and one past the last character of every token; and one past the last token
         of every segment. A token never starts or ends in white space.
 
     Raises:
-        DataError: the text holds no token, or a lone surrogate.
+        DataError: the text has no token, or contains a lone surrogate.
         ModelError: the tokenizer fails.
     """
     index = "i" if len(document.text) < 2**31 else "l"
@@ -44,7 +41,7 @@ def tokenize(
                 return_token_type_ids=False, verbose=False,
             )  # fmt: skip
         except (UnicodeEncodeError, TypeError) as error:
-            raise _refused(f"document {document.id!r}", document.text, error) from error
+            raise _translated(f"document {document.id!r}", document.text, error) from error
         pieces = zip(batch, encoded["input_ids"], encoded["offset_mapping"], strict=True)
         for (start, _, closes), piece_ids, piece_spans in pieces:
             ids.extend(piece_ids)
@@ -55,19 +52,19 @@ def tokenize(
             if closes:
                 segment_ends.append(len(ids))
     if not ids:
-        raise DataError(f"document {document.id!r}: expected text, got only characters that the tokenizer drops")
+        raise DataError(f"document {document.id!r}: the tokenizer finds no token in the text")
     return np.asarray(ids), *_trim(document.text, np.asarray(starts), np.asarray(ends)), segment_ends
 
 
 def _place_white_space(text: str, start: int, spans: Int[np.ndarray, "tokens 2"]) -> None:
-    """Some tokenizers (RoBERTa's) place a token of white space behind it, where the next one begins."""
+    """Correct the offsets of white-space tokens, which some tokenizers (RoBERTa) place one character too late."""
     for token in np.flatnonzero((spans[:, 0] == spans[:, 1]) & (spans[:, 0] > 0)):
         if text[start + spans[token, 0] - 1].isspace():
             spans[token, 0] -= 1
 
 
 def _pieces(text: str, segments: Sequence[Segment]) -> Iterator[tuple[int, int, bool]]:
-    """Cuts long segments before white space; yields (start, end, whether the segment ends here)."""
+    """Cut long segments before white space; yield (start, end, whether the segment ends here)."""
     for segment in segments:
         start = segment.start
         while segment.end - start > _PIECE_CHARACTERS:
@@ -80,7 +77,7 @@ def _pieces(text: str, segments: Sequence[Segment]) -> Iterator[tuple[int, int, 
 
 
 def _batched(pieces: Iterator[tuple[int, int, bool]]) -> Iterator[list[tuple[int, int, bool]]]:
-    """Groups pieces together, up to about as many characters as the tokenizer's threads keep busy with."""
+    """Group pieces into batches large enough for the tokenizer's threads."""
     batch: list[tuple[int, int, bool]] = []
     characters = 0
     for piece in pieces:
@@ -94,7 +91,7 @@ def _batched(pieces: Iterator[tuple[int, int, bool]]) -> Iterator[list[tuple[int
 
 
 def _trim(text: str, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Takes white space off both sides of every token (some tokenizers count the space before a word)."""
+    """Trim white space from both sides of every token; some tokenizers include the space before a word."""
     for first, last, start, end in scans(text, starts, ends):
         solid = np.flatnonzero(~among(code_points(text, start, end), SPACES)) + start
         if not len(solid):
@@ -109,18 +106,18 @@ def _trim(text: str, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, 
 
 
 def heading_ids(heading: str, tokenizer: Any) -> Int[np.ndarray, " heading"]:
-    """Tokens of "heading ;" (the paper prefixes a HotpotQA sentence with its title so)."""
+    """Tokenize "heading ;", the prefix of a block with a heading (CogLTX appendix: titles of HotpotQA sentences)."""
     if not heading.strip():
         return np.zeros(0, dtype=np.int32)
     try:
         ids = tokenizer(heading, add_special_tokens=False, verbose=False)["input_ids"][: MAX_HEADING_TOKENS - 1]
     except (UnicodeEncodeError, TypeError) as error:
-        raise _refused(f"heading {heading!r}", heading, error) from error
+        raise _translated(f"heading {heading!r}", heading, error) from error
     return np.array(ids + tokenizer(" ;", add_special_tokens=False)["input_ids"][-1:], dtype=np.int32)
 
 
-def _refused(name: str, text: str, error: Exception) -> CogltxError:
-    """Why a tokenizer fails at a text."""
+def _translated(name: str, text: str, error: Exception) -> CogltxError:
+    """Translate the exception of a tokenizer."""
     if any("\ud800" <= character <= "\udfff" for character in text):
-        return DataError(f"{name}: expected Unicode text, got a lone surrogate")
-    return ModelError(f"{name}: expected a tokenizer that takes it, got: {' '.join(str(error).split())}")
+        return DataError(f"{name}: the text contains a lone surrogate, which is not valid Unicode")
+    return ModelError(f"{name}: the tokenizer failed: {' '.join(str(error).split())}")

@@ -1,8 +1,7 @@
-"""The words of a tokenized text, as units that are labelled whole.
+"""The words of a tokenized text: the units that tagging labels.
 
-A word is a run of letters and digits with whatever marks they carry; any other character is a word of its own, and so
-is every character of a script written without spaces, as far as the tokenizer parts them. Knows token spans; no
-tokenizer and no document.
+A word is a run of letters and digits with their combining marks. Any other character is a word by itself, and so is
+every character of a script written without spaces, as far as the tokenizer separates them.
 """
 
 import unicodedata
@@ -12,18 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int
 
-from cogltx.blocks.characters import code_points, scans, unspaced
+from cogltx.blocks.characters import code_points, is_unspaced, scans, unspaced
 
 
 @dataclass(frozen=True)
 class Words:
-    """A document's words.
+    """The words of a document.
 
     Attributes:
         first_tokens: the first token of each word, shape [words].
         starts: first character of each word; words share no character.
         ends: one past the last.
-        of_token: the word that each token begins, shape [tokens]; -1 for tokens that begin none.
+        of_token: the word that begins at each token, shape [tokens]; -1 where no word begins.
     """
 
     first_tokens: Int[np.ndarray, " words"]
@@ -35,16 +34,16 @@ class Words:
         return len(self.starts)
 
     def touching(self, start: int, end: int) -> range:
-        """The words that share a character with ``start:end``."""
+        """Return the indices of the words that share a character with ``start:end``."""
         first = int(np.searchsorted(self.ends, start, side="right"))
         return range(first, max(first, int(np.searchsorted(self.starts, end, side="left"))))
 
 
 def words_of(text: str, starts: Int[np.ndarray, " tokens"], ends: Int[np.ndarray, " tokens"]) -> Words:
-    """The words that a text's tokens make; tokens of white space alone belong to none.
+    """Find the words of a text from its tokens; tokens of white space belong to no word.
 
     Args:
-        text: the document's.
+        text: the text.
         starts: first character of every token.
         ends: one past each token's last character.
     """
@@ -59,20 +58,20 @@ def words_of(text: str, starts: Int[np.ndarray, " tokens"], ends: Int[np.ndarray
 
 
 def _with_marks(text: str, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The tokens' ends behind the marks that follow them: of their own, or dropped by the tokenizer."""
-    found = ends.copy()
+    """Move the ends of tokens past the combining marks that follow them, even if the tokenizer dropped the marks."""
+    extended = ends.copy()
     for first, last, start, end in scans(text, starts, ends):
         mark = _among_kinds(code_points(text, start, end), _is_mark)
         places = np.arange(len(mark) + 1)
         solid = np.where(np.append(mark, False), len(mark), places)
-        found[first:last] = np.minimum.accumulate(solid[::-1])[::-1][ends[first:last] - start] + start
-    while found[-1] < len(text) and _is_mark(ord(text[found[-1]])):
-        found[-1] += 1
-    return found
+        extended[first:last] = np.minimum.accumulate(solid[::-1])[::-1][ends[first:last] - start] + start
+    while extended[-1] < len(text) and _is_mark(ord(text[extended[-1]])):
+        extended[-1] += 1
+    return extended
 
 
 def _begins(text: str, starts: np.ndarray, ends: np.ndarray) -> Bool[np.ndarray, " tokens"]:
-    """Which tokens go on with no word of the token before; the ends are behind the marks."""
+    """Mark the tokens that begin a word. ``ends`` already includes combining marks."""
     begins = np.ones(len(starts), dtype=bool)
     for first, last, start, end in scans(text, starts, ends):
         characters = code_points(text, start, end)
@@ -85,10 +84,31 @@ def _begins(text: str, starts: np.ndarray, ends: np.ndarray) -> Bool[np.ndarray,
 
 
 def _among_kinds(characters: np.ndarray, wanted: Callable[[int], bool]) -> Bool[np.ndarray, " characters"]:
-    """Which characters are wanted; each kind of character is asked about once."""
+    """Mark the wanted characters; ``wanted`` is called once per distinct character."""
     kinds, places = np.unique(characters, return_inverse=True)
     return np.asarray(np.array([wanted(kind) for kind in kinds.tolist()], dtype=bool)[places])
 
 
 def _is_mark(character: int) -> bool:
     return character >= 0x300 and unicodedata.category(chr(character)).startswith("M")
+
+
+def expand_to_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Extend a span to the ends of the words that it cuts; scripts without spaces are not extended.
+
+    >>> expand_to_words("the Netherlands", 7, 10)
+    (4, 15)
+    """
+    while start > 0 and _is_joined(text[start - 1], text[start]):
+        start -= 1
+    while end < len(text) and _is_joined(text[end - 1], text[end]):
+        end += 1
+    return start, end
+
+
+def _is_joined(left: str, right: str) -> bool:
+    """Whether two neighbouring characters belong to one word."""
+    if _is_mark(ord(right)):
+        return True
+    letters = (left.isalnum() or _is_mark(ord(left))) and right.isalnum()
+    return letters and not (is_unspaced(ord(left)) or is_unspaced(ord(right)))

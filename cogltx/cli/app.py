@@ -156,9 +156,7 @@ def predict(
     if as_json:
         print(json.dumps(prediction.to_dict(), ensure_ascii=False, indent=2))
     else:
-        from cogltx.cli.report import answer_lines, entity_lines
-
-        print(entity_lines(prediction) if reader.config.reasoner.name == "tagging" else answer_lines(prediction))
+        print(reader.config.reasoner.format(prediction))
 
 
 @app.command()
@@ -212,9 +210,8 @@ def split(
 ) -> None:
     """Cut a document into blocks."""
     from cogltx.blocks import split as cut
-    from cogltx.encoding.pretrained import tokenizer_of
 
-    blocks = cut(_document(document), tokenizer_of(encoder), max_tokens=max_tokens)
+    blocks = cut(_document(document), encoder, max_tokens=max_tokens)
     for block in blocks:
         text = blocks.text(block.index)
         line = {"index": block.index, "start": block.start, "end": block.end, "n_tokens": block.n_tokens, "text": text}

@@ -10,20 +10,16 @@ from pathlib import Path
 import yaml
 from pydantic import BaseModel
 
-from cogltx.baselines import BagOfWords
-from cogltx.blocks import split as cut
+from cogltx.baselines import BagOfWords, WindowReader
+from cogltx.blocks import load_tokenizer
 from cogltx.cli.config import RunConfig, load_reader, new_reader, run_examples, with_labels
 from cogltx.cli.inference import answer, with_progress
 from cogltx.cli.settings import expand, read_yaml, validated
 from cogltx.document import Document, Example, Query
-from cogltx.encoding.encoder import Precision
-from cogltx.encoding.layout import WindowFormat
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
 from cogltx.errors import ConfigError
-from cogltx.judges import JudgeConfig, as_judge, judge_model
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.model import model_folder
-from cogltx.pipeline import CogLTX, WindowReader
+from cogltx.pipeline import CogLTX
 from cogltx.storage import check_settings, digest, write_json, write_text
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.texts import read_texts
@@ -69,7 +65,9 @@ def train(run: RunConfig, output: Path, *, resume: bool = False, report: Callabl
     _store(run, output)
     summary = trainer.run(resume=resume)
     if summary.skipped:
-        lacking = "entities" if reader.reasoner.by_block else "place of the answer; only the judge learned from them"
+        lacking = (
+            "entities" if reader.model.reasoner.by_block else "place of the answer; only the judge learned from them"
+        )
         report(f"{summary.skipped} training examples have no known {lacking}")
     best = summary.history[summary.best_epoch][trainer.main_metric]
     report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
@@ -123,7 +121,7 @@ def mlm(
     """
     check_folder(run, output, resume)
     data = run.data
-    tokenizer = tokenizer_of(run.encoder.name)
+    tokenizer = load_tokenizer(run.encoder.name)
     train = packed(read_texts(expand(data.train)), tokenizer, run.length)
     other = packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
     rows = set_apart(train, other, data, run.training.seed)
@@ -203,12 +201,7 @@ def recall(
         reader = load_reader(run, changes=changes)
         if not isinstance(reader, CogLTX):
             raise ConfigError(f"{run}: expected a model with a judge, got the baseline {reader.config.reader}")
-        return reader.memrecall([(query, reader.split(document))])[0]
-    encoder = EncoderConfig()
-    tokenizer = tokenizer_of(encoder.name)
+        return reader.recall(document, query)
     given = {"capacity": capacity, "strides": strides}
     config = validated(MemRecallConfig, {key: value for key, value in given.items() if value is not None}, "recall", {})
-    form = WindowFormat(tokenizer, config.capacity)
-    made = judge_model(JudgeConfig(name=str(judge)), None)
-    chosen = as_judge(made, form, Precision.of(encoder), encoder.batch_tokens)
-    return MemRecall(chosen, form, config)([(query, cut(document, tokenizer))])[0]
+    return MemRecall(str(judge), config).recall(document, query)

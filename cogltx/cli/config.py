@@ -13,15 +13,16 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field
 from tqdm.auto import tqdm
 
+from cogltx.baselines import load_reader as load_reader_of
 from cogltx.baselines import reader_class
+from cogltx.blocks import load_tokenizer
 from cogltx.blocks import split as cut
 from cogltx.cli.settings import changed, expand, from_yaml, place_of, validated
 from cogltx.document import Example
-from cogltx.encoding.pretrained import tokenizer_of
 from cogltx.errors import ConfigError, DataError
-from cogltx.judges import Judge, ScoringJudge, check_name
+from cogltx.judges import Judge, ScoringJudge
 from cogltx.model import ModelConfig, load_config, model_folder
-from cogltx.reader import Reader
+from cogltx.pipeline import Reader
 from cogltx.reasoners import ClassificationConfig, ReasonerConfig, TaggingConfig
 from cogltx.tasks import TASKS, ReadReport, Split, make_task
 from cogltx.training.config import TrainingConfig
@@ -84,7 +85,6 @@ def _check_names(run: RunConfig, places: Mapping[tuple[str, ...], str]) -> None:
     checks: dict[tuple[str, ...], Callable[[], object]] = {
         ("reader",): lambda: reader_class(run.reader),
         ("task", "options" if run.task.name in TASKS else "name"): lambda: make_task(run.task.name, run.task.options),
-        ("judge", "name"): lambda: check_name(run.judge.name),
     }
     for key, check in checks.items():
         try:
@@ -123,7 +123,7 @@ def read_examples(
     if not examples:
         raise DataError(f"{path}: expected examples of task {task.name}, found none")
     if longer_than is not None:
-        long = _longer_than(longer_than, examples, tokenizer or tokenizer_of(config.encoder.name))
+        long = _longer_than(longer_than, examples, tokenizer or load_tokenizer(config.encoder.name))
         examples = [example for example in examples if id(example.document) in long]
         if not examples:
             raise DataError(f"{path}: expected documents of more than {longer_than} tokens, found none")
@@ -200,7 +200,7 @@ def with_labels(run: RunConfig, examples: Sequence[Example]) -> RunConfig:
 def new_reader(run: RunConfig) -> Reader:
     """An untrained reader for a run; the same seed gives the same weights."""
     torch.manual_seed(run.training.seed)
-    return reader_class(run.reader).new(run.model_part())
+    return reader_class(run.reader).create(run.model_part())
 
 
 def load_reader(
@@ -226,4 +226,4 @@ def load_reader(
     config = load_config(folder)
     if changes:
         config = validated(ModelConfig, changed(config.model_dump(mode="json"), changes), "--set", {})
-    return reader_class(config.reader).load(folder, config, device, judge)
+    return load_reader_of(name, config=config, device=device, judge=judge)

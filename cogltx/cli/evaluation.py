@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cogltx.baselines import WindowReader
 from cogltx.cli.config import load_reader, read_examples
 from cogltx.cli.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
 from cogltx.cli.inspection import draw_confusions, label_results, type_results
@@ -16,7 +17,6 @@ from cogltx.cli.settings import expand
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.model import model_folder
-from cogltx.pipeline import WindowReader
 from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig
 from cogltx.storage import digest
@@ -124,7 +124,7 @@ def evaluate(
     examples: Iterable[Example] = task.read(expand(data), split=split)
     chosen = limit is not None or longer_than is not None
     if chosen:
-        tokenizer = reader.parts.tokenizer if isinstance(reader, WindowReader) else None
+        tokenizer = reader.model.tokenizer if isinstance(reader, WindowReader) else None
         examples, _ = read_examples(
             reader.config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer
         )

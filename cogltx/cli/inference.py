@@ -6,7 +6,7 @@ Knows nothing about the command line.
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -17,10 +17,8 @@ from cogltx.blocks import relevance_labels
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.memrecall import Recall
-from cogltx.pipeline import CogLTX
+from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
-from cogltx.reader import Reader, batched
-from cogltx.reasoners import ClassificationConfig
 from cogltx.storage import check_settings, digest_of, read_object, write_json
 from cogltx.tasks import Task
 from cogltx.training.sampling import gold_blocks
@@ -80,7 +78,7 @@ def answer(
             if other:
                 raise DataError(other)
             stream = chain([example], stream)
-    for batch in batched(stream):
+    for batch in batches_of_examples(stream):
         for pairs in _answered(reader, batch, key_blocks):
             if written is not None:
                 _append(written, [_line(task, *pair) for pair in pairs])
@@ -93,14 +91,8 @@ def known_labels(reader: Reader, examples: Iterable[Example]) -> Iterator[Exampl
     Raises:
         DataError: there is one.
     """
-    config = reader.config.reasoner
-    known = set(config.labels) if isinstance(config, ClassificationConfig) else None
     for example in examples:
-        unknown = sorted(set(example.labels or ()) - known) if known is not None else []
-        if unknown:
-            raise DataError(
-                f"example {example.id!r}: expected labels that the model was trained on, got {unknown[0]!r}"
-            )
+        reader.config.reasoner.check_labels(example)
         yield example
 
 
@@ -127,23 +119,21 @@ def _answered(
 
 def _predictions(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks) -> list[Prediction]:
     if key_blocks == "recall":
-        results = reader.read(batch)
-    else:
-        if not isinstance(reader, CogLTX):
-            raise ConfigError("key blocks: expected a model of CogLTX for gold blocks, got a baseline")
-        results = reader.reason_over([_gold(reader, example) for example in batch])
-    return [reader.prediction(example, result) for example, result in zip(batch, results, strict=True)]
+        return list(reader.predict_many(batch))
+    if not isinstance(reader, CogLTX):
+        raise ConfigError("key blocks: expected a model of CogLTX for gold blocks, got a baseline")
+    predictions = reader.reason_over([_gold(reader, example) for example in batch])
+    return [replace(prediction, id=example.id) for example, prediction in zip(batch, predictions, strict=True)]
 
 
 def _gold(reader: CogLTX, example: Example) -> Recall:
     """The relevant blocks in place of those that MemRecall would find; the first block where there are none."""
-    blocks = reader.split(example.document)
-    labels = relevance_labels(example, blocks)
+    layout = reader.model.layout(example.document, example.query)
+    labels = relevance_labels(example, layout.blocks)
     if labels is None:
         raise DataError("expected relevance labels for gold blocks, got none")
-    room = reader.form.room(reader.form.prefix(example.query, int(blocks.sizes.max())))
-    chosen = tuple(sorted(gold_blocks(example, blocks, labels, room))) or (0,)
-    return Recall(example.query, blocks, chosen, (1.0,) * len(chosen), frozenset(chosen), (0,) * len(chosen), ())
+    chosen = tuple(sorted(gold_blocks(example, layout, labels))) or (0,)
+    return Recall(layout, chosen, (1.0,) * len(chosen), frozenset(chosen), (0,) * len(chosen))
 
 
 @dataclass(frozen=True)

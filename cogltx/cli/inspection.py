@@ -108,7 +108,7 @@ def relevance_history(run: Path, example: str) -> RelevanceHistory:
         raise DataError(f"--example: expected the id of a training example, such as {known}, got {example!r}")
     reader = load_reader(run)
     assert isinstance(reader, CogLTX), "only CogLTX keeps labels"
-    blocks = reader.split(examples[index].document)
+    blocks = reader.model.split(examples[index].document)
     history = load_history(folder, index)
     if not history:
         raise ConfigError(f"{folder}: expected the relevance labels of an epoch, found none")

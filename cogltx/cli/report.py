@@ -3,37 +3,6 @@
 from typing import Any
 
 from cogltx.memrecall import Recall
-from cogltx.prediction import Prediction
-
-
-def answer_lines(prediction: Prediction) -> str:
-    """An answer with its place, its labels if there are any, and the evidence that outlived the last decay."""
-    place = f", characters {prediction.start}-{prediction.end}" if prediction.start is not None else ""
-    lines = [
-        f"{prediction.answer or '(no answer)'}   [{prediction.score:.0%}{place}]",
-        "",
-        f"evidence, of {prediction.n_blocks} block{'s' * (prediction.n_blocks != 1)} ({prediction.n_tokens} tokens):",
-    ]
-    if prediction.labels:
-        likely = [f"  {label.score:5.2f}  {'*' if label.chosen else ' '} {label.name}" for label in prediction.labels]
-        lines[1:1] = ["", "labels, * chosen:", *likely[:10]]
-    for evidence in prediction.evidence:
-        holds = prediction.start is not None and evidence.start <= prediction.start < evidence.end
-        if evidence.kept or holds:
-            mark, text = ">" if holds else " ", " ".join(evidence.text.split())
-            lines.append(f"  {evidence.score:5.2f}  step {evidence.step}  {mark} {text}")
-    return "\n".join(lines)
-
-
-def entity_lines(prediction: Prediction) -> str:
-    """Entities, a line each."""
-    lines = [f"{len(prediction.entities)} entities in {prediction.n_tokens} tokens:"]
-    if prediction.n_unread:
-        lines[0] += f" the last {prediction.n_unread} were not read"
-    for entity in prediction.entities:
-        text = " ".join(entity.text.split())
-        lines.append(f"  {entity.score:5.2f}  {entity.start:>7}-{entity.end:<7} {entity.label}  {text}")
-    return "\n".join(lines)
 
 
 def recall_dict(found: Recall) -> dict[str, Any]:

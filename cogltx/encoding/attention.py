@@ -1,7 +1,7 @@
-"""How encoders attend: as ``transformers``' scaled dot-product attention does, but faster in two places.
+"""Scaled dot-product attention of ``transformers``, faster in two cases.
 
-A mask that hides padding has one row for each window, which its tokens share, instead of a row for each token. And on a
-CPU, training in bfloat16 attends in float32: torch's backward pass of attention takes several times longer in bfloat16.
+A padding mask has one row per window instead of one row per token. On a CPU, training in bfloat16 computes attention in
+float32, because torch's backward pass of attention is several times slower in bfloat16.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ _NAME = "cogltx"
 
 @cache
 def attention() -> str:
-    """The name under which ``transformers`` finds it, for ``attn_implementation``."""
+    """Register the attention with ``transformers``; returns its name for ``attn_implementation``."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(_NAME, _attend)

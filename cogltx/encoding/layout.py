@@ -1,31 +1,32 @@
-"""Windows: what one encoder pass sees, ``[CLS] Q [SEP] z0 [SEP] … z(n-1) [SEP]``, and the map back to the document.
+"""Windows: the input of one encoder pass, ``[CLS] Q [SEP] z0 [SEP] … z(n-1) [SEP]``, with the map back to the document.
 
-Knows a tokenizer's special tokens; no model, and no torch.
+``WindowFormat`` holds what a tokenizer and the capacity decide. ``Layout`` is computed once per query and document and
+builds all of their windows. Does not depend on torch.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from cogltx.blocks import Asked, BlockQuery, Blocks
+from cogltx.blocks import AnyQuery, BlockQuery, Blocks
 from cogltx.errors import ConfigError, DataError, ModelError
 
-NONE = -1  # in ``Window.block`` and ``Window.document_token``: a token that stands for no block, no part of the text
+NONE = -1  # in ``Window.block`` and ``Window.document_token``
 
 
 @dataclass(frozen=True)
 class Window:
-    """One encoder pass.
+    """The input of one encoder pass.
 
     Attributes:
         token_ids: vocabulary indices, shape [tokens].
-        block: index of the block that each token shows (heading included), ``NONE`` for the query and separators.
-        document_token: index of each token in the document, ``NONE`` for a question, headings and separators; those of
-            a block that is the query have one.
-        n_prefix: tokens of ``[CLS] Q [SEP]`` at the start.
+        block: index of each token's block, heading included; ``NONE`` for the query and separators.
+        document_token: index of each token in the document; ``NONE`` for a question, headings and separators.
+        n_prefix: number of tokens of ``[CLS] Q [SEP]``.
     """
 
     token_ids: Int[np.ndarray, " tokens"]
@@ -37,27 +38,32 @@ class Window:
         return len(self.token_ids)
 
     @property
-    def subject(self) -> Int[np.ndarray, " places"]:
-        """Where the document's tokens stand that the window is about: the query's, if that is a block; else all."""
-        places = np.flatnonzero(self.document_token >= 0)
-        own = places[places < self.n_prefix]
-        return own if len(own) else places
+    def target_tokens(self) -> Int[np.ndarray, " positions"]:
+        """Positions of the tokens to predict: the tokens of a block query if there is one, else all of the document."""
+        positions = np.flatnonzero(self.document_token >= 0)
+        in_query = positions[positions < self.n_prefix]
+        return in_query if len(in_query) else positions
+
+    @property
+    def blocks(self) -> list[int]:
+        """The blocks in the window, in order, without the query."""
+        return list(dict.fromkeys(self.block[self.block >= 0].tolist()))
 
     def block_means(
-        self, values: Float[np.ndarray, " tokens"]
-    ) -> tuple[Int[np.ndarray, " shown"], Float[np.ndarray, " shown"]]:
-        """The blocks in the window, in document order, and the mean of a value a token over each one's tokens."""
-        shown = self.block >= 0
-        blocks, place = np.unique(self.block[shown], return_inverse=True)
-        return blocks, np.bincount(place, weights=values[shown]) / np.bincount(place)
+        self, token_values: Float[np.ndarray, " tokens"]
+    ) -> tuple[Int[np.ndarray, " blocks"], Float[np.ndarray, " blocks"]]:
+        """Average a value per token over each block of the window; returns block indices, ascending, and means."""
+        in_block = self.block >= 0
+        blocks, inverse = np.unique(self.block[in_block], return_inverse=True)
+        return blocks, np.bincount(inverse, weights=token_values[in_block]) / np.bincount(inverse)
 
 
 class WindowFormat:
-    """How a tokenizer's windows are laid out, and how much they hold.
+    """The special tokens and the capacity of windows.
 
     Args:
         tokenizer: a fast tokenizer with a start (CLS or BOS) and a separator (SEP or EOS) token.
-        capacity: L, the most tokens a window holds.
+        capacity: L, the maximum number of tokens per window.
 
     Raises:
         ConfigError: the capacity is below 32.
@@ -66,80 +72,113 @@ class WindowFormat:
 
     def __init__(self, tokenizer: Any, capacity: int = 512) -> None:
         if capacity < 32:
-            raise ConfigError(f"capacity: expected at least 32 tokens, got {capacity}")
+            raise ConfigError(f"capacity is {capacity}; it must be at least 32 tokens")
         self.tokenizer = tokenizer
         self.capacity = capacity
-        self.start_id = _first_set(tokenizer, "cls_token_id", "bos_token_id")
-        self.separator_id = _first_set(tokenizer, "sep_token_id", "eos_token_id")
-        self.padding_id = tokenizer.pad_token_id or 0
+        self.start_id = _special_id(tokenizer, "cls_token_id", "bos_token_id")
+        self.separator_id = _special_id(tokenizer, "sep_token_id", "eos_token_id")
+        self.padding_id: int = tokenizer.pad_token_id or 0
 
-    def prefix(self, query: Asked, largest_block: int) -> Int[np.ndarray, " prefix"]:
-        """``[CLS] Q [SEP]``, or ``[CLS]`` without a query.
+    def layout(self, query: AnyQuery, blocks: Blocks) -> "Layout":
+        """Lay out a query and a document.
 
         Args:
-            query: the question, or a block; None for tasks without one.
-            largest_block: tokens the largest block takes, for which there must be room.
+            query: a question, a block of the document, or None for tasks without a query.
+            blocks: the blocks of the document.
 
         Raises:
-            ConfigError: a window cannot hold the largest block.
+            ConfigError: the capacity is too small for the largest block.
             DataError: the question leaves no room for one block.
         """
-        least = 1 + largest_block if query is None else 3 + largest_block
+        smallest = blocks.max_size + (1 if query is None else 3)
         if isinstance(query, BlockQuery):
-            least += largest_block
-        if least > self.capacity:
+            smallest += blocks.max_size
+        if smallest > self.capacity:
             raise ConfigError(
-                f"capacity: expected at least {least}, as blocks take up to {largest_block}, got {self.capacity}"
+                f"capacity is {self.capacity}; blocks of up to {blocks.max_size} tokens need at least {smallest}"
             )
         if query is None:
-            return np.array([self.start_id], dtype=np.int32)
+            return Layout(self, query, blocks, np.array([self.start_id], dtype=np.int32))
         if isinstance(query, BlockQuery):
-            return np.array([self.start_id, *query.token_ids, self.separator_id], dtype=np.int32)
-        ids = self.tokenizer(query.text, add_special_tokens=False, verbose=False)["input_ids"]
-        room = self.capacity - largest_block - 2
-        if len(ids) > room:
+            query_ids = list(query.token_ids)
+        else:
+            query_ids = self.tokenizer(query.text, add_special_tokens=False, verbose=False)["input_ids"]
+        room = self.capacity - blocks.max_size - 2
+        if len(query_ids) > room and not isinstance(query, BlockQuery):
             raise DataError(
-                f"question: expected at most {room} tokens (a window of {self.capacity} must hold a block too), "
-                f"got {len(ids)}"
+                f"the question has {len(query_ids)} tokens; at most {room} fit, "
+                f"because a window of {self.capacity} tokens must also hold a block"
             )
-        return np.array([self.start_id, *ids, self.separator_id], dtype=np.int32)
+        prefix = np.array([self.start_id, *query_ids, self.separator_id], dtype=np.int32)
+        return Layout(self, query, blocks, prefix)
 
-    def room(self, prefix: Int[np.ndarray, " prefix"]) -> int:
-        """Tokens left for blocks."""
-        return self.capacity - len(prefix)
 
-    def window(
-        self, prefix: Int[np.ndarray, " prefix"], blocks: Blocks, order: Iterable[int], query: Asked = None
-    ) -> Window:
-        """A window that shows blocks in the given order, each with its heading before and a separator behind it.
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A query and a document, ready for windows.
 
-        Args:
-            prefix: ``[CLS] Q [SEP]``.
-            blocks: of the document.
-            order: which of them.
-            query: Q, where it is a block.
-        """
-        ids: list[np.ndarray] = [prefix]
-        block: list[np.ndarray] = [np.full(len(prefix), NONE)]
-        token: list[np.ndarray] = [np.full(len(prefix), NONE)]
+    Attributes:
+        form: special tokens and capacity.
+        query: the question, a block of the document, or None.
+        blocks: the blocks of the document.
+        prefix: token ids of ``[CLS] Q [SEP]``, or ``[CLS]`` without a query.
+    """
+
+    form: WindowFormat
+    query: AnyQuery
+    blocks: Blocks
+    prefix: Int[np.ndarray, " prefix"]
+
+    @property
+    def room(self) -> int:
+        """Tokens of a window that are left for blocks."""
+        return self.form.capacity - len(self.prefix)
+
+    @cached_property
+    def candidates(self) -> list[int]:
+        """All blocks in document order, except a block that is the query."""
+        excluded = self.query.block if isinstance(self.query, BlockQuery) else NONE
+        return [index for index in range(len(self.blocks)) if index != excluded]
+
+    @cached_property
+    def fits(self) -> bool:
+        """Whether one window holds the whole document."""
+        return self.blocks.total_size(self.candidates) <= self.room
+
+    def for_block(self, index: int) -> "Layout":
+        """Lay out the same document with one of its blocks as the query."""
+        return self.form.layout(self.blocks.as_query(index), self.blocks)
+
+    def window(self, order: Iterable[int]) -> Window:
+        """Build the window of some blocks in the given order, each with its heading before and a separator after it."""
+        query, blocks = self.query, self.blocks
+        prefix_tokens = np.full(len(self.prefix), NONE)
         if isinstance(query, BlockQuery):
-            own = blocks[query.block]
-            token[0][1 + query.n_heading : -1] = np.arange(own.first_token, own.end_token)
-        separator = np.array([self.separator_id])
+            query_block = blocks[query.block]
+            prefix_tokens[1 + query.n_heading : -1] = np.arange(query_block.first_token, query_block.end_token)
+        token_ids: list[np.ndarray] = [self.prefix]
+        block_ids: list[np.ndarray] = [np.full(len(self.prefix), NONE)]
+        document_tokens: list[np.ndarray] = [prefix_tokens]
+        separator, no_block = np.array([self.form.separator_id]), np.array([NONE])
         for index in order:
-            shown = blocks[index]
-            heading = blocks.headings[shown.heading]
-            ids += [heading, blocks.token_ids[shown.first_token : shown.end_token], separator]
-            block += [np.full(len(heading) + shown.n_tokens, index), np.array([NONE])]
-            token += [np.full(len(heading), NONE), np.arange(shown.first_token, shown.end_token), np.array([NONE])]
-        token_ids, block_ids, tokens = (np.concatenate(parts).astype(np.int32) for parts in (ids, block, token))
-        window = Window(token_ids, block_ids, tokens, len(prefix))
-        assert len(window) <= self.capacity, f"a window of {len(window)} tokens exceeds the capacity of {self.capacity}"
+            block = blocks[index]
+            heading = blocks.headings[block.heading]
+            token_ids += [heading, blocks.token_ids[block.first_token : block.end_token], separator]
+            block_ids += [np.full(len(heading) + block.n_tokens, index), no_block]
+            tokens = np.arange(block.first_token, block.end_token)
+            document_tokens += [np.full(len(heading), NONE), tokens, no_block]
+        window = Window(_joined(token_ids), _joined(block_ids), _joined(document_tokens), len(self.prefix))
+        assert len(window) <= self.form.capacity, f"{len(window)} tokens exceed the capacity {self.form.capacity}"
         return window
+
+    def windows(self) -> list[Window]:
+        """Build the fewest windows that show the whole document in order."""
+        sizes = self.blocks.sizes[self.candidates].tolist()
+        return [self.window(self.candidates[i] for i in run) for run in pack(sizes, self.room)]
 
 
 def pack(sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Splits consecutive items into the fewest runs whose sizes sum to at most ``room``.
+    """Split consecutive items into the fewest runs whose sizes sum to at most ``room``.
 
     >>> pack([3, 3, 3, 5, 2], room=6)
     [[0, 1], [2], [3], [4]]
@@ -155,9 +194,13 @@ def pack(sizes: Sequence[int], room: int) -> list[list[int]]:
     return runs
 
 
-def _first_set(tokenizer: Any, *names: str) -> int:
+def _joined(parts: Sequence[np.ndarray]) -> Int[np.ndarray, " tokens"]:
+    return np.concatenate(parts).astype(np.int32)
+
+
+def _special_id(tokenizer: Any, *names: str) -> int:
     for name in names:
         value = getattr(tokenizer, name, None)
         if value is not None:
             return int(value)
-    raise ModelError(f"tokenizer: expected one of {' or '.join(names)}, got neither")
+    raise ModelError(f"the tokenizer has neither {' nor '.join(names)}")

@@ -1,55 +1,40 @@
-"""Judges: what gives blocks their relevance. Named by ``encoder``, ``bm25``, ``embedding`` or
-``package.module:Class``.
-"""
+"""Judges score the relevance of blocks. To add one: write a file with the class and add a line to ``JUDGES``."""
 
 import importlib
 import inspect
 import sys
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from torch import nn
 
-from cogltx.encoding.encoder import Encoder, Precision
-from cogltx.encoding.layout import WindowFormat
+from cogltx.encoding.encoder import BatchRunner, Encoder
 from cogltx.errors import ConfigError, ModelError, wrong_value
-from cogltx.judges.base import Judge, Memory, ScoredBlocks, ScoringJudge, told
-from cogltx.judges.bm25 import LexicalJudge
+from cogltx.judges.base import Judge, Memory, ScoringJudge, ScoringJudgeAdapter, one_line
+from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
 
-__all__ = [
-    "EmbeddingJudge",
-    "EncoderJudge",
-    "Judge",
-    "JudgeConfig",
-    "LexicalJudge",
-    "Memory",
-    "ScoredBlocks",
-    "ScoringJudge",
-    "WindowJudge",
-    "as_judge",
-    "check_name",
-    "import_class",
-    "judge_model",
-    "make_judge",
-]
+__all__ = ["JUDGES", "EncoderJudge", "Judge", "JudgeConfig", "Memory", "ScoringJudge", "as_judge", "create_judge"]
 
-
-_READY: dict[str, type[Judge]] = {"bm25": LexicalJudge, "embedding": EmbeddingJudge}
+JUDGES: dict[str, type[Judge | nn.Module]] = {
+    "encoder": EncoderJudge,
+    "bm25": BM25Judge,
+    "embedding": EmbeddingJudge,
+}
 
 
 class JudgeConfig(BaseModel):
-    """Which judge scores blocks.
+    """The judge that scores blocks.
 
     Attributes:
-        name: ``encoder`` (the paper's, trained jointly), ``bm25`` and ``embedding`` (no training), or
+        name: ``encoder`` (the paper's, trained jointly), ``bm25`` or ``embedding`` (no training), or
             ``package.module:Class``: a class with a ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose
-            ``forward(input_ids, attention_mask, token_type_ids)`` gives a relevance logit for every token, shape
-            [windows, tokens]; the latter is trained, saved and loaded with the run.
-        args: arguments of the class; of ``embedding``, its ``encoder``.
-        init_from: a run or model folder whose judge this one starts from, or ``reasoner``: the encoder that this run's
+            ``forward(input_ids, attention_mask, token_type_ids)`` returns a relevance logit per token, shape [windows,
+            tokens]. A module is trained, saved and loaded with the run.
+        args: arguments of the class; for ``embedding``: ``encoder``.
+        init_from: a run or model folder whose judge initializes this one, or ``reasoner``: the encoder that this run's
             reasoner starts from.
     """
 
@@ -59,115 +44,86 @@ class JudgeConfig(BaseModel):
     args: dict[str, Any] = Field(default_factory=dict)
     init_from: str | None = None
 
+    @field_validator("name")
+    @classmethod
+    def _is_known(cls, name: str) -> str:
+        if name not in JUDGES and ":" not in name:
+            raise ValueError(f"{name!r} is not a judge; use {', '.join(JUDGES)} or package.module:Class")
+        return name
 
-def judge_model(config: JudgeConfig, encoder: Encoder | None) -> nn.Module | Judge:
-    """The judge that a config names: a model to train, or a ready judge.
+
+def create_judge(config: JudgeConfig, encoder: Encoder | None = None) -> nn.Module | Judge:
+    """Create the judge that a configuration names: a model to train, or a judge that is ready to use.
 
     Args:
         config: names the judge.
-        encoder: what the built-in judge builds on; None where only ready judges are wanted.
+        encoder: the encoder of the built-in judge model; None if only judges without training are possible.
 
     Raises:
-        ConfigError: there is no such judge.
-        ModelError: the class cannot be imported or made, or is no judge.
+        ConfigError: the judge needs a trained run, or its arguments are wrong.
+        ModelError: the class cannot be imported or created, or is not a judge.
     """
-    if config.name in _READY:
-        return _ready(config)
     if config.name == "encoder":
         if encoder is None:
-            raise ConfigError(
-                'judge.name: expected "bm25", "embedding" or package.module:Class, got "encoder", which needs a '
-                "trained run"
-            )
+            raise ConfigError('judge "encoder" needs a trained run; use "bm25", "embedding" or package.module:Class')
         return EncoderJudge(encoder)
-    check_name(config.name)
-    made = _make(config)
-    return made if isinstance(made, nn.Module) else ScoredBlocks(made)
-
-
-def _ready(config: JudgeConfig) -> Judge:
+    if config.name in JUDGES:
+        try:
+            return JUDGES[config.name](**config.args)
+        except TypeError as error:
+            raise ConfigError(f"judge.args of {config.name!r}: {error}") from error
+        except ValidationError as error:
+            raise ConfigError(f"judge.args: {wrong_value(error.errors()[0])}") from error
+    judge_class = _import_class(config.name)
     try:
-        return _READY[config.name](**config.args)
+        judge = judge_class(**config.args)
+    except Exception as error:
+        raise ModelError(f"judge {config.name}: cannot be created with {config.args}: {one_line(error)}") from error
+    if not isinstance(judge, nn.Module):
+        return _adapted(judge)
+    try:
+        inspect.signature(judge.forward).bind(input_ids=0, attention_mask=0, token_type_ids=0)
     except TypeError as error:
-        raise ConfigError(f"judge.args: expected arguments of {config.name!r}, got: {error}") from error
-    except ValidationError as errors:
-        first = errors.errors()[0]
-        raise ConfigError(f"judge.args.{first['loc'][-1]}: {wrong_value(first)}") from errors
+        raise ModelError(
+            f"judge {config.name}: forward must accept input_ids, attention_mask and token_type_ids: {error}"
+        ) from error
+    return judge
 
 
-def check_name(name: str) -> None:
-    """Checks the form of a judge's name.
+def as_judge(judge: object, runner: BatchRunner) -> Judge:
+    """Make a judge callable by MemRecall.
+
+    Args:
+        judge: a ``Judge``, an object with a ``score`` method, or a judge model over windows.
+        runner: runs windows through a judge model.
 
     Raises:
-        ConfigError: it is no name of a judge.
+        ModelError: the object is not a judge.
     """
-    if name not in ("encoder", *_READY) and ":" not in name:
-        raise ConfigError(f'judge.name: expected "encoder", "bm25", "embedding" or package.module:Class, got {name!r}')
+    return WindowJudge(judge, runner) if isinstance(judge, nn.Module) else _adapted(judge)
 
 
-def _make(config: JudgeConfig) -> nn.Module | ScoringJudge:
-    kind = import_class(config.name)
-    try:
-        made = kind(**config.args)
-    except Exception as error:
-        raise ModelError(f"judge {config.name}: expected to be made with {config.args}, got {told(error)}") from error
-    if isinstance(made, nn.Module):
-        _check_forward(config.name, made)
-        return made
-    if _scores(made):
-        return made
+def _adapted(judge: object) -> Judge:
+    if isinstance(judge, Judge):
+        return judge
+    if isinstance(judge, ScoringJudge) and not isinstance(judge, type) and callable(judge.score):
+        return ScoringJudgeAdapter(judge)
+    kind = f"the class {judge.__name__}" if isinstance(judge, type) else type(judge).__name__
     raise ModelError(
-        f"judge {config.name}: expected an nn.Module or a method score(query, kept, candidates), got neither"
+        f"judge: {kind} is not a judge; pass an nn.Module or an object with score(query, kept, candidates)"
     )
 
 
-def _scores(made: object) -> TypeGuard[ScoringJudge]:
-    """Whether an object, not a class, has a ``score`` that can be called."""
-    return isinstance(made, ScoringJudge) and not isinstance(made, type) and callable(made.score)
-
-
-def _check_forward(name: str, model: nn.Module) -> None:
-    try:
-        inspect.signature(model.forward).bind(input_ids=0, attention_mask=0, token_type_ids=0)
-    except TypeError as error:
-        raise ModelError(
-            f"judge {name}: expected forward(input_ids, attention_mask, token_type_ids), got: {error}"
-        ) from error
-
-
-def import_class(name: str) -> type[Any]:
-    """The class behind ``package.module:Class``; modules in the current folder are found too.
-
-    Raises:
-        ModelError: it cannot be imported.
-    """
+def _import_class(name: str) -> type[Any]:
+    """Import ``package.module:Class``; modules in the current folder are importable."""
     module, _, attribute = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+    current_folder = str(Path.cwd())
+    if current_folder not in sys.path:
+        sys.path.append(current_folder)
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        judge_class = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:
-        raise ModelError(f"judge {name}: expected a class that can be imported, got {told(error)}") from error
-    if not isinstance(found, type):
-        raise ModelError(f"judge {name}: expected a class, got {type(found).__name__}")
-    return found
-
-
-def as_judge(made: nn.Module | Judge, form: WindowFormat, precision: Precision, batch_tokens: int) -> Judge:
-    """A judge that MemRecall can call."""
-    return WindowJudge(made, form, precision, batch_tokens) if isinstance(made, nn.Module) else made
-
-
-def make_judge(judge: object) -> Judge:
-    """A judge passed as an object.
-
-    Raises:
-        ModelError: the object is no judge.
-    """
-    if isinstance(judge, Judge):
-        return judge
-    if _scores(judge):
-        return ScoredBlocks(judge)
-    got = f"the class {judge.__name__}" if isinstance(judge, type) else type(judge).__name__
-    raise ModelError(f"judge: expected an object with a method score(query, kept, candidates), got {got}")
+        raise ModelError(f"judge {name}: cannot be imported: {one_line(error)}") from error
+    if not isinstance(judge_class, type):
+        raise ModelError(f"judge {name}: is not a class but a {type(judge_class).__name__}")
+    return judge_class

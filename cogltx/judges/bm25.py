@@ -1,7 +1,4 @@
-"""A judge that needs no training: BM25 of the query against the document's blocks.
-
-Knows nothing about z: the score of a block is the same at every step.
-"""
+"""A judge without training: BM25 of the query against the blocks of the document. Scores do not depend on z."""
 
 import re
 from weakref import WeakKeyDictionary
@@ -18,7 +15,7 @@ _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W
 
 
 def terms(text: str) -> list[str]:
-    """The lower-cased terms of a text.
+    """Split a text into lower-case terms.
 
     >>> terms("The cat, 猫咪!")
     ['the', 'cat', '猫', '咪']
@@ -26,61 +23,52 @@ def terms(text: str) -> list[str]:
     return _TERM.findall(text.lower())
 
 
-class LexicalJudge(QueryJudge):
-    """BM25 (bm25s, Lucene's variant) over heading and text of the blocks of one document."""
+class BM25Judge(QueryJudge):
+    """BM25 (bm25s, Lucene's variant) over heading and text of the blocks of one document.
+
+    Raises:
+        ConfigError: bm25s is not installed.
+    """
 
     def __init__(self) -> None:
-        self._known: WeakKeyDictionary[Blocks, BlockIndex] = WeakKeyDictionary()
+        self._indexes: WeakKeyDictionary[Blocks, _BlockIndex] = WeakKeyDictionary()
 
     def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
         """See ``QueryJudge.scores``."""
-        query = memory.query
-        if query is None:
-            raise ConfigError('judge "bm25": expected a query, got none')
-        index = self._known.get(memory.blocks)
+        if memory.query is None:
+            raise ConfigError('judge "bm25" needs a question')
+        return self.text_scores(memory.query.text, memory.blocks)
+
+    def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
+        """Score the blocks of a document for any text; zero for a block that shares no term with it."""
+        index = self._indexes.get(blocks)
         if index is None:
-            index = self._known[memory.blocks] = BlockIndex(memory.blocks)
-        return index.scores(query.text)
+            index = self._indexes[blocks] = _BlockIndex(blocks)
+        return index.scores(text)
 
 
-def bm25(query: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
-    """The BM25 score of every block; zero where it shares no term with the query.
-
-    Raises:
-        ConfigError: bm25s is not installed.
-    """
-    return BlockIndex(blocks).scores(query)
-
-
-class BlockIndex:
-    """The terms of a document's blocks, for any number of queries.
-
-    Args:
-        blocks: of the document.
-
-    Raises:
-        ConfigError: bm25s is not installed.
-    """
+class _BlockIndex:
+    """The BM25 index of a document's blocks."""
 
     def __init__(self, blocks: Blocks) -> None:
         try:
             import bm25s
         except ImportError as error:
             raise ConfigError(
-                'judge "bm25": expected the package bm25s, which is not installed; pip install "cogltx[quickstart]"'
+                'judge "bm25": the package bm25s is not installed; pip install "cogltx[quickstart]"'
             ) from error
-        corpus = [terms(blocks.shown(index)) for index in range(len(blocks))]
-        self._vocabulary = {term for words in corpus for term in words}
-        self._nothing = np.zeros(len(blocks))
-        self._last = ("", self._nothing)
+        corpus = [terms(blocks.text_with_heading(index)) for index in range(len(blocks))]
+        self._vocabulary = {term for document in corpus for term in document}
+        self._zeros = np.zeros(len(blocks))
+        self._last = ("", self._zeros)
         self._index = bm25s.BM25(method="lucene")
         if self._vocabulary:
             self._index.index(corpus, show_progress=False)
 
-    def scores(self, query: str) -> Float[np.ndarray, " blocks"]:
-        """The BM25 score of every block; zero where it shares no term with the query."""
-        if self._last[0] != query:
-            wanted = sorted(set(terms(query)) & self._vocabulary)
-            found = np.asarray(self._index.get_scores(wanted), dtype=np.float64) if wanted else self._nothing
-            self._last = (query, found)
+    def scores(self, text: str) -> Float[np.ndarray, " blocks"]:
+        """Score every block; the last text's scores are cached, because every step of MemRecall asks for them."""
+        if self._last[0] != text:
+            known = sorted(set(terms(text)) & self._vocabulary)
+            scores = np.asarray(self._index.get_scores(known), dtype=np.float64) if known else self._zeros
+            self._last = (text, scores)
         return self._last[1]

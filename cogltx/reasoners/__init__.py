@@ -1,51 +1,53 @@
-"""Reasoners: what solves the task on a window of key blocks. Named by ``span``, ``classification`` or ``tagging``."""
+"""Reasoners solve the task on a window of key blocks. To add one: write a file and add a line to ``REASONERS``."""
 
-from typing import Annotated, Any
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Discriminator, Tag
 
 from cogltx.encoding.encoder import Encoder
-from cogltx.reasoners.answers import Reading
-from cogltx.reasoners.base import Conclusion, Reasoner
+from cogltx.reasoners.base import Reasoner, ReasonerConfig
 from cogltx.reasoners.classification import ClassificationConfig, ClassificationReasoner
 from cogltx.reasoners.span import SpanReasoner, SpanReasonerConfig
 from cogltx.reasoners.tagging import TaggingConfig, TaggingReasoner
 
 __all__ = [
+    "REASONERS",
     "REASONER_CONFIGS",
+    "AnyReasonerConfig",
     "ClassificationConfig",
     "ClassificationReasoner",
-    "Conclusion",
-    "Reading",
     "Reasoner",
     "ReasonerConfig",
     "SpanReasoner",
     "SpanReasonerConfig",
     "TaggingConfig",
     "TaggingReasoner",
-    "make_reasoner",
+    "create_reasoner",
 ]
 
-
-REASONER_CONFIGS = {"span": SpanReasonerConfig, "classification": ClassificationConfig, "tagging": TaggingConfig}
+REASONERS: dict[str, type[Reasoner[Any]]] = {
+    "span": SpanReasoner,
+    "classification": ClassificationReasoner,
+    "tagging": TaggingReasoner,
+}
+REASONER_CONFIGS = {name: reasoner.config_class for name, reasoner in REASONERS.items()}
 
 
 def _name(config: Any) -> Any:
     return str(config.get("name", "span") if isinstance(config, dict) else getattr(config, "name", config))
 
 
-ReasonerConfig = Annotated[
-    Annotated[SpanReasonerConfig, Tag("span")]
-    | Annotated[ClassificationConfig, Tag("classification")]
-    | Annotated[TaggingConfig, Tag("tagging")],
-    Discriminator(_name),
-]
+if TYPE_CHECKING:
+    AnyReasonerConfig = ReasonerConfig
+else:
+    AnyReasonerConfig = Annotated[
+        reduce(or_, (Annotated[config, Tag(name)] for name, config in REASONER_CONFIGS.items())), Discriminator(_name)
+    ]
+"""The configuration of any reasoner; its ``name`` selects the class."""
 
 
-def make_reasoner(config: ReasonerConfig, encoder: Encoder) -> Reasoner[Any, Any]:
-    """The reasoner that a config describes, with a fresh head."""
-    if isinstance(config, ClassificationConfig):
-        return ClassificationReasoner(encoder, config)
-    if isinstance(config, TaggingConfig):
-        return TaggingReasoner(encoder, config)
-    return SpanReasoner(encoder, config)
+def create_reasoner(config: ReasonerConfig, encoder: Encoder) -> Reasoner[Any]:
+    """Create the reasoner that a configuration names, with a new head."""
+    return REASONERS[config.name](encoder, config)

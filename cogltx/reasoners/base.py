@@ -1,12 +1,8 @@
-"""What a reasoner is: an encoder with a head that solves a task on one window, and what it makes of it.
-
-Knows windows and blocks; not where the windows come from.
-"""
+"""The interface of reasoners: an encoder with a head that solves a task on windows of key blocks."""
 
 import abc
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -16,119 +12,147 @@ from torch import Tensor, nn
 from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
-from cogltx.encoding.layout import Window
-from cogltx.prediction import Answer, FoundEntity, Label
+from cogltx.encoding.layout import Layout, Window
+from cogltx.prediction import Evidence, Prediction
 
 Target = TypeVar("Target")
-Reading = TypeVar("Reading")
+WindowOutputs: TypeAlias = tuple[Window, Float[np.ndarray, "rows outputs"]]
+"""A window with what the reasoner's ``forward`` returned for it."""
 
 
-class BaseReasonerConfig(BaseModel):
-    """What every reasoner's configuration has.
+class ReasonerConfig(BaseModel):
+    """Settings that all reasoners have.
 
     Attributes:
-        init_from: a run or model folder whose reasoner this one starts from, or ``judge``: the encoder of this run's
-            judge, and its head where training asks the reasoner for relevance too.
+        name: the reasoner.
+        init_from: a run or model folder whose reasoner initializes this one, or ``judge``: the encoder of this run's
+            judge, and its head if training gives the reasoner a relevance loss too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    name: str
     init_from: str | None = None
 
+    def check_labels(self, example: Example) -> None:
+        """Check that the model knows the gold labels of an example; not for reasoners without labels.
 
-@dataclass(frozen=True)
-class Relevant:
-    """A block of a window with its relevance, in [0, 1]; ``start:end`` are its characters in the document."""
+        Raises:
+            DataError: a label is unknown.
+        """
 
-    start: int
-    end: int
-    score: float
+    def format(self, prediction: Prediction) -> str:
+        """Format a prediction as text: answer, labels and evidence."""
+        place = f", characters {prediction.start}-{prediction.end}" if prediction.start is not None else ""
+        lines = [f"{prediction.answer or '(no answer)'}   [{prediction.score:.0%}{place}]"]
+        if prediction.labels:
+            lines += ["", "labels, * chosen:"]
+            lines += [
+                f"  {label.score:5.2f}  {'*' if label.chosen else ' '} {label.name}" for label in prediction.labels[:10]
+            ]
+        if prediction.evidence:
+            size = f"{prediction.n_blocks:,} block{'s' * (prediction.n_blocks != 1)} ({prediction.n_tokens:,} tokens)"
+            lines += ["", f"evidence, of {size}:"]
+        for evidence in prediction.evidence:
+            has_answer = prediction.start is not None and evidence.start <= prediction.start < evidence.end
+            if evidence.kept or has_answer:
+                mark, text = ">" if has_answer else " ", " ".join(evidence.text.split())
+                lines.append(f"  {evidence.score:5.2f}  step {evidence.step}  {mark} {text}")
+        return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class Conclusion:
-    """What a prediction says of one document, by the reasoner's thresholds; the fields are ``Prediction``'s."""
-
-    answer: str
-    start: int | None
-    end: int | None
-    score: float
-    alternatives: tuple[Answer, ...] = ()
-    labels: tuple[Label, ...] = ()
-    entities: tuple[FoundEntity, ...] = ()
-    n_unread: int = 0
-
-
-class Reasoner(nn.Module, abc.ABC, Generic[Target, Reading]):
+class Reasoner(nn.Module, abc.ABC, Generic[Target]):
     """Solves a task on windows.
 
+    To add a reasoner: write a file with a configuration and a subclass, and add a line to ``REASONERS``.
+
     Args:
-        encoder: the pre-trained encoder.
+        encoder: the pretrained encoder.
+        config: settings.
 
     Attributes:
-        by_block: whether every part of a document has an answer of its own, so that each block in turn is the query,
-            and every window teaches something.
-        joins: whether ``joined`` makes one output of those of a document's windows, before there is any loss.
-        relevance: the head that tells the relevance of tokens, as the judge's, where training asks for it.
+        config_class: class of ``config``.
+        config: settings; training completes them with labels and thresholds.
+        auxiliary: prefixes of the names of weights that only training needs; a model to start from may lack them.
+        by_block: whether every part of a document is labelled, so that each block in turn is the query.
+        joins_windows: whether ``join`` combines the windows of a document before there is a loss.
+        relevance: head for the relevance of tokens, if training gives the reasoner a relevance loss.
     """
 
-    config: Any
+    config_class: ClassVar[type[ReasonerConfig]]
     auxiliary: ClassVar[tuple[str, ...]] = ()
-    """Beginnings of the names of weights that training alone needs; a model to start from may lack them."""
     by_block: ClassVar[bool] = False
+    config: Any
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, config: Any) -> None:
         super().__init__()
         self.encoder = encoder
+        self.config = config
         self.relevance: nn.Module | None = None
-        self.joins = False
+        self.joins_windows = False
 
     @abc.abstractmethod
     def forward(self, batch: Batch) -> Float[Tensor, "windows rows outputs"]:
-        """The outputs of each window: a row a token, or one row."""
+        """Compute the outputs of each window: one row per token, or one row."""
 
-    def joined(self, outputs: Float[Tensor, "windows rows outputs"]) -> Float[Tensor, "1 rows results"]:
-        """One output from those of a document's windows, in order; only for reasoners that join them."""
+    def join(self, outputs: Float[Tensor, "windows rows outputs"]) -> Float[Tensor, "1 rows results"]:
+        """Combine the outputs of a document's windows, in order; only for reasoners that join windows."""
         raise NotImplementedError
 
     @abc.abstractmethod
     def target(self, example: Example, blocks: Blocks, window: Window) -> Target | None:
-        """What the reasoner should say of a window of an example's document; None where that is unknown."""
+        """Return the training target of a window; None where it is unknown."""
 
     @abc.abstractmethod
     def losses(
         self, outputs: Float[Tensor, "windows rows outputs"], windows: Sequence[Window], targets: Sequence[Target]
     ) -> Float[Tensor, " windows"]:
-        """The loss of each window."""
+        """Compute the loss of each window."""
+
+    def is_negative(self, target: Target) -> bool:
+        """Check whether a target says that the window does not contain the answer."""
+        return False
+
+    def negative_target(self) -> Target | None:
+        """Return the target of a window without the answer; None if every window has a target."""
+        return None
 
     @abc.abstractmethod
-    def says_nothing(self, target: Target) -> bool:
-        """Whether a target says that the window does not hold what is asked for."""
+    def predict(
+        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
+    ) -> Prediction:
+        """Decode the windows of one document.
 
-    @abc.abstractmethod
-    def silent(self) -> Target | None:
-        """The target of a window that does not hold what is asked for; None where every window holds it."""
-
-    @abc.abstractmethod
-    def read(self, outputs: Float[np.ndarray, "rows outputs"], window: Window, blocks: Blocks) -> Reading:
-        """Decodes a window."""
-
-    @abc.abstractmethod
-    def merged(self, readings: Sequence[Reading]) -> Reading:
-        """One reading of a document from those of its windows."""
-
-    def weighed(self, reading: Reading, relevance: Sequence[Relevant]) -> Reading:
-        """A reading in the light of the judge's fine scores; the same where they say nothing about it."""
-        return reading
-
-    @abc.abstractmethod
-    def conclude(self, reading: Reading) -> Conclusion:
-        """What a reading amounts to, by the thresholds."""
-
-    def tunings(self, examples: Sequence[Example], readings: Sequence[Reading]) -> list[Any]:
-        """Configurations of this reasoner that differ in their thresholds, worth trying on validation examples.
+        Args:
+            layout: the query and the document.
+            outputs: all windows of the document, with their outputs.
+            evidence: the key blocks with their probabilities of relevance, to weigh answers by; None leaves them out.
 
         Returns:
-            none where there is nothing to tune.
+            a prediction without evidence.
+        """
+
+    def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Any]:
+        """Return configurations that differ in their thresholds, to choose from on validation data.
+
+        Args:
+            examples: the validation examples.
+            predictions: their predictions, made after ``reset_thresholds``.
+
+        Returns:
+            an empty list if there is nothing to tune.
         """
         return []
+
+    def reset_thresholds(self) -> None:
+        """Remove tuned thresholds, so that predictions contain what ``with_thresholds`` needs."""
+
+    def with_thresholds(self, prediction: Prediction, config: Any) -> Prediction:
+        """Apply the thresholds of a configuration to a prediction made after ``reset_thresholds``."""
+        return prediction
+
+
+def whole_document(layout: Layout) -> dict[str, Any]:
+    """Return the fields of a prediction that describe the document."""
+    blocks = layout.blocks
+    return {"id": blocks.document.id, "n_tokens": blocks.n_tokens, "n_blocks": len(blocks)}

@@ -1,7 +1,4 @@
-"""Small networks that make one vector of a document from the vectors of its windows, for classification by windows.
-
-They are trained end to end with the encoder. Know nothing of windows' tokens or of labels.
-"""
+"""Small networks that combine the vectors of a document's windows into one, trained end to end with the encoder."""
 
 from typing import Literal
 
@@ -9,66 +6,61 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Network = Literal["mlp", "lstm", "transformer"]
 _HEADS = 4
 
 
-def over_windows(kind: Network, width: int) -> nn.Module:
-    """A network from vectors, shape [windows, width], to one of shape [width].
+def window_pooling(name: Literal["mlp", "lstm", "transformer"], width: int) -> nn.Module:
+    """Create a network from vectors, shape [windows, width], to one vector, shape [width].
 
     Args:
-        kind: of the network.
-        width: of a vector; for the transformer a multiple of 4, for the LSTM of 2.
+        name: the kind of network.
+        width: size of a vector; a multiple of 4 for the transformer, of 2 for the LSTM.
     """
-    networks = {"mlp": WindowMLP, "lstm": WindowLSTM, "transformer": WindowTransformer}
-    network: nn.Module = networks[kind](width)
-    return network
+    networks: dict[str, type[nn.Module]] = {"mlp": _MLP, "lstm": _LSTM, "transformer": _Transformer}
+    return networks[name](width)
 
 
-class WindowMLP(nn.Module):
-    """A layer on the mean and the maximum over the windows, whose order does not count."""
+class _MLP(nn.Module):
+    """A layer on the mean and the maximum over the windows, independent of their order."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.layer = nn.Sequential(nn.Linear(2 * width, width), nn.GELU(), nn.Linear(width, width))
 
     def forward(self, vectors: Float[Tensor, "windows width"]) -> Float[Tensor, " width"]:
-        """The document's vector."""
-        joined: Tensor = self.layer(torch.cat([vectors.mean(dim=0), vectors.amax(dim=0)]))
-        return joined
+        pooled: Tensor = self.layer(torch.cat([vectors.mean(dim=0), vectors.amax(dim=0)]))
+        return pooled
 
 
-class WindowLSTM(nn.Module):
-    """The last states of an LSTM that reads the windows in both directions."""
+class _LSTM(nn.Module):
+    """The last states of a bidirectional LSTM over the windows."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.read = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, vectors: Float[Tensor, "windows width"]) -> Float[Tensor, " width"]:
-        """The document's vector."""
         _, (last, _) = self.read(vectors[None])
-        joined: Tensor = last[:, 0].flatten()
-        return joined
+        pooled: Tensor = last[:, 0].flatten()
+        return pooled
 
 
-class WindowTransformer(nn.Module):
-    """The mean over the windows after one layer of attention between them, with sinusoidal places."""
+class _Transformer(nn.Module):
+    """The mean over the windows after one layer of attention between them, with sinusoidal positions."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.layer = nn.TransformerEncoderLayer(width, _HEADS, 2 * width, dropout=0.0, batch_first=True)
 
     def forward(self, vectors: Float[Tensor, "windows width"]) -> Float[Tensor, " width"]:
-        """The document's vector."""
-        joined: Tensor = self.layer((vectors + places(*vectors.shape).to(vectors))[None])[0].mean(dim=0)
-        return joined
+        pooled: Tensor = self.layer((vectors + _sinusoidal(*vectors.shape).to(vectors))[None])[0].mean(dim=0)
+        return pooled
 
 
-def places(count: int, width: int) -> Float[Tensor, "count width"]:
-    """Sinusoidal vectors of the places 0, 1, … (Vaswani et al. 2017, §3.5), sines before cosines.
+def _sinusoidal(count: int, width: int) -> Float[Tensor, "count width"]:
+    """Sinusoidal position vectors (Vaswani et al. 2017, §3.5), sines before cosines.
 
-    >>> places(2, 4)[0].tolist()
+    >>> _sinusoidal(2, 4)[0].tolist()
     [0.0, 0.0, 1.0, 1.0]
     """
     rates = 10000.0 ** (-torch.arange(0, width, 2) / width)

@@ -1,51 +1,56 @@
-"""The span reasoner: an answer anywhere in the key blocks, yes, no, or no answer (paper figure 2a).
+"""The span reasoner: an answer anywhere in the key blocks, yes, no, or no answer (CogLTX figure 2a).
 
-What the logits amount to is told in ``answers``. A judge whose fine scores are probabilities has its say: they multiply
-the answers of their blocks (ours, not the paper's).
+The probability of an answer is p(kind) · p(start) · p(end). The kind (span, yes, no, none) is read from the first
+token; start and end range over the tokens of the document in the window. Scores of different documents are comparable.
+A judge whose fine scores are probabilities weighs the answers of its blocks (not in the paper).
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
 from cogltx.blocks import Blocks, relevance_labels
+from cogltx.blocks.words import expand_to_words
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder, relevance_head
-from cogltx.encoding.layout import Window
-from cogltx.prediction import Answer
-from cogltx.reasoners.answers import NO, NO_ANSWER, SPAN, YES, Reading, read
-from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner, Relevant
+from cogltx.encoding.layout import Layout, Window
+from cogltx.prediction import Answer, Evidence, Prediction
+from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
-_CANDIDATES = 20  # answers of a window that the judge's scores may still reorder
+SPAN, YES, NO, NO_ANSWER = range(4)
+"""The kinds of answers."""
+
+_CLOSED_ANSWERS = {YES: "yes", NO: "no"}
+_CANDIDATES = 20  # answers per window that the judge's scores may reorder
 
 
-class SpanReasonerConfig(BaseReasonerConfig):
-    """How answers are read.
+class SpanReasonerConfig(ReasonerConfig):
+    """Settings of the span reasoner.
 
     Attributes:
-        name: of the reasoner.
-        max_answer_tokens: most tokens of an answer.
-        top_k: answers that a prediction carries, the best included.
-        evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block that holds
-            the answer (of yes and no: the mean of the two best); 0 leaves it out. Judges without scores in [0, 1] are
-            left out too.
-        relevance_weight: of a second loss in training, which asks of every token of the document whether it is
-            relevant; 0 (the paper's) leaves it out. It helps where an answer rests on a chain of facts and
-            examples are few.
-        no_answer_threshold: no answer is given where log p(none) − log p(best answer) exceeds it; None: always answer.
+        name: ``span``.
+        max_answer_tokens: maximum number of tokens per answer.
+        top_k: number of answers in a prediction, including the best.
+        whole_words: extend answers to whole words; None (the default) does so.
+        evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
+            answer (for yes and no: the mean of the two best); 0 disables it. Only judges with scores in [0, 1] count.
+        relevance_weight: weight of a second loss in training: the relevance of every token of the document; 0 (the
+            paper's) disables it. It helps where an answer depends on a chain of facts and examples are few.
+        no_answer_threshold: no answer is given if log p(none) − log p(best answer) exceeds it; None always answers.
             Training chooses it on the validation data.
     """
 
     name: Literal["span"] = "span"
     max_answer_tokens: int = Field(30, ge=1)
     top_k: int = Field(3, ge=1)
+    whole_words: bool | None = None
     evidence_weight: float = Field(1.0, ge=0)
     relevance_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
@@ -53,7 +58,7 @@ class SpanReasonerConfig(BaseReasonerConfig):
 
 @dataclass(frozen=True)
 class SpanTarget:
-    """What the reasoner should say of a window.
+    """The training target of a window.
 
     Attributes:
         kind: SPAN, YES, NO or NO_ANSWER.
@@ -66,118 +71,194 @@ class SpanTarget:
     relevant: tuple[int, ...] | None = None
 
 
-class SpanReasoner(Reasoner[SpanTarget, Reading]):
-    """Kind of answer, start and end on the vectors of an encoder.
+class SpanReasoner(Reasoner[SpanTarget]):
+    """Kind of answer, start and end from the vectors of an encoder.
 
     Args:
-        encoder: the pre-trained encoder.
-        config: how answers are read.
+        encoder: the pretrained encoder.
+        config: settings.
     """
 
+    config_class = SpanReasonerConfig
     auxiliary: ClassVar[tuple[str, ...]] = ("relevance.",)
 
     def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
-        super().__init__(encoder)
-        self.config = config or SpanReasonerConfig()
+        super().__init__(encoder, config or SpanReasonerConfig())
         self.place = nn.Linear(encoder.width, 2)
         self.kind = nn.Linear(encoder.width, 4)
         if self.config.relevance_weight:
             self.relevance = relevance_head(encoder.width)
 
     def forward(self, batch: Batch) -> Float[Tensor, "windows tokens outputs"]:
-        """Logits of a start and an end at every token; then, the same at every token, of the four kinds.
-
-        Where training asks for it too: the logit of the token's relevance.
-        """
+        """Compute per token the logits of start, end, the four kinds (of the window) and, if trained, relevance."""
         hidden = self.encoder(batch)
         kinds = self.kind(hidden[:, :1]).expand(-1, hidden.shape[1], -1)
         relevance = [] if self.relevance is None else [self.relevance(hidden)]
         return torch.cat([self.place(hidden), kinds, *relevance], dim=-1)
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
-        """See ``target``."""
-        found = target(example, window, answer_tokens(example, blocks))
+        """Return the answer's kind and its spans in the window; None if the answer has no known span."""
+        target = _answer_target(example, blocks, window)
         labels = relevance_labels(example, blocks) if self.relevance is not None else None
-        if found is None or labels is None:
-            return found
-        return replace(found, relevant=tuple(np.flatnonzero(labels).tolist()))
+        if target is None or labels is None:
+            return target
+        return replace(target, relevant=tuple(np.flatnonzero(labels).tolist()))
 
     def losses(
         self, outputs: Float[Tensor, "windows tokens outputs"], windows: Sequence[Window], targets: Sequence[SpanTarget]
     ) -> Float[Tensor, " windows"]:
-        """See ``losses``; in training with ``relevance_weight`` times that of the tokens' relevance."""
-        total = losses(outputs[..., :6], windows, targets)
+        """Compute minus the log-probability of the target, plus the weighted relevance loss in training."""
+        total = _answer_losses(outputs[..., :6], windows, targets)
         if self.relevance is not None and self.training:
-            total = total + self.config.relevance_weight * relevance_losses(outputs[..., 6], windows, targets)
+            total = total + self.config.relevance_weight * _relevance_losses(outputs[..., 6], windows, targets)
         return total
 
-    def says_nothing(self, target: SpanTarget) -> bool:
-        """Whether the target is no answer."""
+    def is_negative(self, target: SpanTarget) -> bool:
+        """Check whether the target is no answer."""
         return target.kind == NO_ANSWER
 
-    def silent(self) -> SpanTarget:
-        """No answer."""
+    def negative_target(self) -> SpanTarget:
+        """Return the target "no answer"."""
         return SpanTarget(NO_ANSWER)
 
-    def read(self, outputs: Float[np.ndarray, "tokens outputs"], window: Window, blocks: Blocks) -> Reading:
-        """See ``read``."""
-        candidates = max(self.config.top_k, _CANDIDATES)
-        return read(outputs[:, :6], window, blocks, max_answer_tokens=self.config.max_answer_tokens, top_k=candidates)
+    def predict(
+        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
+    ) -> Prediction:
+        """Find the best answers over all windows.
 
-    def weighed(self, reading: Reading, relevance: Sequence[Relevant]) -> Reading:
-        """Answers in relevant blocks gain on the others: p(answer) · relevance of its block."""
-        two = sorted((block.score for block in relevance), reverse=True)[:2]
-        closed = sum(two) / len(two) if two else 1.0
-
-        def score(answer: Answer) -> float:
-            start, end = answer.start, answer.end
-            if start is None or end is None:
-                return float(answer.score * closed**self.config.evidence_weight)
-            holding = [block.score for block in relevance if block.start < end and start < block.end]
-            return float(answer.score * max(holding, default=0.0) ** self.config.evidence_weight)
-
-        answers = [replace(answer, score=score(answer)) for answer in reading.answers]
-        ranked = sorted(answers, key=lambda answer: -answer.score)
-        return Reading(tuple(ranked[: self.config.top_k]), reading.no_answer)
-
-    def merged(self, readings: Sequence[Reading]) -> Reading:
-        """The best answers of all windows; a document has no answer as far as its most promising window has none.
-
-        A window without the answer is trained to say so, which makes the probabilities of windows comparable.
+        A window without the answer is trained to say so, which makes the probabilities of windows comparable; a
+        document has no answer as far as its most promising window has none.
         """
-        answers: dict[str, Answer] = {}
-        for answer in sorted((a for reading in readings for a in reading.answers), key=lambda answer: -answer.score):
-            answers.setdefault(answer.text.lower(), answer)
-        return Reading(
-            tuple(answers.values())[: self.config.top_k], min(reading.no_answer for reading in readings)
+        decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
+        answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
+        if evidence is not None:
+            answers = _weighed(answers, evidence, self.config.evidence_weight)
+        best, *others = answers[: self.config.top_k]
+        prediction = Prediction(
+            answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
+            no_answer_score=math.exp(min(no_answer for _, no_answer in decoded)), **whole_document(layout),
         )  # fmt: skip
+        return self.with_thresholds(prediction, self.config)
 
-    def conclude(self, reading: Reading) -> Conclusion:
-        """The best answer, or none where the threshold says so."""
-        threshold = self.config.no_answer_threshold
-        if not reading.answers or (threshold is not None and reading.margin > threshold):
-            others = reading.answers[: self.config.top_k - 1]
-            return Conclusion("", None, None, math.exp(reading.no_answer), others)
-        best, *rest = reading.answers[: self.config.top_k]
-        return Conclusion(best.text, best.start, best.end, best.score, tuple(rest))
-
-    def tunings(self, examples: Sequence[Example], readings: Sequence[Reading]) -> list[SpanReasonerConfig]:
-        """Thresholds for no answer, from never to always; none (always answer) where every example has an answer."""
+    def threshold_candidates(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction]
+    ) -> list[SpanReasonerConfig]:
+        """Return no-answer thresholds from never to always; none if every example has an answer."""
         if all(example.answers != () for example in examples):
-            return [self.config.model_copy(update={"no_answer_threshold": None})]
-        margins = np.array([reading.margin for reading in readings])
-        quantiles = np.quantile(margins[np.isfinite(margins)], np.linspace(0, 1, 51))
-        candidates = np.unique([quantiles[0] - 1, *quantiles]).tolist()
-        return [self.config.model_copy(update={"no_answer_threshold": threshold}) for threshold in candidates]
+            return []
+        margins = np.array([_no_answer_margin(prediction) for prediction in predictions])
+        quantiles = np.quantile(margins, np.linspace(0, 1, 51))
+        thresholds = np.unique([quantiles[0] - 1, *quantiles]).tolist()
+        return [self.config.model_copy(update={"no_answer_threshold": threshold}) for threshold in thresholds]
+
+    def reset_thresholds(self) -> None:
+        """Always answer."""
+        self.config = self.config.model_copy(update={"no_answer_threshold": None})
+
+    def with_thresholds(self, prediction: Prediction, config: SpanReasonerConfig) -> Prediction:
+        """Replace the answer by no answer if the threshold says so; the answer becomes the first alternative."""
+        threshold = config.no_answer_threshold
+        if threshold is None or _no_answer_margin(prediction) <= threshold:
+            return prediction
+        best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
+        alternatives = (best, *prediction.alternatives)[: config.top_k - 1]
+        assert prediction.no_answer_score is not None, "span predictions have a no-answer score"
+        return replace(
+            prediction, answer="", start=None, end=None, score=prediction.no_answer_score, alternatives=alternatives
+        )
+
+    def _decode(
+        self, window: Window, logits: Float[np.ndarray, "tokens outputs"], blocks: Blocks
+    ) -> tuple[list[Answer], float]:
+        """The best answers of one window, best first, and log p(none)."""
+        n_answers = max(self.config.top_k, _CANDIDATES)
+        kinds = _log_softmax(logits[0, 2:6])
+        candidates = [Answer(text, None, None, float(np.exp(kinds[kind]))) for kind, text in _CLOSED_ANSWERS.items()]
+        positions = np.flatnonzero(window.document_token >= 0)
+        if len(positions):
+            tokens = window.document_token[positions]
+            start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
+            scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
+            whole_words = self.config.whole_words is not False
+            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, n_answers, whole_words=whole_words)
+        return _distinct(candidates)[:n_answers], float(kinds[NO_ANSWER])
 
 
-def losses(
+def _no_answer_margin(prediction: Prediction) -> float:
+    """log p(none) − log p(best answer)."""
+    return math.log(max(prediction.no_answer_score or 0.0, 1e-300)) - math.log(max(prediction.score, 1e-30))
+
+
+def _distinct(answers: Iterable[Answer]) -> list[Answer]:
+    """Sort by score and keep the best of answers with the same text."""
+    distinct: dict[str, Answer] = {}
+    for answer in sorted(answers, key=lambda answer: -answer.score):
+        distinct.setdefault(answer.text.lower(), answer)
+    return list(distinct.values())
+
+
+def _weighed(answers: Sequence[Answer], evidence: Sequence[Evidence], weight: float) -> list[Answer]:
+    """Multiply each answer by the relevance of its block."""
+    two_best = sorted((block.score for block in evidence), reverse=True)[:2]
+    closed = sum(two_best) / len(two_best) if two_best else 1.0
+
+    def relevance(answer: Answer) -> float:
+        if answer.start is None or answer.end is None:
+            return closed
+        overlapping = (block.score for block in evidence if block.start < answer.end and answer.start < block.end)
+        return max(overlapping, default=0.0)
+
+    weighed = [replace(answer, score=float(answer.score * relevance(answer) ** weight)) for answer in answers]
+    return sorted(weighed, key=lambda answer: -answer.score)
+
+
+def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    shifted = logits.astype(np.float64) - logits.max()
+    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
+
+
+def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " tokens"], longest: int) -> np.ndarray:
+    """Log-probability of every span, shape [length − 1, first token]; −inf where the tokens are not consecutive.
+
+    A span may cross adjacent blocks of the document, but not a gap between two key blocks.
+    """
+    scores = np.full((min(longest, len(tokens)), len(tokens)), -np.inf)
+    for more in range(len(scores)):
+        last = len(tokens) - more
+        consecutive = tokens[more:] - tokens[:last] == more
+        scores[more, :last] = np.where(consecutive, start[:last] + end[more:], -np.inf)
+    return scores
+
+
+def _best_spans(
+    scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_answers: int, *, whole_words: bool
+) -> list[Answer]:
+    """The best spans with distinct texts, trimmed of white space."""
+    spans: dict[str, Answer] = {}
+    order = np.argsort(-scores, axis=None, kind="stable")[: 20 * n_answers]
+    document = blocks.document.text
+    for flat in order:
+        more, first = np.unravel_index(flat, scores.shape)
+        if not np.isfinite(scores[more, first]) or len(spans) == n_answers:
+            break
+        begin, stop = int(blocks.token_starts[tokens[first]]), int(blocks.token_ends[tokens[first + more]])
+        if whole_words and begin < stop:
+            begin, stop = expand_to_words(document, begin, stop)
+        text = document[begin:stop].strip()
+        if text:
+            begin += len(document[begin:stop]) - len(document[begin:stop].lstrip())
+            answer = Answer(text, begin, begin + len(text), float(np.exp(scores[more, first])))
+            spans.setdefault(text.lower(), answer)
+    return list(spans.values())
+
+
+def _answer_losses(
     outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[SpanTarget]
 ) -> Float[Tensor, " windows"]:
-    """Minus the log-probability of the target answer, a window; several right places count together."""
-    shown = readable(windows, outputs.shape[1]).to(outputs.device)
+    """Minus the log-probability of the target answer per window; several correct spans are summed."""
+    in_document = _document_mask(windows, outputs.shape[1]).to(outputs.device)
     kinds = outputs[:, 0, 2:].float().log_softmax(dim=-1)
-    places = outputs[..., :2].float().masked_fill(~shown[..., None], -torch.inf).log_softmax(dim=1)
+    places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf).log_softmax(dim=1)
     losses = []
     for row, target in enumerate(targets):
         loss = -kinds[row, target.kind]
@@ -188,56 +269,41 @@ def losses(
     return torch.stack(losses)
 
 
-def relevance_losses(
+def _relevance_losses(
     logits: Float[Tensor, "windows tokens"], windows: Sequence[Window], targets: Sequence[SpanTarget]
 ) -> Float[Tensor, " windows"]:
-    """Binary cross-entropy of the relevance of a window's tokens, their mean; 0 where it is unknown."""
-    wanted = torch.zeros(logits.shape)
+    """Mean binary cross-entropy of the relevance of a window's tokens; 0 where it is unknown."""
+    labels = torch.zeros(logits.shape)
     weights = torch.zeros(logits.shape)
     for row, (window, target) in enumerate(zip(windows, targets, strict=True)):
         if target.relevant is not None:
-            shown = window.document_token >= 0
-            wanted[row, : len(window)] = torch.from_numpy(np.isin(window.block, target.relevant)).float()
-            weights[row, : len(window)] = torch.from_numpy(shown / max(1, shown.sum())).float()
-    each = nn.functional.binary_cross_entropy_with_logits(
-        logits.float(), wanted.to(logits.device), weight=weights.to(logits.device), reduction="none"
+            in_document = window.document_token >= 0
+            labels[row, : len(window)] = torch.from_numpy(np.isin(window.block, target.relevant)).float()
+            weights[row, : len(window)] = torch.from_numpy(in_document / max(1, in_document.sum())).float()
+    losses = nn.functional.binary_cross_entropy_with_logits(
+        logits.float(), labels.to(logits.device), weight=weights.to(logits.device), reduction="none"
     )
-    return each.sum(dim=1)
+    return losses.sum(dim=1)
 
 
-def readable(windows: Sequence[Window], length: int) -> Bool[Tensor, "windows tokens"]:
-    """True for tokens of the document, the only ones that a span may hold at its ends."""
+def _document_mask(windows: Sequence[Window], length: int) -> Bool[Tensor, "windows tokens"]:
+    """True for tokens of the document, where spans may begin and end."""
     mask = torch.zeros(len(windows), length, dtype=torch.bool)
     for row, window in enumerate(windows):
         mask[row, : len(window)] = torch.from_numpy(window.document_token >= 0)
     return mask
 
 
-def answer_tokens(example: Example, blocks: Blocks) -> list[tuple[int, int]]:
-    """First and last token in the document of every gold span."""
-    found = []
-    for span in example.answer_spans:
-        first = int(np.searchsorted(blocks.token_ends, span.start, side="right"))
-        last = int(np.searchsorted(blocks.token_starts, span.end, side="left")) - 1
-        if first <= last:
-            found.append((first, last))
-    return found
-
-
-def target(example: Example, window: Window, gold: Sequence[tuple[int, int]]) -> SpanTarget | None:
-    """What the reasoner should say of a window; None where that is unknown (an answer that has no known place).
-
-    Args:
-        example: with its gold answers.
-        window: of its document.
-        gold: ``answer_tokens`` of the example.
-    """
+def _answer_target(example: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
+    """The answer's kind and its spans in a window."""
     if example.answers is None:
         return None
+    gold = _answer_tokens(example, blocks)
     if not gold:
-        said = example.answers[0].strip().lower() if example.answers else "none"
-        kind = {"yes": YES, "no": NO, "none": NO_ANSWER}.get(said) if example.answers else NO_ANSWER
-        return None if kind is None or (kind == NO_ANSWER and example.answers) else SpanTarget(kind)
+        if not example.answers:
+            return SpanTarget(NO_ANSWER)
+        kind = {"yes": YES, "no": NO}.get(example.answers[0].strip().lower())
+        return None if kind is None else SpanTarget(kind)
     position = {int(token): place for place, token in enumerate(window.document_token) if token >= 0}
     spans = [
         (position[first], position[last])
@@ -245,3 +311,14 @@ def target(example: Example, window: Window, gold: Sequence[tuple[int, int]]) ->
         if all(token in position for token in range(first, last + 1))
     ]  # fmt: skip
     return SpanTarget(SPAN, tuple(dict.fromkeys(spans))) if spans else SpanTarget(NO_ANSWER)
+
+
+def _answer_tokens(example: Example, blocks: Blocks) -> list[tuple[int, int]]:
+    """First and last token in the document of every gold span."""
+    tokens = []
+    for span in example.answer_spans:
+        first = int(np.searchsorted(blocks.token_ends, span.start, side="right"))
+        last = int(np.searchsorted(blocks.token_starts, span.end, side="left")) - 1
+        if first <= last:
+            tokens.append((first, last))
+    return tokens

@@ -1,12 +1,12 @@
-"""The tagging reasoner: a label for every word of a document (paper figure 2c).
+"""The tagging reasoner: a label for every word of a document (CogLTX figure 2c).
 
-A word (see ``words``) takes the tag that its first token gets; the other tokens of it count for nothing, in the loss as
-in the answer. So entities begin and end at words, and gold that does not is rounded to the words that it touches. The
-windows of a document give scores of tags, of which those count that were read with the most text on both sides; one
-search over the whole document then finds the best sequence of tags that BIO allows.
+A word takes the tag of its first token; its other tokens are ignored in the loss and in predictions. So entities begin
+and end at words, and gold entities are rounded to the words that they touch. Where several windows score a word, the
+scores with the most text on both sides are used. A search over the whole document then finds the best tag sequence that
+BIO allows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 from weakref import WeakKeyDictionary
@@ -20,10 +20,10 @@ from torch.nn.utils.rnn import pad_sequence
 from cogltx.blocks import Blocks
 from cogltx.document import Entity, Example
 from cogltx.encoding.encoder import Batch, Encoder
-from cogltx.encoding.layout import Window
+from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
-from cogltx.prediction import FoundEntity
-from cogltx.reasoners.base import BaseReasonerConfig, Conclusion, Reasoner
+from cogltx.prediction import Evidence, PredictedEntity, Prediction
+from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
 from cogltx.reasoners.crf import (
     FORBIDDEN,
     OUTSIDE,
@@ -38,210 +38,181 @@ from cogltx.reasoners.crf import (
 )
 
 
-class TaggingConfig(BaseReasonerConfig):
-    """How tokens are labelled.
+class TaggingConfig(ReasonerConfig):
+    """Settings of the tagging reasoner.
 
     Attributes:
-        name: of the reasoner.
-        labels: the types of entities, in the order of the outputs; training fills it in from the data.
-        crf: learn how likely tags follow each other, and train on whole sequences; without, each word is trained alone
-            and only what BIO forbids is ruled out.
+        name: ``tagging``.
+        labels: the types of entities, in the order of the outputs; training collects them from the data.
+        crf: learn transitions between tags and train on whole sequences; without, each word is trained separately and
+            decoding only excludes what BIO forbids.
     """
 
     name: Literal["tagging"]
     labels: tuple[str, ...] = ()
     crf: bool = True
 
+    def format(self, prediction: Prediction) -> str:
+        """Format a prediction as text: one line per entity."""
+        lines = [f"{len(prediction.entities):,} entities in {prediction.n_tokens:,} tokens:"]
+        if prediction.n_unread:
+            lines[0] += f" the last {prediction.n_unread:,} were not read"
+        for entity in prediction.entities:
+            text = " ".join(entity.text.split())
+            lines.append(f"  {entity.score:5.2f}  {entity.start:>7}-{entity.end:<7} {entity.label}  {text}")
+        return "\n".join(lines)
+
 
 @dataclass(frozen=True)
 class TagTarget:
-    """The tags of the words that a window is about.
+    """The tags of the words to predict in a window.
 
     Attributes:
-        places: of their first tokens in the window.
-        tags: one a word.
-        before: the tag of the word before them in the document; "O" at its start.
+        positions: positions of their first tokens in the window.
+        tags: one tag per word.
+        before: tag of the word before them in the document; "O" at its start.
     """
 
-    places: Int[np.ndarray, " words"]
+    positions: Int[np.ndarray, " words"]
     tags: Int[np.ndarray, " words"]
     before: int
 
 
-@dataclass(frozen=True)
-class TagReading:
-    """What windows say of a document's words.
-
-    Attributes:
-        blocks: the document.
-        words: indices of the words that were read.
-        scores: of every tag, before any probabilities.
-        centrality: tokens of the document between the word and the nearer end of what the window is about.
-    """
-
-    blocks: Blocks
-    words: Int[np.ndarray, " words"]
-    scores: Float[np.ndarray, "words tags"]
-    centrality: Int[np.ndarray, " words"]
-
-
-class TaggingReasoner(Reasoner[TagTarget, TagReading]):
-    """A score for every tag on the vectors of an encoder, with or without a chain over the words.
+class TaggingReasoner(Reasoner[TagTarget]):
+    """A score per tag from the vectors of an encoder, with or without a CRF over the words.
 
     Args:
-        encoder: the pre-trained encoder.
+        encoder: the pretrained encoder.
         config: names the types.
 
     Raises:
         ConfigError: there is no type.
     """
 
+    config_class = TaggingConfig
     by_block: ClassVar[bool] = True
 
     def __init__(self, encoder: Encoder, config: TaggingConfig) -> None:
-        super().__init__(encoder)
+        super().__init__(encoder, config)
         if not config.labels:
-            raise ConfigError("reasoner.labels: expected at least 1 in the data, got 0")
-        self.config = config
+            raise ConfigError("reasoner.labels: the data has no entities; tagging needs at least one type")
         n_tags = 1 + 2 * len(config.labels)
         self.head = nn.Linear(encoder.width, n_tags)
         self.transitions = nn.Parameter(torch.zeros(n_tags, n_tags)) if config.crf else None
-        self._banned = torch.from_numpy(forbidden(len(config.labels)))
-        self._index = {label: index for index, label in enumerate(config.labels)}
-        self._gold: WeakKeyDictionary[Blocks, tuple[tuple[Entity, ...], Int[np.ndarray, " words"]]]
-        self._gold = WeakKeyDictionary()
+        self._forbidden = torch.from_numpy(forbidden(len(config.labels)))
+        self._gold_tags: WeakKeyDictionary[Blocks, tuple[tuple[Entity, ...], Int[np.ndarray, " words"]]]
+        self._gold_tags = WeakKeyDictionary()
 
     def forward(self, batch: Batch) -> Float[Tensor, "windows tokens tags"]:
-        """A logit for every tag of every token."""
+        """Compute a logit per tag and token."""
         logits: Tensor = self.head(self.encoder(batch))
         return logits
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> TagTarget | None:
-        """The tags of the words that a window is about; None where it shows no word.
+        """Return the tags of the words to predict; None for a window without words.
 
         Raises:
-            DataError: an entity has a type that the reasoner does not know, or two overlap.
+            DataError: the type of an entity is unknown, or two entities overlap.
         """
         if example.entities is None:
             return None
-        places, words = shown_words(blocks, window)
+        positions, words = _words_to_predict(blocks, window)
         if not len(words):
             return None
-        tags = self._tags(example, example.entities, blocks)
-        return TagTarget(places, tags[words], int(tags[words[0] - 1]) if words[0] else OUTSIDE)
-
-    def _tags(self, example: Example, entities: tuple[Entity, ...], blocks: Blocks) -> Int[np.ndarray, " words"]:
-        known = self._gold.get(blocks)
-        if known is None or known[0] is not entities:
-            known = self._gold[blocks] = (entities, word_tags(example.id, entities, blocks, self._index))
-        return known[1]
+        cached = self._gold_tags.get(blocks)
+        if cached is None or cached[0] is not example.entities:
+            tags = _word_tags(example.id, example.entities, blocks, self.config.labels)
+            cached = self._gold_tags[blocks] = (example.entities, tags)
+        tags = cached[1]
+        return TagTarget(positions, tags[words], int(tags[words[0] - 1]) if words[0] else OUTSIDE)
 
     def losses(
         self, outputs: Float[Tensor, "windows tokens tags"], windows: Sequence[Window], targets: Sequence[TagTarget]
     ) -> Float[Tensor, " windows"]:
-        """Minus the log-probability of the words' tags, a window, divided by the number of words."""
+        """Compute minus the log-probability of the words' tags per window, divided by the number of words."""
         device = outputs.device
-        own = [outputs[row, torch.from_numpy(target.places).to(device)] for row, target in enumerate(targets)]
-        emissions = pad_sequence(own, batch_first=True).float()
+        rows = [outputs[row, torch.from_numpy(target.positions).to(device)] for row, target in enumerate(targets)]
+        emissions = pad_sequence(rows, batch_first=True).float()
         tags = pad_sequence([torch.from_numpy(target.tags) for target in targets], batch_first=True).to(device)
         lengths = torch.tensor([len(target.tags) for target in targets], device=device)
         if self.transitions is None:
-            shown = torch.arange(tags.shape[1], device=device) < lengths[:, None]
-            chances = emissions.log_softmax(dim=-1).gather(2, tags[..., None]).squeeze(-1)
-            return -chances.masked_fill(~shown, 0.0).sum(dim=1) / lengths
+            in_window = torch.arange(tags.shape[1], device=device) < lengths[:, None]
+            log_probabilities = emissions.log_softmax(dim=-1).gather(2, tags[..., None]).squeeze(-1)
+            return -log_probabilities.masked_fill(~in_window, 0.0).sum(dim=1) / lengths
         before = torch.tensor([target.before for target in targets], device=device)
-        transitions = self._transitions(self.transitions.float())
-        whole = log_partition(emissions, lengths, transitions, before)
-        return (whole - path_scores(emissions, lengths, transitions, before, tags)) / lengths
+        transitions = self._allowed_transitions(self.transitions.float())
+        total = log_partition(emissions, lengths, transitions, before)
+        return (total - path_scores(emissions, lengths, transitions, before, tags)) / lengths
 
-    def _transitions(self, learned: Float[Tensor, "tags tags"]) -> Float[Tensor, "tags tags"]:
-        return learned.masked_fill(self._banned.to(learned.device), FORBIDDEN)
+    def _allowed_transitions(self, learned: Float[Tensor, "tags tags"]) -> Float[Tensor, "tags tags"]:
+        return learned.masked_fill(self._forbidden.to(learned.device), FORBIDDEN)
 
-    def says_nothing(self, target: TagTarget) -> bool:
-        """Whether the window is about words outside all entities."""
+    def is_negative(self, target: TagTarget) -> bool:
+        """Check whether all words are outside entities."""
         return not target.tags.any()
 
-    def silent(self) -> None:
-        """There is no such target: the number of words says what it would be."""
-
-    def read(self, outputs: Float[np.ndarray, "tokens tags"], window: Window, blocks: Blocks) -> TagReading:
-        """The scores of the words that a window is about."""
-        places, words = shown_words(blocks, window)
-        ends = window.subject[[0, -1]] if len(words) else np.zeros(2, dtype=np.int64)
-        return TagReading(
-            blocks, words, outputs[places].astype(np.float64), np.minimum(places - ends[0], ends[1] - places)
-        )
-
-    def merged(self, readings: Sequence[TagReading]) -> TagReading:
-        """Each word by the window in which it stands most central; of equal ones the first."""
-        words, scores, centrality = (
-            np.concatenate([getattr(reading, name) for reading in readings])
-            for name in ("words", "scores", "centrality")
-        )
-        order = np.lexsort((-centrality, words))
-        chosen = order[np.flatnonzero(np.diff(words[order], prepend=-1))]
-        return TagReading(readings[0].blocks, words[chosen], scores[chosen], centrality[chosen])
-
-    def conclude(self, reading: TagReading) -> Conclusion:
-        """The entities of the best sequence of tags over the whole document; words that no window showed are "O"."""
-        words, blocks = reading.blocks.words, reading.blocks
-        if not len(words):
-            return Conclusion("", None, None, 1.0)
-        emissions = np.full((len(words), 1 + 2 * len(self.config.labels)), FORBIDDEN)
+    def predict(
+        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
+    ) -> Prediction:
+        """Find the entities of the best tag sequence over the whole document; words in no window are "O"."""
+        blocks = layout.blocks
+        words, n_tags = blocks.words, 1 + 2 * len(self.config.labels)
+        emissions = np.full((len(words), n_tags), FORBIDDEN)
         emissions[:, OUTSIDE] = 0
-        emissions[reading.words] = reading.scores
-        learned = torch.zeros(self._banned.shape) if self.transitions is None else self.transitions.detach().cpu()
-        transitions = self._transitions(learned).double().numpy()
-        found = runs(best_path(emissions, transitions, OUTSIDE).tolist())
-        chances = run_probabilities(emissions, transitions, OUTSIDE, found)
+        centrality = np.full(len(words), -1)
+        for window, logits in outputs:
+            positions, in_window = _words_to_predict(blocks, window)
+            if len(in_window):
+                ends = window.target_tokens[[0, -1]]
+                distance = np.minimum(positions - ends[0], ends[1] - positions)
+                better = distance > centrality[in_window]
+                emissions[in_window[better]] = logits[positions[better]].astype(np.float64)
+                centrality[in_window[better]] = distance[better]
+        if not len(words):
+            return Prediction(answer="", start=None, end=None, score=1.0, **whole_document(layout))
+        learned = torch.zeros(self._forbidden.shape) if self.transitions is None else self.transitions.detach().cpu()
+        transitions = self._allowed_transitions(learned).double().numpy()
+        word_runs = runs(best_path(emissions, transitions, OUTSIDE).tolist())
+        scores = run_probabilities(emissions, transitions, OUTSIDE, word_runs)
         entities = []
-        for run, chance in zip(found, chances, strict=True):
+        for run, score in zip(word_runs, scores, strict=True):
             start, end = int(words.starts[run.first]), int(words.ends[run.last])
-            label = self.config.labels[run.label]
-            entities.append(FoundEntity(start, end, blocks.document.text[start:end], label, chance))
-        unread = np.ones(len(words), dtype=bool)
-        unread[reading.words] = False
-        sizes = np.diff(words.first_tokens, append=blocks.n_tokens)
-        return Conclusion(
-            "", None, None, min(chances, default=1.0), entities=tuple(entities), n_unread=int(sizes[unread].sum())
-        )
+            text, label = blocks.document.text[start:end], self.config.labels[run.label]
+            entities.append(PredictedEntity(start, end, text, label, score))
+        tokens_per_word = np.diff(words.first_tokens, append=blocks.n_tokens)
+        n_unread = int(tokens_per_word[centrality < 0].sum())
+        return Prediction(
+            answer="", start=None, end=None, score=min(scores, default=1.0), entities=tuple(entities),
+            n_unread=n_unread, **whole_document(layout),
+        )  # fmt: skip
 
 
-def shown_words(blocks: Blocks, window: Window) -> tuple[Int[np.ndarray, " words"], Int[np.ndarray, " words"]]:
-    """The words that a window is about: where their first tokens stand in it, and which words they are."""
-    places = window.subject
-    words = blocks.words.of_token[window.document_token[places]]
-    return places[words >= 0], words[words >= 0]
+def _words_to_predict(blocks: Blocks, window: Window) -> tuple[Int[np.ndarray, " words"], Int[np.ndarray, " words"]]:
+    """The words to predict in a window: positions of their first tokens, and word indices."""
+    positions = window.target_tokens
+    words = blocks.words.of_token[window.document_token[positions]]
+    return positions[words >= 0], words[words >= 0]
 
 
-def word_tags(
-    id: str, entities: Sequence[Entity], blocks: Blocks, index: dict[str, int]
+def _word_tags(
+    id: str, entities: Sequence[Entity], blocks: Blocks, labels: Sequence[str]
 ) -> Int[np.ndarray, " words"]:  # fmt: skip
-    """The tag of every word: of the first entity that it touches.
-
-    Args:
-        id: the example's, for messages.
-        entities: without overlap.
-        blocks: the document.
-        index: of each type.
-
-    Raises:
-        DataError: a type is unknown, or two entities overlap.
-    """
+    """The tag of every word, from the first entity that touches it."""
     tags = np.full(len(blocks.words), OUTSIDE, dtype=np.int64)
-    end = taken = 0
+    end = first_free = 0
     for entity in sorted(entities):
-        if entity.label not in index:
-            known = ", ".join(list(index)[:10]) + (", …" if len(index) > 10 else "")
-            raise DataError(f"example {id!r}: expected one of the labels {known}, got {entity.label!r}")
+        if entity.label not in labels:
+            known = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
+            raise DataError(f"example {id!r}: the model was not trained on the label {entity.label!r}, only on {known}")
         if entity.start < end:
             raise DataError(
-                f"example {id!r}: expected entities that do not overlap, got one at {entity.start}:{entity.end} that "
-                f"begins before {end}"
+                f"example {id!r}: the entity at {entity.start}:{entity.end} overlaps one that ends at {end}; "
+                "the task option overlapping (innermost, outermost) selects which to keep"
             )
         touched = blocks.words.touching(entity.start, entity.end)
-        touched = range(max(touched.start, taken), max(touched.stop, taken))
-        tags[touched.start : touched.stop] = inside(index[entity.label])
-        tags[touched.start : touched.stop][:1] = begin(index[entity.label])
-        end, taken = entity.end, touched.stop
+        touched = range(max(touched.start, first_free), max(touched.stop, first_free))
+        label = labels.index(entity.label)
+        tags[touched.start : touched.stop] = inside(label)
+        tags[touched.start : touched.stop][:1] = begin(label)
+        end, first_free = entity.end, touched.stop
     return tags

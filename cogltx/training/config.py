@@ -9,9 +9,10 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 from torch import nn
 
+from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.pipeline import CogLTX, WindowReader
+from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.storage import digest_of
 from cogltx.tasks import Task
@@ -60,7 +61,7 @@ class TrainingConfig(BaseModel):
 
     def trains_judge(self, reader: WindowReader) -> bool:
         """Whether the reader's judge learns, too."""
-        return isinstance(reader.parts.judge, nn.Module) and self.judge_passes > 0
+        return isinstance(reader.model.judge, nn.Module) and self.judge_passes > 0
 
 
 def data_digest(train: Sequence[Example], validation: Sequence[Example]) -> str:
@@ -114,25 +115,25 @@ def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
     texts = [example.query.text for example in asked if example.query is not None]
     if not texts:
         return
-    surely = reader.form.capacity - 2 * reader.config.max_block_tokens - 2
-    questions = reader.parts.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    surely = reader.model.form.capacity - 2 * reader.config.max_block_tokens - 2
+    questions = reader.model.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
     for example, tokens in zip(asked, questions, strict=True):
         if len(tokens) > surely:
             try:
-                reader.form.prefix(example.query, int(reader.split(example.document).sizes.max()))
+                reader.model.layout(example.document, example.query)
             except DataError as error:
                 raise DataError(f"training: example {example.id!r}: {error}") from error
 
 
 def _check_reader(config: TrainingConfig, reader: WindowReader) -> None:
-    by_block, from_data = reader.reasoner.by_block, config.relevance.source == "data"
+    by_block, from_data = reader.model.reasoner.by_block, config.relevance.source == "data"
     if not from_data and config.relevance.initial == "glove":
         vectors_file(config.relevance)
     if by_block and not from_data:
         raise ConfigError(
             "training.relevance.source: expected data for tagging, as each block asks for others, got interventions"
         )
-    judge = reader.parts.judge
+    judge = reader.model.judge
     if isinstance(judge, nn.Module) and config.judge_passes and not any(p.requires_grad for p in judge.parameters()):
         raise ConfigError(
             f"training.judge_passes: expected 0, as the judge has no parameters to train, got {config.judge_passes}"

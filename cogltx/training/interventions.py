@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from cogltx.blocks import Blocks
 from cogltx.document import Example
-from cogltx.encoding.encoder import Precision, batches, to_batch
-from cogltx.encoding.layout import Window, WindowFormat
+from cogltx.encoding.encoder import BatchRunner, batches
+from cogltx.encoding.layout import Window
 from cogltx.reasoners import Reasoner
 from cogltx.training.sampling import ReasonerTarget
 
@@ -57,11 +56,9 @@ class Effect:
 
 
 def removals(
-    reasoner: Reasoner[Any, Any],
+    reasoner: Reasoner[Any],
     examples: Sequence[Example],
-    documents: Sequence[Blocks],
     items: Sequence[ReasonerTarget],
-    form: WindowFormat,
     budget: float,
     rng: np.random.Generator,
 ) -> list[Removal]:
@@ -70,48 +67,42 @@ def removals(
     Args:
         reasoner: says what it should make of a window.
         examples: of the windows.
-        documents: their blocks.
         items: the windows that the reasoner was trained on.
-        form: how windows are laid out.
         budget: tokens that the removals' windows may hold together, for each token of the windows themselves.
         rng: of the draw.
     """
-    shown = [list(dict.fromkeys(item.window.block[item.window.block >= 0].tolist())) for item in items]
+    shown = [item.window.blocks for item in items]
     pairs = [(item, block) for item, own in enumerate(shown) for block in own if len(own) > 1]
     tokens = budget * sum(len(item.window) for item in items)
     chosen = []
     for place in rng.permutation(len(pairs)).tolist():
         item, block = pairs[place]
-        tokens -= len(items[item].window) - int(documents[item].sizes[block])
+        tokens -= len(items[item].window) - int(items[item].layout.blocks.sizes[block])
         if tokens < 0:
             break
         chosen.append(pairs[place])
     made = []
     for item, block in sorted(chosen):
         before = items[item]
-        prefix = before.window.token_ids[: before.window.n_prefix]
-        window = form.window(prefix, documents[item], [other for other in shown[item] if other != block])
-        wanted = reasoner.target(examples[item], documents[item], window)
-        gone = wanted is not None and reasoner.says_nothing(wanted) and not reasoner.says_nothing(before.target)
+        window = before.layout.window(other for other in shown[item] if other != block)
+        wanted = reasoner.target(examples[item], before.layout.blocks, window)
+        gone = wanted is not None and reasoner.is_negative(wanted) and not reasoner.is_negative(before.target)
         made.append(Removal(item, block, window, None if gone else wanted))
     return made
 
 
 def effects(
-    reasoner: Reasoner[Any, Any],
+    reasoner: Reasoner[Any],
     items: Sequence[ReasonerTarget],
     removed: Sequence[Removal],
-    *,
-    precision: Precision,
-    batch_tokens: int,
-    padding_id: int,
+    runner: BatchRunner,
 ) -> list[Effect]:
     """What each removal does to the loss."""
     touched = sorted({removal.item for removal in removed})
     solvable = [removal for removal in removed if removal.target is not None]
     windows = [items[item].window for item in touched] + [removal.window for removal in solvable]
     targets = [items[item].target for item in touched] + [removal.target for removal in solvable]
-    losses = _losses(reasoner, windows, targets, precision, batch_tokens, padding_id)
+    losses = _losses(reasoner, windows, targets, runner)
     before = dict(zip(touched, losses, strict=False))
     after = iter(losses[len(touched) :])
     return [
@@ -121,20 +112,18 @@ def effects(
 
 
 def _losses(
-    reasoner: Reasoner[Any, Any],
+    reasoner: Reasoner[Any],
     windows: Sequence[Window],
     targets: Sequence[Any],
-    precision: Precision,
-    batch_tokens: int,
-    padding_id: int,
+    runner: BatchRunner,
 ) -> list[float]:
     """The loss of each window, dropout off, without gradients."""
     reasoner.eval()
     found = np.zeros(len(windows))
-    with torch.no_grad(), precision.autocast():
-        for group in batches(windows, batch_tokens):
+    with torch.no_grad(), runner.precision.autocast():
+        for group in batches(windows, runner.batch_tokens):
             own = [windows[index] for index in group]
-            outputs = reasoner(to_batch(own, padding_id, precision.device))
+            outputs = reasoner(runner.tensors(own))
             losses = reasoner.losses(outputs, own, [targets[index] for index in group])
             found[group] = losses.float().cpu().numpy()
     return [float(loss) for loss in found]

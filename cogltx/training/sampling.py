@@ -1,27 +1,26 @@
-"""Training windows (paper §3.3, algorithm 1): what judge and reasoner see of an example in one epoch.
+"""Training windows (CogLTX §3.3, algorithm 1): the input of judge and reasoner for an example in one epoch.
 
-Every choice is drawn from a generator of its own for (seed, epoch, example), so that it depends on nothing else.
+Every choice is drawn from a generator of (seed, epoch, example), so it does not depend on anything else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from cogltx.baselines.sliding_window import SlidingWindow
+from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels
-from cogltx.competition import Competition, fill
 from cogltx.document import Example
-from cogltx.encoding.layout import Window, WindowFormat
-from cogltx.judges.base import Judge, Memory
-from cogltx.memrecall import MemRecall
-
-TargetOf: TypeAlias = Callable[[Example, Blocks, Window], Any]
+from cogltx.encoding.layout import Layout, Window
+from cogltx.judges import Memory
+from cogltx.memrecall import MemRecall, fill
+from cogltx.pipeline import CogLTX
+from cogltx.reasoners import Reasoner
 
 _WITH_MEMORY = 0.5  # share of retrieval windows with relevant blocks in z, as in MemRecall's later steps
-_NEAR_RELEVANT = 0.5  # share of retrieval windows whose run holds a relevant block for certain
+_NEAR_RELEVANT = 0.5  # share of retrieval windows whose run certainly contains a relevant block
 
 
 @dataclass(frozen=True)
@@ -32,89 +31,93 @@ class JudgeTarget:
     relevant: Bool[np.ndarray, " blocks"]
 
     def token_labels(self) -> tuple[Float[np.ndarray, " tokens"], Bool[np.ndarray, " tokens"]]:
-        """Label and weight a token: those of the query are relevant (eq. 4), separators between blocks do not count."""
-        labels = np.where(self.window.block >= 0, self.relevant[self.window.block], False).astype(np.float32)
-        counts = self.window.block >= 0
+        """Return a label and a weight per token; the query is relevant (eq. 4), separators have weight 0."""
+        in_block = self.window.block >= 0
+        labels = np.where(in_block, self.relevant[self.window.block], False).astype(np.float32)
+        weights = in_block.copy()
         labels[: self.window.n_prefix] = 1
-        counts[: self.window.n_prefix] = True
-        return labels, counts
+        weights[: self.window.n_prefix] = True
+        return labels, weights
 
 
 @dataclass(frozen=True)
 class ReasonerTarget:
-    """A reasoner's training window with what it should say."""
+    """A reasoner's training window with its target.
 
+    Attributes:
+        layout: the query and the document.
+        window: the window.
+        target: what the reasoner should predict.
+    """
+
+    layout: Layout
     window: Window
     target: Any
 
 
-def gold_blocks(example: Example, blocks: Blocks, labels: Bool[np.ndarray, " blocks"], room: int) -> list[int]:
-    """The blocks a reasoner must see, as far as they fit: those of the answer first, then the other relevant ones."""
-    wanted = [block for span in example.answer_spans[:1] for block in blocks.overlapping(span.start, span.end)]
-    wanted += [int(block) for block in np.flatnonzero(labels) if int(block) not in wanted]
-    return _fitting(wanted, blocks, room)
+def gold_blocks(example: Example, layout: Layout, labels: Bool[np.ndarray, " blocks"]) -> list[int]:
+    """Select the blocks that a reasoner must see, as far as they fit: those of the answer first, then relevant ones."""
+    blocks = layout.blocks
+    gold = [block for span in example.answer_spans[:1] for block in blocks.overlapping(span.start, span.end)]
+    gold += [int(block) for block in np.flatnonzero(labels) if int(block) not in gold]
+    return _fitting(gold, blocks, layout.room)
 
 
-def _fitting(wanted: Sequence[int], blocks: Blocks, room: int) -> list[int]:
+def _fitting(candidates: Iterable[int], blocks: Blocks, room: int) -> list[int]:
     chosen = []
-    for block in wanted:
+    for block in candidates:
         if blocks.sizes[block] <= room:
-            chosen.append(block)
+            chosen.append(int(block))
             room -= int(blocks.sizes[block])
     return chosen
 
 
 def judge_windows(
-    example: Example,
-    blocks: Blocks,
+    layout: Layout,
     labels: Bool[np.ndarray, " blocks"] | None,
-    form: WindowFormat,
     rng: np.random.Generator,
     scores: Float[np.ndarray, " blocks"] | None,
 ) -> list[JudgeTarget]:
-    """The two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
+    """Build the two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
     Args:
-        example: whose windows are wanted.
-        blocks: its document.
-        labels: which blocks are relevant; without them there is no window.
-        form: how windows are laid out.
-        rng: of this example and epoch.
-        scores: coarse scores of an earlier epoch; half of the irrelevant blocks in (relv) are then the best-scoring.
+        layout: the query and the document.
+        labels: the relevant blocks; without labels there is no window.
+        rng: generator of this example and epoch.
+        scores: coarse scores of an earlier epoch; the best-scoring irrelevant blocks then fill half of (relv).
     """
     if labels is None:
         return []
-    prefix = form.prefix(example.query, int(blocks.sizes.max()))
-    room = form.room(prefix)
-    if int(blocks.sizes.sum()) <= room:
-        return [JudgeTarget(form.window(prefix, blocks, range(len(blocks))), labels)]
+    blocks, room = layout.blocks, layout.room
+    if blocks.total_size(range(len(blocks))) <= room:
+        return [JudgeTarget(layout.window(range(len(blocks))), labels)]
     relevant = [int(block) for block in np.flatnonzero(labels)]
     memory = _random_memory(relevant, blocks, room, rng)
     run = _random_run(relevant, memory, blocks, room, rng)
     rehearsed = _rehearsed(relevant, blocks, room, rng, scores)
     return [
-        JudgeTarget(form.window(prefix, blocks, [*memory, *run]), labels),
-        JudgeTarget(form.window(prefix, blocks, rehearsed), labels),
+        JudgeTarget(layout.window([*memory, *run]), labels),
+        JudgeTarget(layout.window(rehearsed), labels),
     ]
 
 
 def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator) -> list[int]:
-    """Half of the time some of the relevant blocks, as z holds them in a later step of MemRecall."""
+    """Half of the time some of the relevant blocks, as in z in a later step of MemRecall."""
     if len(relevant) < 2 or rng.random() >= _WITH_MEMORY:
         return []
     some = rng.permutation(relevant)[: rng.integers(1, len(relevant))]
-    return sorted(_fitting([int(block) for block in some], blocks, min(room // 2, room - int(blocks.sizes.max()))))
+    return sorted(_fitting(some, blocks, min(room // 2, room - blocks.max_size)))
 
 
 def _random_run(
     relevant: list[int], memory: list[int], blocks: Blocks, room: int, rng: np.random.Generator
 ) -> list[int]:
-    """Consecutive blocks outside z, around a relevant one half of the time."""
+    """Consecutive blocks outside z, half of the time around a relevant one."""
     candidates = [block for block in range(len(blocks)) if block not in set(memory)]
-    left = [block for block in relevant if block not in set(memory)]
-    near = left and rng.random() < _NEAR_RELEVANT
-    anchor = int(rng.choice(left)) if near else int(rng.choice(candidates))
-    room -= int(blocks.sizes[memory].sum()) if memory else 0
+    remaining = [block for block in relevant if block not in set(memory)]
+    near = remaining and rng.random() < _NEAR_RELEVANT
+    anchor = int(rng.choice(remaining)) if near else int(rng.choice(candidates))
+    room -= blocks.total_size(memory)
     before = room * rng.random()
     first = last = candidates.index(anchor)
     room -= int(blocks.sizes[anchor])
@@ -135,117 +138,148 @@ def _rehearsed(
     rng: np.random.Generator,
     scores: Float[np.ndarray, " blocks"] | None,
 ) -> list[int]:
-    """All relevant blocks that fit, and irrelevant ones up to the capacity."""
-    chosen = _fitting([int(block) for block in rng.permutation(relevant)], blocks, room)
-    room -= int(blocks.sizes[chosen].sum()) if chosen else 0
+    """All relevant blocks that fit, and irrelevant blocks up to the capacity."""
+    chosen = _fitting(rng.permutation(relevant), blocks, room)
+    room -= blocks.total_size(chosen)
     others = np.setdiff1d(np.arange(len(blocks)), relevant)
     if scores is not None:
         hard = np.full(len(blocks), np.nan)
         hard[others] = scores[others]
         best = fill(hard, blocks, room // 2)
         chosen += best
-        room -= int(blocks.sizes[best].sum()) if best else 0
+        room -= blocks.total_size(best)
         others = np.setdiff1d(others, best)
-    return sorted(chosen + _fitting([int(block) for block in rng.permutation(others)], blocks, room))
+    return sorted(chosen + _fitting(rng.permutation(others), blocks, room))
 
 
 def reasoner_windows(
-    target: TargetOf,
+    reasoner: Reasoner[Any],
     examples: Sequence[Example],
-    documents: Sequence[Blocks],
+    layouts: Sequence[Layout],
     relevance: Sequence[Bool[np.ndarray, " _"] | None],
     memrecall: MemRecall,
     rngs: Sequence[np.random.Generator],
     *,
     by_judge: bool = True,
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
-    """All relevant blocks and the judge's best-scoring others, filled to capacity as at inference.
+    """Build windows of all relevant blocks and the judge's best-scoring others, filled to the capacity as at inference.
 
-    The others are ranked by the retrieval competition behind the relevant blocks, which is MemRecall's last.
+    The others are ranked by the retrieval competition after the relevant blocks, which is MemRecall's last.
 
     Args:
-        target: what the reasoner should say of a window (``Reasoner.target``).
-        examples: whose windows are wanted.
-        documents: their blocks.
-        relevance: which of the blocks are relevant, if that is known.
-        memrecall: how blocks compete at inference; to ``neighbour_bonus`` relevant blocks count as certain.
-        rngs: one an example.
-        by_judge: whether scores rank the other blocks; random ones otherwise (the paper's ablation of train-test
-            matching).
+        reasoner: provides the targets.
+        examples: the examples.
+        layouts: their queries and documents.
+        relevance: their relevant blocks; None where unknown.
+        memrecall: the competition at inference; for ``neighbour_bonus`` relevant blocks have the score 1.
+        rngs: one generator per example.
+        by_judge: rank the other blocks by scores; otherwise they are random (the paper's ablation).
 
     Returns:
-        a window an example, None where its target is unknown; and the scores of all blocks, NaN where the document is
-        read whole and so nothing was asked of the judge.
+        a window per example, None where its target is unknown; and the scores of all blocks, NaN where the document is
+        read whole without the judge.
     """
-    form = memrecall.form
-    memories, golds, contested = [], [], []
-    for example, blocks, labels in zip(examples, documents, relevance, strict=True):
-        room = form.room(form.prefix(example.query, int(blocks.sizes.max())))
-        gold = gold_blocks(example, blocks, np.zeros(len(blocks), dtype=bool) if labels is None else labels, room)
+    golds, memories = [], []
+    for example, layout, labels in zip(examples, layouts, relevance, strict=True):
+        blocks, room = layout.blocks, layout.room
+        gold = gold_blocks(example, layout, np.zeros(len(blocks), dtype=bool) if labels is None else labels)
         golds.append(gold)
-        kept = _fitting(gold, blocks, min(room // 2, room - int(blocks.sizes.max())))
-        memories.append(Memory(example.query, blocks, tuple(sorted(kept))))
-        contested.append(int(blocks.sizes.sum()) > room)
-    scores = _others(memories, contested, memrecall.judge if by_judge else None, rngs)
-    competition = memrecall.competition if by_judge else Competition()
-    windows = [
-        _filled(target, example, blocks, memrecall, gold, found, competition)
-        for example, blocks, gold, found in zip(examples, documents, golds, scores, strict=True)
+        kept = _fitting(gold, blocks, min(room // 2, room - blocks.max_size))
+        memories.append(Memory(layout, tuple(sorted(kept))))
+    scores = [rng.random(len(layout.blocks)) for layout, rng in zip(layouts, rngs, strict=True)]
+    if by_judge:
+        contested = [index for index, layout in enumerate(layouts) if not layout.fits]
+        coarse = memrecall.judge.retrieve([memories[index] for index in contested]) if contested else []
+        for index, block_scores in zip(contested, coarse, strict=True):
+            scores[index] = block_scores
+    targets = [
+        _filled(reasoner, example, layout, memrecall, gold, block_scores, by_judge=by_judge)
+        for example, layout, gold, block_scores in zip(examples, layouts, golds, scores, strict=True)
+    ]
+    judged = [
+        np.full(len(own), np.nan) if layout.fits else own for own, layout in zip(scores, layouts, strict=True)
     ]  # fmt: skip
-    asked = [own if one else np.full(len(own), np.nan) for own, one in zip(scores, contested, strict=True)]
-    return windows, asked
-
-
-def _others(
-    memories: Sequence[Memory], contested: Sequence[bool], judge: Judge | None, rngs: Sequence[np.random.Generator]
-) -> list[Float[np.ndarray, " blocks"]]:
-    """Scores of all blocks; a document that fits the window is read whole, so its blocks need no judge."""
-    scores = [rng.random(len(memory.blocks)) for memory, rng in zip(memories, rngs, strict=True)]
-    if judge is not None:
-        places = [place for place, short_of_room in enumerate(contested) if short_of_room]
-        found = judge.retrieve([memories[place] for place in places]) if places else []
-        for place, own in zip(places, found, strict=True):
-            scores[place] = own
-    return scores
+    return targets, judged
 
 
 def _filled(
-    target: TargetOf,
+    reasoner: Reasoner[Any],
     example: Example,
-    blocks: Blocks,
+    layout: Layout,
     memrecall: MemRecall,
     gold: list[int],
     scores: Float[np.ndarray, " blocks"],
-    competition: Competition,
+    *,
+    by_judge: bool,
 ) -> ReasonerTarget | None:
-    form, most_blocks = memrecall.form, memrecall.config.most_blocks
-    prefix = form.prefix(example.query, int(blocks.sizes.max()))
-    room = form.room(prefix)
-    whole = int(blocks.sizes.sum()) <= room
-    most = None if whole or most_blocks is None else max(0, most_blocks - len(gold))
-    room -= int(blocks.sizes[gold].sum()) if gold else 0
+    blocks, most_blocks = layout.blocks, memrecall.config.most_blocks
+    max_others = None if layout.fits or most_blocks is None else max(0, most_blocks - len(gold))
     others = scores.copy()
     others[gold] = np.nan
-    others = competition.standing(others, dict.fromkeys(gold, 1.0), competition.words(example.query, blocks))
-    window = form.window(prefix, blocks, sorted([*gold, *fill(others, blocks, room, most)]))
-    wanted = target(example, blocks, window)
-    return ReasonerTarget(window, wanted) if wanted is not None else None
+    if by_judge:
+        others = memrecall.compete(layout, others, dict.fromkeys(gold, 1.0), memrecall.lexical_bonus(layout))
+    added = fill(others, blocks, layout.room - blocks.total_size(gold), max_others)
+    window = layout.window(sorted([*gold, *added]))
+    target = reasoner.target(example, blocks, window)
+    return ReasonerTarget(layout, window, target) if target is not None else None
+
+
+def block_windows(
+    reader: CogLTX, example: Example, rng: np.random.Generator, count: int | None
+) -> list[ReasonerTarget]:  # fmt: skip
+    """Build the windows of a document whose blocks are queries in turn; as at inference, MemRecall selects the rest.
+
+    Args:
+        reader: reasoner and judge.
+        example: the example.
+        rng: generator of this example and epoch.
+        count: number of blocks, drawn at random; None for all.
+    """
+    layout = reader.model.layout(example.document, example.query)
+    windows = reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, count))
+    return _with_targets(reader.model.reasoner, example, layout, windows)
+
+
+def baseline_windows(
+    reader: SlidingWindow, example: Example, rng: np.random.Generator, count: int | None
+) -> list[ReasonerTarget]:  # fmt: skip
+    """Build the windows of a baseline; arguments as in ``block_windows``."""
+    layout = reader.model.layout(example.document, example.query)
+    windows = reader.windows(layout)
+    chosen = [windows[index] for index in _drawn(len(windows), rng, count)]
+    return _with_targets(reader.model.reasoner, example, layout, chosen)
+
+
+def _drawn(total: int, rng: np.random.Generator, count: int | None) -> list[int]:
+    return sorted(rng.permutation(total)[:count].tolist())
+
+
+def _with_targets(
+    reasoner: Reasoner[Any], example: Example, layout: Layout, windows: Iterable[Window]
+) -> list[ReasonerTarget]:  # fmt: skip
+    """The windows with a known target."""
+    targets = ((window, reasoner.target(example, layout.blocks, window)) for window in windows)
+    return [ReasonerTarget(layout, window, target) for window, target in targets if target is not None]
 
 
 def baseline_window(reader: SlidingWindow, example: Example, rng: np.random.Generator) -> ReasonerTarget | None:
-    """One window of a baseline: half of the time one with the answer, else any; its target says what it holds.
+    """Select one window of a baseline: half of the time one with the answer, else any window.
 
-    For yes and no, the windows that show relevant blocks count as those with the answer.
+    For yes and no, the windows with relevant blocks count as those with the answer.
     """
-    blocks = reader.split(example.document)
-    reasoner = reader.reasoner
-    windows = reader.windows(example.query, blocks)
-    targets = [reasoner.target(example, blocks, window) for window in windows]
-    labels, silent = relevance_labels(example, blocks), reasoner.silent()
-    if silent is not None and not example.answer_spans and labels is not None and labels.any():
-        shown = [labels[window.block[window.block >= 0]].any() for window in windows]
-        targets = [found if told else silent for told, found in zip(shown, targets, strict=True)]
-    known = [ReasonerTarget(window, found) for window, found in zip(windows, targets, strict=True) if found is not None]
-    answering = [item for item in known if not reasoner.says_nothing(item.target)]
+    reasoner = reader.model.reasoner
+    layout = reader.model.layout(example.document, example.query)
+    windows = reader.windows(layout)
+    targets = [reasoner.target(example, layout.blocks, window) for window in windows]
+    labels, negative = relevance_labels(example, layout.blocks), reasoner.negative_target()
+    if negative is not None and not example.answer_spans and labels is not None and labels.any():
+        has_relevant = [labels[window.blocks].any() for window in windows]
+        targets = [target if relevant else negative for relevant, target in zip(has_relevant, targets, strict=True)]
+    known = [
+        ReasonerTarget(layout, window, target)
+        for window, target in zip(windows, targets, strict=True)
+        if target is not None
+    ]
+    answering = [item for item in known if not reasoner.is_negative(item.target)]
     pool = answering if answering and rng.random() < 0.5 else known
     return pool[int(rng.integers(len(pool)))] if pool else None

@@ -10,13 +10,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from cogltx.baselines import WindowReader
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Example
-from cogltx.encoding.encoder import run_windows
-from cogltx.encoding.layout import pack
 from cogltx.errors import ConfigError, DataError
-from cogltx.judges.bm25 import bm25, terms
-from cogltx.pipeline import WindowReader
+from cogltx.judges.bm25 import BM25Judge, terms
 from cogltx.tasks.files import read_lines
 from cogltx.training.relevance import RelevanceConfig, Similarity
 
@@ -31,7 +29,8 @@ def similarity_of(config: RelevanceConfig, reader: WindowReader) -> Similarity |
     if config.initial == "none":
         return None
     if config.initial == "bm25":
-        return lambda example, blocks: bm25(asked(example), blocks) if asked(example) else None
+        judge = BM25Judge()
+        return lambda example, blocks: judge.text_scores(asked(example), blocks) if asked(example) else None
     if config.initial == "embedding":
         return Embeddings(reader)
     return WordVectors(vectors_file(config))
@@ -94,7 +93,7 @@ class WordVectors:
         query = self._mean(terms(asked(example)))
         if query is None:
             return None
-        found = [self._mean(terms(blocks.shown(index))) for index in range(len(blocks))]
+        found = [self._mean(terms(blocks.text_with_heading(index))) for index in range(len(blocks))]
         return np.array([cosine(query, vector) if vector is not None else 0.0 for vector in found])
 
     def _mean(self, words: Iterable[str]) -> Float[np.ndarray, " dimension"] | None:
@@ -117,20 +116,14 @@ class Embeddings:
         text = asked(example)
         if not text:
             return None
-        query = self._means(self.reader.split(Document(text, id="query")))
+        query = self._means(self.reader.model.split(Document(text, id="query")))
         return np.array([cosine(query.mean(axis=0), vector) for vector in self._means(blocks)])
 
     def _means(self, blocks: Blocks) -> Float[np.ndarray, "blocks width"]:
-        reader, form = self.reader, self.reader.form
-        reader.reasoner.eval()
-        prefix = form.prefix(None, int(blocks.sizes.max()))
-        runs = pack([int(size) for size in blocks.sizes], form.room(prefix))
-        windows = (form.window(prefix, blocks, run) for run in runs)
-        means = np.zeros((len(blocks), reader.reasoner.encoder.width))
-        for window, vectors in run_windows(
-            windows, reader.reasoner.encoder, padding_id=form.padding_id, precision=reader.parts.precision,
-            batch_tokens=reader.config.encoder.batch_tokens,
-        ):  # fmt: skip
+        model = self.reader.model
+        encoder = model.reasoner.encoder.eval()
+        means = np.zeros((len(blocks), encoder.width))
+        for window, vectors in model.runner.run(model.form.layout(None, blocks).windows(), encoder):
             for block in np.unique(window.block[window.block >= 0]):
                 means[block] = vectors[window.block == block].mean(axis=0)
         return means

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cogltx.baselines import SlidingWindow
+from cogltx.baselines import SlidingWindow, WindowReader
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, padded_length
 from cogltx.judges.encoder import relevance_logits
-from cogltx.pipeline import CogLTX, WindowReader
-from cogltx.training.every_window import baseline_windows, block_windows
+from cogltx.pipeline import CogLTX
 from cogltx.training.interventions import effects, removals
 from cogltx.training.optimizer import Learner
 from cogltx.training.relevance import RelevanceLabels
@@ -27,6 +26,8 @@ from cogltx.training.sampling import (
     JudgeTarget,
     ReasonerTarget,
     baseline_window,
+    baseline_windows,
+    block_windows,
     judge_windows,
     reasoner_windows,
 )
@@ -58,10 +59,9 @@ class JudgeSteps:
         items: list[JudgeTarget] = []
         for index in indices:
             example = self.examples[index]
-            blocks = self.reader.split(example.document)
-            labels = self.relevance.of(index, example, blocks)
-            scores = self.scores.get(index)
-            items += judge_windows(example, blocks, labels, self.reader.form, random(index), scores)
+            layout = self.reader.model.layout(example.document, example.query)
+            labels = self.relevance.of(index, example, layout.blocks)
+            items += judge_windows(layout, labels, random(index), self.scores.get(index))
         if not items:
             return None
         labels_of = [item.token_labels() for item in items]
@@ -126,7 +126,7 @@ class ReasonerSteps:
         if not known:
             return None
         items = [item for _, item in known]
-        value = self._learn_joined(found) if self.reader.reasoner.joins else self._learn_each(items)
+        value = self._learn_joined(found) if self.reader.model.reasoner.joins_windows else self._learn_each(items)
         self.seconds["steps"] += time.perf_counter() - started
         if intervenes:
             started = time.perf_counter()
@@ -136,7 +136,7 @@ class ReasonerSteps:
 
     def _learn_each(self, items: Sequence[ReasonerTarget]) -> float:
         """A step in which every window counts by itself."""
-        reasoner = self.reader.reasoner
+        reasoner = self.reader.model.reasoner
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
             windows = [items[index].window for index in group]
@@ -146,7 +146,7 @@ class ReasonerSteps:
 
     def _learn_joined(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
         """A step in which the windows of a document are joined, and so share a forward pass."""
-        reasoner = self.reader.reasoner
+        reasoner = self.reader.model.reasoner
         known = [own for own in documents if own]
         windows = [item.window for own in known for item in own]
         first = [0, *accumulate(map(len, known))]
@@ -156,7 +156,7 @@ class ReasonerSteps:
             places = [place for place, own in enumerate(known) if first[place] in group]
             losses = [
                 reasoner.losses(
-                    reasoner.joined(outputs[first[place] - group[0] : first[place + 1] - group[0]]),
+                    reasoner.join(outputs[first[place] - group[0] : first[place + 1] - group[0]]),
                     [known[place][0].window], [known[place][0].target],
                 ).sum()
                 for place in places
@@ -171,13 +171,13 @@ class ReasonerSteps:
         reader = self.reader
         examples = [self.examples[index] for index in indices]
         rngs = [random(index) for index in indices]
-        if reader.reasoner.by_block:
+        if reader.model.reasoner.by_block:
             pairs = zip(examples, rngs, strict=True)
             if isinstance(reader, CogLTX):
                 return [block_windows(reader, example, rng, self.windows) for example, rng in pairs]
             assert isinstance(reader, SlidingWindow)
             return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
-        if reader.reasoner.joins or self.windows is not None:
+        if reader.model.reasoner.joins_windows or self.windows is not None:
             assert isinstance(reader, SlidingWindow), "CogLTX reads one window a document"
             pairs = zip(examples, rngs, strict=True)
             return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
@@ -189,10 +189,13 @@ class ReasonerSteps:
     ) -> list[ReasonerTarget | None]:
         reader = self.reader
         if isinstance(reader, CogLTX):
-            documents = [reader.split(example.document) for example in examples]
-            relevance = [self.relevance.of(*pair) for pair in zip(indices, examples, documents, strict=True)]
+            layouts = [reader.model.layout(example.document, example.query) for example in examples]
+            relevance = [
+                self.relevance.of(index, example, layout.blocks)
+                for index, example, layout in zip(indices, examples, layouts, strict=True)
+            ]
             found, scores = reasoner_windows(
-                reader.reasoner.target, examples, documents, relevance, reader.memrecall, rngs, by_judge=self.by_judge
+                reader.model.reasoner, examples, layouts, relevance, reader.memrecall, rngs, by_judge=self.by_judge
             )
             if self.by_judge and self.keeps_scores:
                 self.scores.update((index, own.astype(np.float32)) for index, own in zip(indices, scores, strict=True))
@@ -201,17 +204,13 @@ class ReasonerSteps:
         return [baseline_window(reader, example, rng) for example, rng in zip(examples, rngs, strict=True)]
 
     def _intervene(self, indices: Sequence[int], items: Sequence[ReasonerTarget], rng: np.random.Generator) -> None:
-        reader, config = self.reader, self.relevance.config
+        model, config = self.reader.model, self.relevance.config
         examples = [self.examples[index] for index in indices]
-        documents = [reader.split(example.document) for example in examples]
-        removed = removals(reader.reasoner, examples, documents, items, reader.form, config.budget, rng)
+        removed = removals(model.reasoner, examples, items, config.budget, rng)
         if not removed:
             return
         rises: dict[int, list[tuple[int, float]]] = {}
-        for effect in effects(
-            reader.reasoner, items, removed, precision=reader.parts.precision,
-            batch_tokens=reader.config.encoder.batch_tokens, padding_id=reader.form.padding_id,
-        ):  # fmt: skip
+        for effect in effects(model.reasoner, items, removed, model.runner):
             rises.setdefault(effect.item, []).append((effect.block, effect.rise))
         self.tried += len(removed)
         self.changed += sum(self.relevance.revise(indices[item], own) for item, own in rises.items())

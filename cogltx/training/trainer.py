@@ -17,10 +17,11 @@ from accelerate import Accelerator
 from torch import nn
 from tqdm.auto import tqdm
 
+from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges.encoder import EncoderJudge
-from cogltx.pipeline import CogLTX, WindowReader
+from cogltx.pipeline import CogLTX
 from cogltx.storage import write_json
 from cogltx.tasks import Task
 from cogltx.training.checkpoints import Checkpoints, Progress
@@ -82,14 +83,12 @@ class Trainer:
         self.main_metric = main_metric(task, reader)
         self.trains_judge = config.trains_judge(reader)
         check(config, reader, task, train, validation)
-        precision = reader.parts.precision
+        precision = reader.model.runner.precision
         self.accelerator = Accelerator(cpu=precision.device.type == "cpu", mixed_precision="no")
         if self.accelerator.num_processes > 1:
             raise ConfigError(f"training: expected one process, got {self.accelerator.num_processes}")
         self.learners = self._learners()
-        self.models: dict[str, nn.Module] = {"reasoner": reader.reasoner}
-        if isinstance(reader.parts.judge, nn.Module):
-            self.models["judge"] = reader.parts.judge
+        self.models = reader.model.modules
         self.checkpoints = Checkpoints(output / "checkpoints")
         self.progress = Progress(data=data_digest(train, validation))
         self.relevance = RelevanceLabels(config.relevance)
@@ -108,16 +107,16 @@ class Trainer:
 
         def learner(name: str, model: nn.Module, own: LearnerConfig, passes: int) -> Learner:
             return Learner(
-                name, model, own, batches * passes, self.accelerator, reader.parts.precision,
-                reader.config.encoder.batch_tokens, reader.form.padding_id,
+                name, model, own, batches * passes, self.accelerator, reader.model.runner.precision,
+                reader.model.runner.batch_tokens, reader.model.runner.padding_id,
             )  # fmt: skip
 
-        learners = {"reasoner": learner("reasoner", reader.reasoner, config.reasoner, config.epochs)}
-        if isinstance(reader.parts.judge, nn.Module) and self.trains_judge:
+        learners = {"reasoner": learner("reasoner", reader.model.reasoner, config.reasoner, config.epochs)}
+        if self.trains_judge:
             relevance = config.relevance  # without any label to begin with, the judge waits for the first interventions
             waits = relevance.source == "interventions" and relevance.initial == "none"
             epochs = max(1, config.epochs - relevance.from_epoch * waits)
-            learners["judge"] = learner("judge", reader.parts.judge, config.judge, epochs * config.judge_passes)
+            learners["judge"] = learner("judge", reader.model.judge, config.judge, epochs * config.judge_passes)
         return learners
 
     def run(self, *, resume: bool = False) -> Summary:
@@ -161,7 +160,7 @@ class Trainer:
         if similarity is None:
             return
         examples, name = self.train_examples, self.config.relevance.initial
-        marked = self.relevance.start(examples, lambda example: self.reader.split(example.document), similarity)
+        marked = self.relevance.start(examples, lambda example: self.reader.model.split(example.document), similarity)
         self.report(f"relevance labels to begin with, by {name}: {marked} of {len(examples)} examples")
 
     def _out_of_patience(self) -> bool:
@@ -220,7 +219,7 @@ class Trainer:
 
     def _start_from_judge(self) -> None:
         """The reasoner may start from the judge after the judge's first passes."""
-        judge, reasoner = self.reader.parts.judge, self.reader.reasoner
+        judge, reasoner = self.reader.model.judge, self.reader.model.reasoner
         if self.reader.config.reasoner.init_from != "judge":
             return
         if not isinstance(judge, EncoderJudge):

@@ -1,58 +1,50 @@
-"""Validation: the whole flow over the validation examples, the reasoner's thresholds, the task's metrics."""
+"""Validation: predict the validation examples, choose the reasoner's thresholds, and compute the task's metrics."""
 
 from collections.abc import Sequence
 
 from tqdm.auto import tqdm
 
+from cogltx.baselines import WindowReader
 from cogltx.document import Example
-from cogltx.pipeline import WindowReader
-from cogltx.reader import ReadDocument, Reader, batched
+from cogltx.pipeline import Reader
+from cogltx.prediction import Prediction
 from cogltx.tasks import Task
 
 
 def main_metric(task: Task, reader: Reader) -> str:
-    """The metric that chooses the best epoch: of the answers alone where a reader shows no evidence."""
+    """Return the metric that selects the best epoch; of answers alone for readers without evidence."""
     return task.main_metric if reader.uses_judge else task.answer_metric or task.main_metric
 
 
-def validate(reader: WindowReader, task: Task, examples: Sequence[Example], main: str) -> dict[str, float]:
-    """Reads the examples, sets the thresholds that are best for them, and measures.
+def validate(reader: WindowReader, task: Task, examples: Sequence[Example], metric: str) -> dict[str, float]:
+    """Predict the examples, set the reasoner's best thresholds, and measure.
 
     Args:
-        reader: reads.
-        task: measures.
-        examples: for validation.
-        main: the metric by which thresholds are chosen.
+        reader: the model.
+        task: computes the metrics.
+        examples: the validation examples.
+        metric: the metric by which thresholds are chosen.
 
     Returns:
         the task's metrics, in percent.
     """
-    results: list[ReadDocument] = []
-    with tqdm(total=len(examples), desc="validation", disable=None, leave=False) as bar:
-        for batch in batched(examples):
-            results += reader.read(batch)
-            bar.update(len(batch))
-    tune(reader, task, examples, results, main)
-    return _metrics(reader, task, examples, results)
+    reader.model.reasoner.reset_thresholds()
+    stream = tqdm(
+        reader.predict_many(examples), total=len(examples), desc="validation", disable=None, leave=False
+    )  # fmt: skip
+    return tune(reader, task, examples, list(stream), metric)
 
 
 def tune(
-    reader: WindowReader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument], main: str
-) -> None:
-    """Gives the reasoner the thresholds with the best main metric; of equal ones the highest."""
-    configs = reader.reasoner.tunings(examples, [result.reading for result in results])
-    if len(configs) > 1:
-        values = []
-        for config in configs:
-            reader.with_reasoner(config)
-            values.append(_metrics(reader, task, examples, results)[main])
-        configs = [config for config, value in zip(configs, values, strict=True) if value == max(values)]
-    if configs:
-        reader.with_reasoner(configs[-1])
-
-
-def _metrics(
-    reader: WindowReader, task: Task, examples: Sequence[Example], results: Sequence[ReadDocument]
+    reader: WindowReader, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
 ) -> dict[str, float]:
-    pairs = zip(examples, results, strict=True)
-    return task.metrics((example, reader.prediction(example, result)) for example, result in pairs)
+    """Set the thresholds with the best metric, of equal ones the highest; returns the task's metrics with them."""
+    reasoner = reader.model.reasoner
+    best = task.metrics(zip(examples, predictions, strict=True))
+    candidates = reasoner.threshold_candidates(examples, predictions)
+    for number, config in enumerate(candidates):
+        tuned = [reasoner.with_thresholds(prediction, config) for prediction in predictions]
+        metrics = task.metrics(zip(examples, tuned, strict=True))
+        if number == 0 or metrics[metric] >= best[metric]:
+            best, reasoner.config = metrics, config
+    return best

