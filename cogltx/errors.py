@@ -1,32 +1,175 @@
-"""The errors a user can mend. The command line prints each as one line and exits with code 2.
+"""Error classes, and the translation of pydantic's findings into one plain line.
 
-Knows nothing about the rest of the package.
+The command line prints a ``CogltxError`` as one line and exits with code 2. Does not depend on the rest of the package.
 """
 
-from collections.abc import Mapping
+import difflib
+import typing
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+_SHOWN = 40  # characters of a wrong value in a message
+_OBJECTS = ("model_type", "model_attributes_type", "dict_type", "dataclass_type")
+_PLAIN = {  # pydantic's words for a kind of value
+    "a valid string": "a string",
+    "a valid integer": "an integer",
+    "a valid number": "a number",
+    "a valid boolean": "true or false",
+    "a valid list": "a list",
+    "a valid tuple": "a list",
+    "a valid array": "a list",
+}
 
 
 class CogltxError(Exception):
-    """Base of every error whose one-line text tells the user what was expected and what came."""
+    """Base class of all errors that a user can correct; the text is one line: what is wrong, where, what to do."""
 
 
-class DataError(CogltxError):
-    """A data file or text is not what it should be: names the file and line, the expected and the found."""
+class DataError(CogltxError, ValueError):
+    """A data file, a text or an example is not valid."""
 
 
-class ConfigError(CogltxError):
-    """A configuration or an option is wrong: names the key, the expected and the found."""
+class ConfigError(CogltxError, ValueError):
+    """A configuration key, an option or an argument is not valid."""
 
 
-class ModelError(CogltxError):
-    """A model folder, an encoder or a user's own judge cannot be used."""
+class ModelError(CogltxError, RuntimeError):
+    """A model folder, an encoder or a custom judge cannot be used."""
 
 
-class TrainingError(CogltxError):
-    """Training had to stop (a loss that is not finite, a disk that is full); the last checkpoint is kept."""
+class TrainingError(CogltxError, RuntimeError):
+    """Training cannot continue (a loss that is not finite, a full disk); the last checkpoint is kept."""
+
+
+def describe(
+    error: ValidationError,
+    model: type[BaseModel] | None = None,
+    *,
+    within: str = "",
+    noun: str = "setting",
+    place: Callable[[tuple[str, ...]], str] = lambda path: "",
+) -> str:
+    """All findings of pydantic in one line of plain words, separated by "; ".
+
+    Args:
+        error: raised by pydantic.
+        model: the class that was validated; suggests the nearest name for an unknown one.
+        within: the path of the validated object, such as ``task.options``.
+        noun: what the message calls a key: a setting, a field.
+        place: returns the file and line of a path in the validated object, or "".
+
+    >>> class Options(BaseModel, extra="forbid"):
+    ...     steps: int = 1
+    ...     rate: float = 0.5
+    >>> try:
+    ...     Options.model_validate({"rat": 1, "steps": "two"})
+    ... except ValidationError as error:
+    ...     describe(error, Options, within="training")
+    "training.steps must be an integer, but is 'two'; rat is not a setting of training; did you mean rate?"
+    """
+    problems: dict[tuple[tuple[str, ...], str, object], list[str]] = {}
+    for finding in error.errors():
+        path, known = _follow(model, finding["loc"])
+        kind, context = finding["type"], finding.get("ctx", {})
+        text = finding["msg"].removeprefix("Input should be ").partition(", unable to")[0]
+        text = f"an object with named {noun}s" if kind in _OBJECTS else _PLAIN.get(text, text)
+        name = _join(within, path)
+        if kind == "extra_forbidden":
+            owner = _join(within, path[:-1])
+            problem = f"{path[-1]} is not a {noun}{f' of {owner}' if owner else ''}{suggestion(path[-1], known)}"
+        elif kind == "missing":
+            problem = f"{name} is missing"
+        elif kind == "union_tag_not_found":
+            problem = f"{_join(name, (context['discriminator'].strip(chr(39)),))} is missing"
+        elif kind == "union_tag_invalid":
+            names = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
+            key = _join(name, (context["discriminator"].strip("'"),))
+            problem = f"{key}: {context['tag']!r} is not known{suggestion(context['tag'], names)}"
+        elif kind == "value_error":
+            problem = ": ".join(filter(None, (name, text.removeprefix("Value error, "))))
+        else:
+            problems.setdefault((path, name or "the value", shorten(finding["input"])), []).append(text)
+            continue
+        problems.setdefault((path, problem, None), [])
+    lines, before = [], ""
+    for (path, problem, shown), wanted in problems.items():
+        prefix = place(path)
+        line = f"{problem} must be {' or '.join(wanted)}, but is {shown}" if wanted else problem
+        lines.append(f"{prefix}: {line}" if prefix and prefix != before else line)
+        before = prefix
+    return "; ".join(lines)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: the nearest known one, or all of them.
+
+    >>> suggestion("colour", ["color", "size"]), suggestion("x", ["color", "size"]), suggestion("x", [])
+    ('; did you mean color?', '; choose from color, size', '')
+    """
+    names = list(known)
+    if near := difflib.get_close_matches(str(name), names, n=1):
+        return f"; did you mean {near[0]}?"
+    return f"; choose from {', '.join(names)}" if names else ""
+
+
+def shorten(value: object) -> str:
+    """A value as messages show it: its ``repr``, cut after 40 characters.
+
+    >>> shorten("x" * 100)
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
+    """
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _join(parent: str, path: tuple[str, ...]) -> str:
+    """Join keys by dots and list positions in brackets."""
+    name = parent
+    for key in path:
+        name += f"[{key}]" if key.isdigit() and name else f".{key}" if name else key
+    return name
+
+
+def _follow(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> tuple[tuple[str, ...], list[str]]:
+    """The keys of a location, without pydantic's names for union members, and the keys that are known there."""
+    kinds: list[Any] = [] if model is None else [model]
+    path: list[str] = []
+    known: list[str] = []
+    for number, step in enumerate(location):
+        models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        fields = {field.alias or name: field for kind in models for name, field in kind.model_fields.items()}
+        known = list(fields)
+        if isinstance(step, int) or not kinds:
+            path.append(str(step))
+        elif step in fields:
+            path.append(step)
+            kinds = _members(fields[step].annotation)
+        elif models and (tagged := [kind for kind in models if _is_tagged(kind, step)]):
+            kinds = tagged
+        elif (models and number == len(location) - 1) or any(_is_mapping(kind) for kind in kinds):
+            path.append(step)
+    return tuple(path), known
+
+
+def _is_mapping(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Mapping)
+
+
+def _members(annotation: Any) -> list[Any]:
+    """The classes that an annotation names, through unions, containers and ``Annotated``."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Literal or not inner:
+        return [annotation]
+    return [origin, *(member for one in inner for member in _members(one))]
+
+
+def _is_tagged(kind: type[BaseModel], tag: str) -> bool:
+    """Whether a class is the member of a discriminated union with this tag."""
+    return any(tag in typing.get_args(field.annotation) for field in kind.model_fields.values())
 
 
 def wrong_value(error: Mapping[str, Any]) -> str:
-    """What pydantic says of a value, as "expected …, got …"."""
+    """One finding of pydantic about a value; use ``describe`` instead."""
     return f"expected {error['msg'].removeprefix('Input should be ')}, got {error['input']!r}"

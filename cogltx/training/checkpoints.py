@@ -13,7 +13,7 @@ import torch
 from pydantic import NonNegativeInt, TypeAdapter
 from torch import Tensor, nn
 
-from cogltx.errors import ModelError
+from cogltx.errors import CogltxError, ModelError
 from cogltx.model import load_weights
 from cogltx.storage import check_settings, load_tensors, new_folder, read_object, save_tensors, write_json
 from cogltx.training.optimizer import Learner
@@ -128,6 +128,8 @@ class Checkpoints:
                 }
                 for path in source.glob("*.arrays.safetensors")
             }
+        except CogltxError:
+            raise
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             got = f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
             raise ModelError(f"{source}: expected a whole checkpoint of this run, got {got}") from error
