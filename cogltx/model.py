@@ -20,7 +20,7 @@ from cogltx.document import Document
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.errors import ConfigError, ModelError
+from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
 from cogltx.memrecall import MemRecallConfig
 from cogltx.reasoners import AnyReasonerConfig, Reasoner, SpanReasonerConfig, create_reasoner
@@ -239,10 +239,9 @@ def load_config(folder: Path, changes: Mapping[str, Any] | None = None) -> Model
     path = folder / "config.json"
     try:
         config = ModelConfig.model_validate(read_json(path))
-    except ValidationError as errors:
-        error = errors.errors()[0]
-        reason = f"{'.'.join(map(str, error['loc']))}: {error['msg']}".removeprefix(": ")
-        raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from errors
+    except ValidationError as error:
+        reason = describe(error, ModelConfig)
+        raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
     if not changes:
         return config
     values = config.model_dump(mode="json")
@@ -254,9 +253,8 @@ def load_config(folder: Path, changes: Mapping[str, Any] | None = None) -> Model
         inner[last] = value
     try:
         return ModelConfig.model_validate(values)
-    except ValidationError as errors:
-        error = errors.errors()[0]
-        raise ConfigError(f"{'.'.join(map(str, error['loc']))}: {error['msg']}, not {error['input']!r}") from errors
+    except ValidationError as error:
+        raise ConfigError(describe(error, ModelConfig)) from error
 
 
 def load_weights(model: nn.Module, path: Path, *, optional: tuple[str, ...] = ()) -> None:

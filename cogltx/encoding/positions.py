@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from torch import Tensor, nn
 
-from cogltx.errors import ConfigError, ModelError, wrong_value
+from cogltx.errors import ConfigError, ModelError, describe
 
 Method = Literal["hierarchical", "tiled", "random"]
 Form = Literal["computed", "table"]
@@ -129,10 +129,8 @@ def restore_positions(encoder: Model) -> Model:
 def _config(values: object) -> PositionsConfig:
     try:
         return PositionsConfig.model_validate(values)
-    except ValidationError as errors:
-        error = errors.errors()[0]
-        key = ".".join(("positions", *map(str, error["loc"])))
-        raise ConfigError(f"{key}: {wrong_value(error)}") from errors
+    except ValidationError as error:
+        raise ConfigError(describe(error, PositionsConfig, within="positions")) from error
 
 
 def n_positions(encoder: nn.Module) -> int | None:

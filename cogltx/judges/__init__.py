@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from torch import nn
 
 from cogltx.encoding.encoder import BatchRunner, Encoder
-from cogltx.errors import ConfigError, ModelError, wrong_value
+from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.judges.base import Judge, Memory, ScoringJudge, ScoringJudgeAdapter, one_line
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
@@ -73,7 +73,7 @@ def create_judge(config: JudgeConfig, encoder: Encoder | None = None) -> nn.Modu
         except TypeError as error:
             raise ConfigError(f"judge.args of {config.name!r}: {error}") from error
         except ValidationError as error:
-            raise ConfigError(f"judge.args: {wrong_value(error.errors()[0])}") from error
+            raise ConfigError(describe(error, within="judge.args")) from error
     judge_class = _import_class(config.name)
     try:
         judge = judge_class(**config.args)
