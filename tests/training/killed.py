@@ -17,9 +17,10 @@ import corpus
 import torch
 from fakes import config
 
+from cogltx.blocks import load_tokenizer
 from cogltx.encoding.positions import PositionsConfig
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
-from cogltx.model import new_parts
+from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.model import create_model
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
@@ -46,7 +47,7 @@ def kill_after(log: Path, steps: int) -> None:
 
 def train(encoder: Path, output: Path) -> None:
     torch.manual_seed(0)
-    reader = CogLTX(new_parts(config(encoder, hidden_dropout=0.2), uses_judge=True))
+    reader = CogLTX(create_model(config(encoder, hidden_dropout=0.2), with_judge=True))
     examples = corpus.make(8, unanswered=True)
     fast = LearnerConfig(learning_rate=1e-3)
     training = TrainingConfig(epochs=3, batch_size=2, judge=fast, reasoner=fast, checkpoint_steps=2)
@@ -65,14 +66,14 @@ def train_masked(encoder: Path, output: Path) -> None:
         steps=12, batch_size=4, learner=LearnerConfig(learning_rate=1e-3, head_rate=5), gradient_checkpointing=True,
         validation_steps=5, checkpoint_steps=3,
     )  # fmt: skip
-    tokenizer = tokenizer_of(encoder)
+    tokenizer = load_tokenizer(encoder)
     rows = set_apart(packed([example.document.text for example in corpus.make(4)], tokenizer, 64), None, texts, 0)
     run = MaskedConfig(encoder=settings, data=texts, length=64, training=training)
     MaskedTrainer(tokenizer, rows, run, output, lambda line: None).run(resume=True)
 
 
 def main(kind: str, encoder: Path, output: Path, steps: list[int]) -> None:
-    new_parts(config(encoder), uses_judge=True)  # imports once, before the forks, what every child needs
+    create_model(config(encoder), with_judge=True)  # imports once, before the forks, what every child needs
     for number in steps:
         child = os.fork()
         if child == 0:

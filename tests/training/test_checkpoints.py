@@ -79,7 +79,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_damaged_checkpoint(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, nn.Linear(3, 2))
-    with pytest.raises(ModelError, match=r"judge\.safetensors: expected the weights of Linear, got: size mismatch"):
+    with pytest.raises(ModelError, match=r"judge\.safetensors: not the weights of this Linear: size mismatch"):
         checkpoints.load({"judge": nn.Linear(4, 2)}, {})
     (tmp_path / "000000" / "judge.safetensors").unlink()
     with pytest.raises(ModelError, match=r"judge\.safetensors: expected a safetensors file, found none"):

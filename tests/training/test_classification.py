@@ -1,6 +1,7 @@
 """Texts without relevance labels: a classifier learns, and interventions find the sentences that decide."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import corpus
@@ -9,13 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from cogltx.baselines import SlidingWindow
-from cogltx.cli.config import load_reader
+from cogltx.baselines import SlidingWindow, WindowReader, load_reader
 from cogltx.cli.inspection import relevance_history
 from cogltx.document import Document, Example
 from cogltx.errors import ConfigError
-from cogltx.model import ModelConfig, new_parts
-from cogltx.pipeline import CogLTX, WindowReader
+from cogltx.model import ModelConfig, create_model
+from cogltx.pipeline import CogLTX
 from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
@@ -53,7 +53,7 @@ def reader(encoder: Path, kind: type[WindowReader] = CogLTX, **options: object) 
     values = fakes.config(encoder).model_dump(mode="json")
     values["reader"] = "sliding_window" if kind is SlidingWindow else "cogltx"
     values["reasoner"] = {"name": "classification", "labels": list(LABELS)} | options
-    parts = new_parts(ModelConfig.model_validate(values), uses_judge=kind.uses_judge, device=torch.device("cpu"))
+    parts = create_model(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu")
     return kind(parts)
 
 
@@ -80,7 +80,7 @@ def test_interventions_find_the_sentence_that_decides(planted: tuple[Trainer, Pa
     trainer, output = planted
     hits = said = true = 0
     for index, example in enumerate(trainer.train_examples):
-        blocks = trainer.reader.split(example.document)
+        blocks = trainer.reader.model.split(example.document)
         start, end = example.extra["fact"]  # type: ignore[misc]
         gold = set(blocks.overlapping(start, end)) if end else set()
         found = set(np.flatnonzero(trainer.relevance.found[index]).tolist())
@@ -113,7 +113,7 @@ def test_the_share_of_changed_labels_falls(planted: tuple[Trainer, Path]) -> Non
 
 def test_a_look_inside(planted: tuple[Trainer, Path], tmp_path: Path) -> None:
     trainer, output = planted
-    blocks = trainer.reader.split(trainer.train_examples[0].document)
+    blocks = trainer.reader.model.split(trainer.train_examples[0].document)
     from cogltx.training.relevance import load_history
 
     history = load_history(output / "relevance", 0)
@@ -172,7 +172,7 @@ def test_labels_to_begin_with(corpus_encoder: Path, tmp_path: Path, initial: str
     assert marked >= 4
     if initial == "bm25":
         for index, example in enumerate(trainer.train_examples):
-            blocks = trainer.reader.split(example.document)
+            blocks = trainer.reader.model.split(example.document)
             start, end = example.extra["fact"]  # type: ignore[misc]
             if end:
                 (block,) = np.flatnonzero(trainer.relevance.found[index])
@@ -223,7 +223,7 @@ def test_a_network_over_windows_sees_their_order(kind: str, rate: float, wide_en
     made = reader(wide_encoder, SlidingWindow, over_windows=kind, pooling="mean")
     train(made, tmp_path, parted(48), epochs=12, reasoner=LearnerConfig(learning_rate=rate))
     unseen = parted(20, seed=5)
-    assert len(made.windows(None, made.split(unseen[0].document))) > 1
+    assert len(made.windows(made.model.layout(unseen[0].document, None))) > 1
     again = load_reader(tmp_path)
     found = list(again.predict_many(unseen))
     right = [(one.answer,) == example.labels for one, example in zip(found, unseen, strict=True)]
@@ -235,10 +235,9 @@ def test_joined_windows_learn_the_same_in_any_passes(kind: str, wide_encoder: Pa
     weights = []
     for batch_tokens in (64, 4096):
         made = reader(wide_encoder, SlidingWindow, over_windows=kind)
-        encoder = made.config.encoder.model_copy(update={"batch_tokens": batch_tokens})
-        made.config = made.parts.config = made.config.model_copy(update={"encoder": encoder})
+        made.model.runner = replace(made.model.runner, batch_tokens=batch_tokens)
         train(made, tmp_path / str(batch_tokens), parted(4), reasoner=LearnerConfig(learning_rate=1e-4))
-        weights.append(made.reasoner.state_dict())
+        weights.append(made.model.reasoner.state_dict())
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], atol=2e-5, rtol=1e-3)
 
@@ -257,5 +256,7 @@ def test_one_window_of_a_document_where_it_is_read_as_one(wide_encoder: Path, tm
 
 
 def test_one_window_needs_no_network_over_windows(wide_encoder: Path) -> None:
-    with pytest.raises(ConfigError, match="^reasoner.over_windows: expected mean or max for cogltx"):
+    with pytest.raises(
+        ConfigError, match="^reasoner.over_windows: a network over windows needs reader: sliding_window"
+    ):
         reader(wide_encoder, over_windows="lstm")

@@ -17,7 +17,7 @@ from torch import Tensor
 from cogltx import storage
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
-from cogltx.encoding.encoder import Batch, Precision, load_encoder
+from cogltx.encoding.encoder import Batch, BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, TrainingError
@@ -37,7 +37,7 @@ DOCUMENT = sentences("anna has the boat.", "the fox jumps.", "bert has the cup."
 EXAMPLE = Example(
     id="a", document=DOCUMENT, query=Query("what does anna have?"), answers=("boat",), answer_spans=(Span(13, 17),)
 )
-RUN = {"precision": CPU, "batch_tokens": 512, "padding_id": 0}
+RUNNER = BatchRunner(CPU, 512, 0)
 
 
 class Words(SpanReasoner):
@@ -64,20 +64,21 @@ def rng() -> np.random.Generator:
 
 
 def item(reasoner: SpanReasoner, blocks: Blocks, shown: Sequence[int]) -> ReasonerTarget:
-    window = FORM.window(FORM.prefix(EXAMPLE.query, 16), blocks, shown)
+    layout = FORM.layout(EXAMPLE.query, blocks)
+    window = layout.window(shown)
     target = reasoner.target(EXAMPLE, blocks, window)
     assert target is not None
-    return ReasonerTarget(window, target)
+    return ReasonerTarget(layout, window, target)
 
 
 def test_every_block_is_removed_in_turn(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     made = item(reasoner, blocks, [0, 2, 3])
-    removed = removals(reasoner, [EXAMPLE], [blocks], [made], FORM, 100, rng())
+    removed = removals(reasoner, [EXAMPLE], [made], 100, rng())
     assert [(one.item, one.block) for one in removed] == [(0, 0), (0, 2), (0, 3)]
     for one in removed:
         left = [block for block in (0, 2, 3) if block != one.block]
-        expected = FORM.window(FORM.prefix(EXAMPLE.query, 16), blocks, left)
+        expected = FORM.layout(EXAMPLE.query, blocks).window(left)
         assert one.window.token_ids.tolist() == expected.token_ids.tolist()
     assert removed[0].target is None, "the answer is gone"
     assert removed[1].target == reasoner.target(EXAMPLE, blocks, removed[1].window)
@@ -86,26 +87,26 @@ def test_every_block_is_removed_in_turn(reasoner: Words) -> None:
 def test_what_removals_do_to_the_loss(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     items = [item(reasoner, blocks, [0, 2, 3]), item(reasoner, blocks, [0, 1])]
-    removed = removals(reasoner, [EXAMPLE] * 2, [blocks] * 2, items, FORM, 100, rng())
-    found = effects(reasoner, items, removed, **RUN)
+    removed = removals(reasoner, [EXAMPLE] * 2, items, 100, rng())
+    found = effects(reasoner, items, removed, RUNNER)
     assert [(one.item, one.block) for one in found] == [(0, 0), (0, 2), (0, 3), (1, 0), (1, 1)]
     assert [one.rise for one in found] == pytest.approx([math.inf, 1.0, -0.1, math.inf, 0.0])
 
 
 def test_a_window_of_one_block_is_left_alone(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
-    assert removals(reasoner, [EXAMPLE], [blocks], [item(reasoner, blocks, [0])], FORM, 100, rng()) == []
+    assert removals(reasoner, [EXAMPLE], [item(reasoner, blocks, [0])], 100, rng()) == []
 
 
 @pytest.mark.parametrize("budget", [0.1, 0.7, 1.5, 2.5])
 def test_the_budget_bounds_the_tokens(reasoner: Words, budget: float) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     items = [item(reasoner, blocks, [0, 1, 2, 3]) for _ in range(5)]
-    removed = removals(reasoner, [EXAMPLE] * 5, [blocks] * 5, items, FORM, budget, rng())
+    removed = removals(reasoner, [EXAMPLE] * 5, items, budget, rng())
     trained = sum(len(one.window) for one in items)
     assert sum(len(one.window) for one in removed) <= budget * trained
     assert bool(removed) == (budget > 0.2)
-    again = removals(reasoner, [EXAMPLE] * 5, [blocks] * 5, items, FORM, budget, rng())
+    again = removals(reasoner, [EXAMPLE] * 5, items, budget, rng())
     assert [(one.item, one.block) for one in removed] == [(one.item, one.block) for one in again]
 
 

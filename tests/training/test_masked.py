@@ -15,9 +15,10 @@ import tiny
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
+from cogltx.blocks import load_tokenizer
 from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.positions import PositionsConfig, n_positions, restore_positions
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, ModelError, TrainingError
 from cogltx.storage import load_tensors
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
@@ -43,7 +44,7 @@ def trainer(encoder: Path, output: Path, *, length: int = 64, positions: Any = N
         "validation_steps": 2,
     } | options
     run = MaskedConfig.model_validate({"encoder": settings, "data": TEXTS, "length": length, "training": training})
-    tokenizer = tokenizer_of(encoder)
+    tokenizer = load_tokenizer(encoder)
     texts = [example.document.text for example in corpus.make(12 if length < 100 else 40)]
     return MaskedTrainer(tokenizer, set_apart(packed(texts, tokenizer, length), None, TEXTS, 0), run, output, quiet)
 
@@ -120,7 +121,7 @@ def test_the_encoder_is_read_with_its_positions(corpus_encoder: Path, tmp_path: 
     summary = made.run()
     encoder = load_encoder(EncoderConfig(name=summary.encoder, hidden_dropout=0.0)).eval()
     assert encoder.positions == 700
-    assert tokenizer_of(summary.encoder).model_max_length == 700
+    assert load_tokenizer(summary.encoder).model_max_length == 700
     ids = torch.arange(650)[None] % 100 + 5
     batch = Batch(ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids))
     with torch.inference_mode():

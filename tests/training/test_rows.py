@@ -10,8 +10,8 @@ import tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cogltx.blocks import load_tokenizer
 from cogltx.encoding.layout import WindowFormat
-from cogltx.encoding.pretrained import tokenizer_of
 from cogltx.errors import DataError, ModelError
 from cogltx.training.masking import Masking
 from cogltx.training.rows import TextsConfig, pack, packed, set_apart, token_ids
@@ -19,7 +19,7 @@ from cogltx.training.rows import TextsConfig, pack, packed, set_apart, token_ids
 
 @pytest.fixture(scope="module")
 def tokenizer(tiny_encoder: Path) -> Any:
-    return tokenizer_of(tiny_encoder)
+    return load_tokenizer(tiny_encoder)
 
 
 @settings(max_examples=100)

@@ -8,22 +8,23 @@ import corpus
 import numpy as np
 import pytest
 import tiny
-import torch
 from fakes import Checksums, WordOverlap, config, example, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels, split
-from cogltx.competition import fill
 from cogltx.document import Document, Example, Query, Span
-from cogltx.encoding.layout import Window, WindowFormat
-from cogltx.judges import Judge, LexicalJudge, Memory, ScoredBlocks
-from cogltx.judges.bm25 import bm25
-from cogltx.memrecall import MemRecall, MemRecallConfig
-from cogltx.model import new_parts
-from cogltx.reasoners.answers import NO_ANSWER, SPAN, YES
-from cogltx.reasoners.span import SpanTarget, answer_tokens, target
+from cogltx.encoding.encoder import load_encoder
+from cogltx.encoding.layout import Layout, Window, WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.judges import Judge, Memory
+from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges.bm25 import BM25Judge
+from cogltx.memrecall import MemRecall, MemRecallConfig, fill
+from cogltx.model import create_model
+from cogltx.reasoners import SpanReasoner
+from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget
 from cogltx.training.sampling import (
     JudgeTarget,
     ReasonerTarget,
@@ -46,25 +47,30 @@ def blocks_of(item: Example) -> Blocks:
     return split(item.document, TOKENIZER, max_tokens=16)
 
 
+def layout_of(item: Example) -> Layout:
+    return FORM.layout(item.query, blocks_of(item))
+
+
+@pytest.fixture(scope="module")
+def reasoner(tmp_path_factory: pytest.TempPathFactory) -> SpanReasoner:
+    return SpanReasoner(load_encoder(EncoderConfig(name=str(tiny.make_encoder(tmp_path_factory.mktemp("encoder"))))))
+
+
 def windows_of(
-    items: list[Example], judge: Judge | None, rngs: list[np.random.Generator], **options: Any
+    reasoner: SpanReasoner, items: list[Example], judge: Judge | None, rngs: list[np.random.Generator], **options: Any
 ) -> tuple[list[ReasonerTarget | None], list[np.ndarray]]:
-    documents = [blocks_of(item) for item in items]
-    relevance = [relevance_labels(*pair) for pair in zip(items, documents, strict=True)]
-
-    def wanted(item: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
-        return target(item, window, answer_tokens(item, blocks))
-
-    memrecall = MemRecall(judge or LexicalJudge(), FORM, MemRecallConfig(**options))
-    return reasoner_windows(wanted, items, documents, relevance, memrecall, rngs, by_judge=judge is not None)
+    layouts = [layout_of(item) for item in items]
+    relevance = [relevance_labels(item, layout.blocks) for item, layout in zip(items, layouts, strict=True)]
+    memrecall = MemRecall(judge or BM25Judge(), MemRecallConfig(capacity=48, **options), tokenizer=TOKENIZER)
+    return reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, by_judge=judge is not None)
 
 
 def shown(window: Window) -> list[int]:
-    return list(dict.fromkeys(window.block[window.block >= 0].tolist()))
+    return window.blocks
 
 
 def room_of(item: Example, blocks: Blocks) -> int:
-    return FORM.room(FORM.prefix(item.query, int(blocks.sizes.max())))
+    return FORM.layout(item.query, blocks).room
 
 
 def hops(relevant: int = 2) -> Example:
@@ -94,11 +100,10 @@ def test_token_labels() -> None:
     blocks = blocks_of(item)
     labels = relevance_labels(item, blocks)
     assert labels is not None
-    prefix = FORM.prefix(item.query, int(blocks.sizes.max()))
-    window = FORM.window(prefix, blocks, [1, 2])
+    window = FORM.layout(item.query, blocks).window([1, 2])
     values, counts = JudgeTarget(window, labels).token_labels()
     for index, block in enumerate(window.block.tolist()):
-        if index < len(prefix):
+        if index < window.n_prefix:
             assert (values[index], counts[index]) == (1, True), "the query is relevant (eq. 4)"
         elif block < 0:
             assert not counts[index], "separators do not count"
@@ -114,7 +119,7 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
         item = Example(id="", document=item.document, query=item.query, relevant=())
     blocks = blocks_of(item)
     scores = np.arange(len(blocks), dtype=np.float32) if scored else None
-    retrieval, rehearsal = judge_windows(item, blocks, relevance_labels(item, blocks), FORM, rng(seed), scores)
+    retrieval, rehearsal = judge_windows(layout_of(item), relevance_labels(item, blocks), rng(seed), scores)
     gold = [2, 5, 8][:relevant]
     for made in (retrieval, rehearsal):
         assert len(made.window) <= FORM.capacity
@@ -144,7 +149,7 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     counts: Counter[str] = Counter()
     firsts = set()
     for seed in range(300):
-        retrieval, _ = judge_windows(item, blocks, relevance_labels(item, blocks), FORM, rng(seed), None)
+        retrieval, _ = judge_windows(layout_of(item), relevance_labels(item, blocks), rng(seed), None)
         order = shown(retrieval.window)
         counts["memory"] += order[0] in (2, 5) and order[1:2] != [order[0] + 1]
         counts["relevant"] += bool({2, 5} & set(order))
@@ -156,13 +161,10 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
 
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
-    (made,) = judge_windows(short, blocks_of(short), relevance_labels(short, blocks_of(short)), FORM, rng(), None)
+    (made,) = judge_windows(layout_of(short), relevance_labels(short, blocks_of(short)), rng(), None)
     assert shown(made.window) == [0, 1, 2]
     unknown = Example(id="", document=hops().document, query=Query("?"), answers=("x",))
-    assert (
-        judge_windows(unknown, blocks_of(unknown), relevance_labels(unknown, blocks_of(unknown)), FORM, rng(), None)
-        == []
-    )
+    assert judge_windows(layout_of(unknown), relevance_labels(unknown, blocks_of(unknown)), rng(), None) == []
 
 
 def test_the_answers_block_comes_first() -> None:
@@ -171,19 +173,22 @@ def test_the_answers_block_comes_first() -> None:
     labels = relevance_labels(item, blocks)
     assert labels is not None
     assert np.flatnonzero(labels).tolist() == [2, 5, 8, 11]
-    assert gold_blocks(item, blocks, labels, 1000) == [11, 2, 5, 8]
-    assert gold_blocks(item, blocks, labels, int(blocks.sizes[11])) == [11]
-    assert gold_blocks(item, blocks, labels, int(blocks.sizes[[11, 2]].sum())) == [11, 2]
+    assert gold_blocks(item, WindowFormat(TOKENIZER, 1000).layout(item.query, blocks), labels) == [11, 2, 5, 8]
+    small = WindowFormat(TOKENIZER, 32).layout(item.query, blocks)
+    gold = gold_blocks(item, small, np.ones(len(blocks), dtype=bool))
+    assert gold[0] == 11
+    assert gold[1:] == list(range(len(gold) - 1))
+    assert small.room - blocks.total_size(gold) < blocks.sizes.max()
 
 
 @pytest.mark.parametrize("judge", ["overlap", "random"])
-def test_relevant_blocks_overflow_the_window(judge: str) -> None:
+def test_relevant_blocks_overflow_the_window(reasoner: SpanReasoner, judge: str) -> None:
     document = sentences(*FACTS, *corpus.FILLER)
     item = example(document, "what does anna have?", "map", *FACTS)
     blocks = blocks_of(item)
     assert blocks.sizes[: len(FACTS)].sum() > FORM.capacity
-    scorer = ScoredBlocks(WordOverlap()) if judge == "overlap" else None
-    (made,), _ = windows_of([item], scorer, [rng()])
+    scorer = ScoringJudgeAdapter(WordOverlap()) if judge == "overlap" else None
+    (made,), _ = windows_of(reasoner, [item], scorer, [rng()])
     assert made is not None
     assert made.target.kind == SPAN
     (answer,) = blocks.overlapping(item.answer_spans[0].start, item.answer_spans[0].end)
@@ -194,12 +199,12 @@ def test_relevant_blocks_overflow_the_window(judge: str) -> None:
     assert document.text[blocks.token_starts[tokens[0]] : blocks.token_ends[tokens[-1]]] == "map"
 
 
-def test_reasoner_windows_hold_the_judges_best_others() -> None:
+def test_reasoner_windows_hold_the_judges_best_others(reasoner: SpanReasoner) -> None:
     item = hops()
     blocks = blocks_of(item)
-    judge = ScoredBlocks(Checksums())
-    (made,), (scores,) = windows_of([item], judge, [rng()])
-    (expected,) = judge.retrieve([Memory(item.query, blocks, (2, 5))])
+    judge = ScoringJudgeAdapter(Checksums())
+    (made,), (scores,) = windows_of(reasoner, [item], judge, [rng()])
+    (expected,) = judge.retrieve([Memory(layout_of(item), (2, 5))])
     np.testing.assert_array_equal(scores, expected)
     others = fill(expected, blocks, room_of(item, blocks) - int(blocks.sizes[[2, 5]].sum()))
     assert made is not None
@@ -208,23 +213,23 @@ def test_reasoner_windows_hold_the_judges_best_others() -> None:
 
 
 @pytest.mark.parametrize(("most", "others"), [(1, 0), (2, 0), (3, 1)])
-def test_reasoner_windows_hold_as_many_blocks_as_will_be_read(most: int, others: int) -> None:
+def test_reasoner_windows_hold_as_many_blocks_as_will_be_read(reasoner: SpanReasoner, most: int, others: int) -> None:
     item = hops()
-    judge = ScoredBlocks(Checksums())
-    (made,), (scores,) = windows_of([item], judge, [rng()], most_blocks=most)
+    judge = ScoringJudgeAdapter(Checksums())
+    (made,), (scores,) = windows_of(reasoner, [item], judge, [rng()], most_blocks=most)
     assert made is not None
     best = [int(block) for block in np.argsort(-scores) if not np.isnan(scores[block])][:others]
     assert shown(made.window) == sorted([2, 5, *best])
 
 
-def test_words_of_the_query_count_in_reasoner_windows_too() -> None:
+def test_words_of_the_query_count_in_reasoner_windows_too(reasoner: SpanReasoner) -> None:
     item = hops()
     blocks = blocks_of(item)
-    judge = ScoredBlocks(Checksums())
-    (made,), (scores,) = windows_of([item], judge, [rng()], lexical_bonus=9.0)
-    (expected,) = judge.retrieve([Memory(item.query, blocks, (2, 5))])
+    judge = ScoringJudgeAdapter(Checksums())
+    (made,), (scores,) = windows_of(reasoner, [item], judge, [rng()], lexical_bonus=9.0)
+    (expected,) = judge.retrieve([Memory(layout_of(item), (2, 5))])
     np.testing.assert_array_equal(scores, expected)  # hard negatives are by the judge alone
-    words = bm25(item.query.text, blocks) if item.query else np.zeros(len(blocks))
+    words = BM25Judge().text_scores("what does anna have?", blocks)
     competing = expected + 9 * words / words.max()
     others = fill(competing, blocks, room_of(item, blocks) - int(blocks.sizes[[2, 5]].sum()))
     assert made is not None
@@ -232,24 +237,24 @@ def test_words_of_the_query_count_in_reasoner_windows_too() -> None:
     assert others != fill(expected, blocks, room_of(item, blocks) - int(blocks.sizes[[2, 5]].sum()))
 
 
-def test_no_scores_of_a_document_that_is_read_whole() -> None:
+def test_no_scores_of_a_document_that_is_read_whole(reasoner: SpanReasoner) -> None:
     item = example(sentences(*FACTS[:2]), "what does anna have?", "anna", FACTS[0])
-    (made,), (scores,) = windows_of([item], ScoredBlocks(Checksums()), [rng()])
+    (made,), (scores,) = windows_of(reasoner, [item], ScoringJudgeAdapter(Checksums()), [rng()])
     assert made is not None
     assert shown(made.window) == [0, 1]
     assert np.isnan(scores).all()
 
 
-def test_reasoner_windows_do_not_depend_on_the_batch() -> None:
+def test_reasoner_windows_do_not_depend_on_the_batch(reasoner: SpanReasoner) -> None:
     items = [
         hops(),
         *corpus.make(4),
         Example(id="y", document=hops().document, query=Query("does she?"), answers=("yes",)),
     ]
-    for judge in (ScoredBlocks(Checksums()), None):
-        together, _ = windows_of(items, judge, [rng(n) for n in range(6)])
+    for judge in (ScoringJudgeAdapter(Checksums()), None):
+        together, _ = windows_of(reasoner, items, judge, [rng(n) for n in range(6)])
         order = [3, 1, 5, 0]
-        some, _ = windows_of([items[n] for n in order], judge, [rng(n) for n in order])
+        some, _ = windows_of(reasoner, [items[n] for n in order], judge, [rng(n) for n in order])
         for index, found in zip(order, some, strict=True):
             expected = together[index]
             assert expected is not None
@@ -258,7 +263,7 @@ def test_reasoner_windows_do_not_depend_on_the_batch() -> None:
             assert found.target == expected.target
 
 
-def test_targets_of_reasoner_windows() -> None:
+def test_targets_of_reasoner_windows(reasoner: SpanReasoner) -> None:
     document = hops().document
     asked = {"id": "", "document": document, "query": Query("?")}
     items = [
@@ -267,20 +272,20 @@ def test_targets_of_reasoner_windows() -> None:
         Example(**asked, answers=("nowhere",)),
         Example(**asked),
     ]
-    windows, _ = windows_of(items, None, [rng(n) for n in range(4)])
+    windows, _ = windows_of(reasoner, items, None, [rng(n) for n in range(4)])
     assert [made and made.target for made in windows] == [SpanTarget(YES), SpanTarget(NO_ANSWER), None, None]
     assert windows[0] is not None
     assert 0 in shown(windows[0].window)
 
 
 def sliding(encoder: Path) -> SlidingWindow:
-    return SlidingWindow(new_parts(config(encoder, capacity=48), uses_judge=False, device=torch.device("cpu")))
+    return SlidingWindow(create_model(config(encoder, capacity=48), with_judge=False, device="cpu"))
 
 
 def test_windows_of_a_baseline(tiny_encoder: Path) -> None:
     reader = sliding(tiny_encoder)
     item = hops()
-    windows = reader.windows(item.query, reader.split(item.document))
+    windows = reader.windows(reader.model.layout(item.document, item.query))
     kinds: Counter[int] = Counter()
     for seed in range(200):
         made = baseline_window(reader, item, rng(seed))

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from cogltx.baselines import SlidingWindow, Truncation, reader_class
-from cogltx.cli.config import load_reader
+from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader, reader_class
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.model import ModelConfig, new_parts
-from cogltx.pipeline import CogLTX, WindowReader
+from cogltx.model import ModelConfig, create_model
+from cogltx.pipeline import CogLTX
 from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
-from cogltx.training.every_window import baseline_windows, block_windows
 from cogltx.training.optimizer import LearnerConfig
+from cogltx.training.sampling import baseline_windows, block_windows
 from cogltx.training.trainer import Trainer
 
 TAGGING = make_task("tagging", {})
@@ -53,7 +52,7 @@ def reader(
     values = fakes.config(encoder, judge=judge, **options).model_dump(mode="json")
     values |= {"reader": name, "reasoner": {"name": "tagging", "labels": ["PER", "THING"], "crf": crf}}
     kind = reader_class(name)
-    return kind(new_parts(ModelConfig.model_validate(values), uses_judge=kind.uses_judge, device=torch.device("cpu")))
+    return kind(create_model(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu"))
 
 
 def trainer(
@@ -70,7 +69,7 @@ def test_learned_by_heart(corpus_encoder: Path, tmp_path: Path, name: str, crf: 
         pytest.importorskip("bm25s")
     examples = documents(2)
     made = reader(corpus_encoder, name, crf=crf)
-    assert all(made.split(example.document).n_tokens > 64 for example in examples)
+    assert all(made.model.split(example.document).n_tokens > 64 for example in examples)
     trainer(made, tmp_path, examples, epochs=80 if name == "sliding_window" else 25, patience=12).run()
     history = read_json(tmp_path / "run.json")["history"]
     assert max(one["entity_f1"] for one in history) == 100
@@ -81,7 +80,7 @@ def test_learned_by_heart(corpus_encoder: Path, tmp_path: Path, name: str, crf: 
         assert all(own.text == example.document.text[own.start : own.end] for own in prediction.entities)
         assert (prediction.n_unread, prediction.evidence) == (0, ())
     if name == "sliding_window":
-        truncated = Truncation(again.parts)
+        truncated = Truncation(again.model)
         predictions = list(truncated.predict_many(examples))
         assert all(0 < own.n_unread < own.n_tokens for own in predictions)
         metrics = TAGGING.metrics(zip(examples, predictions, strict=True))
@@ -94,7 +93,7 @@ def test_every_block_asks_once(corpus_encoder: Path) -> None:
     made = reader(corpus_encoder)
     assert isinstance(made, CogLTX)
     (example,) = documents(1)
-    blocks = made.split(example.document)
+    blocks = made.model.split(example.document)
     items = block_windows(made, example, np.random.default_rng(0), None)
     assert len(items) == len(blocks)
     shown = [item.window.document_token[item.window.subject].tolist() for item in items]
@@ -115,7 +114,7 @@ def test_every_window_of_a_baseline(corpus_encoder: Path) -> None:
     made = reader(corpus_encoder, "sliding_window")
     assert isinstance(made, SlidingWindow)
     (example,) = documents(1)
-    windows = made.windows(None, made.split(example.document))
+    windows = made.windows(made.model.layout(example.document, None))
     assert len(windows) > 2
     items = baseline_windows(made, example, np.random.default_rng(0), None)
     assert [item.window.token_ids.tolist() for item in items] == [window.token_ids.tolist() for window in windows]
@@ -179,9 +178,9 @@ def test_a_long_encoder_reads_in_one_window(corpus_encoder: Path) -> None:
     options = {"capacity": 1024, "positions": {"length": 1024}, "batch_tokens": 2048}
     made = reader(corpus_encoder, "sliding_window", **options)
     assert isinstance(made, SlidingWindow)
-    blocks = made.split(example.document)
+    blocks = made.model.split(example.document)
     assert blocks.n_tokens > 600
-    assert len(made.windows(None, blocks)) == 1
+    assert len(made.windows(made.model.layout(example.document, None))) == 1
     assert made.predict(example.document).n_unread == 0
 
 
@@ -196,7 +195,9 @@ def test_what_is_refused(corpus_encoder: Path, tmp_path: Path) -> None:
     ):
         trainer(reader(corpus_encoder), tmp_path, examples, relevance={"source": "interventions"})
     unknown = [Example(id="x", document=examples[0].document, entities=(Entity(0, 3, "NEW"),))]
-    with pytest.raises(DataError, match="example 'x': expected one of the labels PER, THING, got 'NEW'"):
+    with pytest.raises(
+        DataError, match="example 'x': the model was not trained on the label 'NEW', only on PER, THING"
+    ):
         trainer(reader(corpus_encoder, "sliding_window"), tmp_path, unknown).run()
     silent = [Example(id="x", document=examples[0].document)]
     with pytest.raises(DataError, match="expected validation examples with known answers, for entity_f1, got none"):

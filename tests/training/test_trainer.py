@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 import subprocess
 import sys
@@ -11,21 +12,17 @@ from typing import Any, ClassVar
 
 import corpus
 import fakes
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from cogltx import storage
-from cogltx.baselines import SlidingWindow, Truncation
-from cogltx.cli.config import load_reader
+from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, TrainingError
-from cogltx.model import ModelConfig, new_parts
-from cogltx.pipeline import CogLTX, WindowReader
-from cogltx.prediction import Answer, Prediction
-from cogltx.reader import ReadDocument
-from cogltx.reasoners.answers import Reading
+from cogltx.model import ModelConfig, create_model
+from cogltx.pipeline import CogLTX
+from cogltx.prediction import Prediction
 from cogltx.storage import load_tensors
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
@@ -48,7 +45,7 @@ def reader(
     torch.manual_seed(0)
     values = fakes.config(encoder, **options).model_dump(mode="json")
     values["reasoner"] |= {"init_from": init_from, "relevance_weight": relevance_weight}
-    parts = new_parts(ModelConfig.model_validate(values), uses_judge=kind.uses_judge, device=torch.device("cpu"))
+    parts = create_model(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu")
     return kind(parts)
 
 
@@ -78,7 +75,7 @@ def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path
     examples = corpus.make(20, others=1)
     learner = LearnerConfig(learning_rate=2e-3)
     made = reader(wide_encoder, batch_tokens=1024)
-    assert all(len(made.split(example.document)) >= 8 for example in examples), "a document that is read whole"
+    assert all(len(made.model.split(example.document)) >= 8 for example in examples), "a document that is read whole"
     summary = train(made, tmp_path, examples=examples, epochs=14, judge=learner, reasoner=learner)
     best = load_reader(tmp_path, device="cpu")
     pairs = list(zip(examples, best.predict_many(examples), strict=True))
@@ -166,7 +163,7 @@ def test_a_run_killed_before_its_last_checkpoint_has_a_model(corpus_encoder: Pat
 
 def test_a_loss_that_is_not_a_number_stops_the_run(corpus_encoder: Path, tmp_path: Path) -> None:
     made = reader(corpus_encoder, judge="fakes:Exploding")
-    model = made.parts.judge
+    model = made.model.judge
     assert isinstance(model, fakes.Exploding)
     wording = "^judge: expected a finite loss, got nan at step 6; the last checkpoint is kept$"
     with pytest.raises(TrainingError, match=wording):
@@ -177,7 +174,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run(corpus_encoder: Path, tmp_pat
     again = reader(corpus_encoder, judge="fakes:Exploding")
     with pytest.raises(TrainingError, match="got nan at step 10"):
         train(again, tmp_path, epochs=3, resume=True)
-    assert not equal(weights(again.parts.judge), weights(reader(corpus_encoder, judge="fakes:Exploding").parts.judge))
+    assert not equal(weights(again.model.judge), weights(reader(corpus_encoder, judge="fakes:Exploding").model.judge))
 
 
 def test_a_full_disk_keeps_the_last_checkpoint(
@@ -204,8 +201,8 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["000000"]
     resumed = reader(corpus_encoder)
     train(resumed, run, checkpoint_steps=2, resume=True)
-    assert equal(weights(resumed.reasoner), weights(undisturbed.reasoner))
-    assert equal(weights(resumed.parts.judge), weights(undisturbed.parts.judge))
+    assert equal(weights(resumed.model.reasoner), weights(undisturbed.model.reasoner))
+    assert equal(weights(resumed.model.judge), weights(undisturbed.model.judge))
 
 
 def test_a_log_that_cannot_be_written(corpus_encoder: Path, tmp_path: Path) -> None:
@@ -287,15 +284,14 @@ def calibrated(
     examples = [
         Example(id=str(number), document=document, query=Query("?"), answers=own) for number, own in enumerate(answers)
     ]
-    likely = Answer("cup", 0, 3, 0.5)
-    results = [
-        ReadDocument(Reading((likely,), margin + float(np.log(likely.score))), made.split(document))
+    predictions = [
+        Prediction(id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5 * math.exp(margin))
         for margin in margins
     ]
-    tune(made, JSONL, examples, results, "f1")
-    return made.config.reasoner.no_answer_threshold, [
-        made.prediction(*pair).answer for pair in zip(examples, results, strict=True)
-    ]
+    tune(made, JSONL, examples, predictions, "f1")
+    config = made.config.reasoner
+    tuned = [made.model.reasoner.with_thresholds(prediction, config).answer for prediction in predictions]
+    return config.no_answer_threshold, tuned
 
 
 def test_the_threshold_for_no_answer_is_calibrated(corpus_encoder: Path) -> None:
@@ -326,8 +322,8 @@ def test_windows_do_not_depend_on_the_batch(corpus_encoder: Path, tmp_path: Path
     for batch_size in (1, 3, 8):
         made = reader(corpus_encoder, judge="fakes:Recording")
         train(made, tmp_path / str(batch_size), batch_size=batch_size)
-        assert isinstance(made.parts.judge, fakes.Recording)
-        seen.append(sorted(made.parts.judge.seen))
+        assert isinstance(made.model.judge, fakes.Recording)
+        seen.append(sorted(made.model.judge.seen))
     assert len(seen[0]) == 16
     assert seen[0] == seen[1] == seen[2]
 
@@ -335,8 +331,8 @@ def test_windows_do_not_depend_on_the_batch(corpus_encoder: Path, tmp_path: Path
 def test_every_epoch_has_windows_of_its_own(corpus_encoder: Path, tmp_path: Path) -> None:
     made = reader(corpus_encoder, judge="fakes:Recording")
     train(made, tmp_path, epochs=2, judge_passes=2, hard_negatives=False)
-    assert isinstance(made.parts.judge, fakes.Recording)
-    passes = [set(made.parts.judge.seen[first : first + 16]) for first in range(0, 64, 16)]
+    assert isinstance(made.model.judge, fakes.Recording)
+    passes = [set(made.model.judge.seen[first : first + 16]) for first in range(0, 64, 16)]
     assert len(passes) == 4
     assert all(passes[0] != other for other in passes[1:])
 
@@ -346,7 +342,7 @@ def test_the_same_seed_gives_the_same_weights(corpus_encoder: Path, tmp_path: Pa
     for number, seed in enumerate((0, 0, 1)):
         made = reader(corpus_encoder, hidden_dropout=0.2)
         train(made, tmp_path / str(number), seed=seed)
-        found.append((weights(made.reasoner), weights(made.parts.judge)))
+        found.append((weights(made.model.reasoner), weights(made.model.judge)))
     assert all(equal(one, two) for one, two in zip(found[0], found[1], strict=True))
     assert not any(equal(one, two) for one, two in zip(found[0], found[2], strict=True))
 
@@ -356,7 +352,7 @@ def test_gradients_of_several_passes_are_those_of_one(corpus_encoder: Path, tmp_
     for batch_tokens in (64, 100_000):
         made = reader(corpus_encoder, batch_tokens=batch_tokens)
         train(made, tmp_path / str(batch_tokens), batch_size=8)
-        found.append((weights(made.reasoner), weights(made.parts.judge)))
+        found.append((weights(made.model.reasoner), weights(made.model.judge)))
     for one, two in zip(*found, strict=True):
         for name in set(one) - {"place.bias"}:  # no place gains by it on another: its gradient is rounding alone
             torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=1e-3)
@@ -364,12 +360,12 @@ def test_gradients_of_several_passes_are_those_of_one(corpus_encoder: Path, tmp_
 
 def test_a_judge_model_of_a_users_own_is_trained_saved_and_loaded(corpus_encoder: Path, tmp_path: Path) -> None:
     made = reader(corpus_encoder, judge="fakes:Counting")
-    before = weights(made.parts.judge)
+    before = weights(made.model.judge)
     train(made, tmp_path)
-    assert not equal(weights(made.parts.judge), before)
+    assert not equal(weights(made.model.judge), before)
     again = load_reader(tmp_path)
-    assert isinstance(again.parts.judge, fakes.Counting)
-    assert equal(weights(again.parts.judge), weights(made.parts.judge))
+    assert isinstance(again.model.judge, fakes.Counting)
+    assert equal(weights(again.model.judge), weights(made.model.judge))
     example = corpus.make(1)[0]
     assert again.predict(example.document, example.query) == made.predict(example.document, example.query)
 
@@ -379,9 +375,9 @@ def test_a_judge_that_is_not_trained(corpus_encoder: Path, tmp_path: Path, judge
     if judge == "bm25":
         pytest.importorskip("bm25s")
     made = reader(corpus_encoder, judge=judge)
-    before = weights(made.reasoner)
+    before = weights(made.model.reasoner)
     train(made, tmp_path)
-    assert not equal(weights(made.reasoner), before)
+    assert not equal(weights(made.model.reasoner), before)
     assert set(final(tmp_path)) == {"reasoner.safetensors", "reasoner.optimizer.safetensors", "scores.arrays.safetensors", "random.safetensors"}  # fmt: skip
     assert "judge/loss" not in (tmp_path / "log.jsonl").read_text()
 
@@ -396,9 +392,9 @@ def test_a_reader_without_evidence_is_chosen_by_its_answers(corpus_encoder: Path
 @pytest.mark.parametrize("kind", [SlidingWindow, Truncation])
 def test_baselines_train_with_the_same_trainer(corpus_encoder: Path, tmp_path: Path, kind: type[WindowReader]) -> None:
     made = reader(corpus_encoder, kind=kind)
-    before = weights(made.reasoner)
+    before = weights(made.model.reasoner)
     summary = train(made, tmp_path, examples=corpus.make(8, unanswered=True))
-    assert not equal(weights(made.reasoner), before)
+    assert not equal(weights(made.model.reasoner), before)
     assert summary.skipped == 0
 
 
@@ -406,13 +402,13 @@ def test_the_reasoner_can_start_from_the_judge(corpus_encoder: Path, tmp_path: P
     made = reader(corpus_encoder, init_from="judge", relevance_weight=1.0)
     still = LearnerConfig(learning_rate=1e-12)
     train(made, tmp_path, reasoner=still)
-    assert isinstance(made.parts.judge, nn.Module)
-    judge = made.parts.judge.get_submodule("encoder").state_dict()
-    for name, value in made.reasoner.encoder.state_dict().items():
+    assert isinstance(made.model.judge, nn.Module)
+    judge = made.model.judge.get_submodule("encoder").state_dict()
+    for name, value in made.model.reasoner.encoder.state_dict().items():
         torch.testing.assert_close(value, judge[name], atol=1e-6, rtol=0)
-    assert made.reasoner.relevance is not None
-    head = made.parts.judge.get_submodule("head").state_dict()
-    for name, value in made.reasoner.relevance.state_dict().items():
+    assert made.model.reasoner.relevance is not None
+    head = made.model.judge.get_submodule("head").state_dict()
+    for name, value in made.model.reasoner.relevance.state_dict().items():
         torch.testing.assert_close(value, head[name], atol=1e-6, rtol=0)
     with pytest.raises(
         ConfigError, match=r'reasoner\.init_from: expected judge\.name "encoder" beside "judge", got another'
@@ -432,7 +428,7 @@ def test_the_judges_scores_are_kept_for_hard_negatives(corpus_encoder: Path, tmp
     train(made, tmp_path, examples=examples)
     scores = final(tmp_path)["scores.arrays.safetensors"]
     assert {name: len(values) for name, values in scores.items()} == {
-        str(index): len(made.split(example.document)) for index, example in enumerate(examples)
+        str(index): len(made.model.split(example.document)) for index, example in enumerate(examples)
     }
 
 
