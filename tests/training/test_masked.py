@@ -132,7 +132,7 @@ def test_the_encoder_is_read_with_its_positions(corpus_encoder: Path, tmp_path: 
         chosen[0, [3, 640]] = True
         torch.testing.assert_close(plain(input_ids=ids).logits[chosen], made.model(batch, chosen))
     config = fakes.config(Path(summary.encoder), capacity=650)
-    assert fakes.reader(Path(summary.encoder), capacity=650).form.capacity == config.memrecall.capacity == 650
+    assert fakes.reader(Path(summary.encoder), capacity=650).model.form.capacity == config.memrecall.capacity == 650
 
 
 def test_a_run_goes_on_from_another_with_its_head(corpus_encoder: Path, tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_a_checkpoint_without_a_part_of_the_encoder(corpus_encoder: Path, tmp_pa
         tmp_path / "model.safetensors",
         {"format": "pt"},
     )
-    with pytest.raises(ModelError, match=f"expected all weights of BertModel, got no {lost}"):
+    with pytest.raises(ModelError, match=f"the weights of BertModel are incomplete; no {lost}"):
         load_encoder(EncoderConfig(name=str(tmp_path)))
     with pytest.raises(ModelError, match=f"expected all weights of BertForMaskedLM, got no bert.{lost}"):
         load_masked(EncoderConfig(name=str(tmp_path)))

@@ -96,7 +96,7 @@ def test_every_block_asks_once(corpus_encoder: Path) -> None:
     blocks = made.model.split(example.document)
     items = block_windows(made, example, np.random.default_rng(0), None)
     assert len(items) == len(blocks)
-    shown = [item.window.document_token[item.window.subject].tolist() for item in items]
+    shown = [item.window.document_token[item.window.target_tokens].tolist() for item in items]
     assert [token for own in shown for token in own] == list(range(blocks.n_tokens))
     for block, item in enumerate(items):
         assert block not in item.window.block
