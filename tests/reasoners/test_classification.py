@@ -1,12 +1,15 @@
 """Classification: losses against scikit-learn and by hand, decoded labels, thresholds, what is refused."""
 
 import math
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tiny
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.metrics import log_loss
 
 from cogltx.blocks import split
@@ -15,13 +18,15 @@ from cogltx.encoding.encoder import load_encoder, to_batch
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
-from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, make_reasoner
-from cogltx.reasoners.classification import ClassReading, ClassTarget
+from cogltx.prediction import Prediction
+from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, create_reasoner
+from cogltx.reasoners.classification import ClassTarget
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)
 BLOCKS = split(Document("The fox jumps over the dog. Anna wrote the report."), TOKENIZER)
-WINDOW = FORM.window(FORM.prefix(None, 16), BLOCKS, range(len(BLOCKS)))
+LAYOUT = FORM.layout(None, BLOCKS)
+WINDOW = LAYOUT.window(range(len(BLOCKS)))
 LABELS = ("city", "food", "sport")
 
 
@@ -32,7 +37,7 @@ def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def reasoner(folder: Path, **options: object) -> ClassificationReasoner:
     config = ClassificationConfig.model_validate({"name": "classification", "labels": LABELS} | options)
-    made = make_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
+    made = create_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
     assert isinstance(made, ClassificationReasoner)
     return made.eval()
 
@@ -44,7 +49,7 @@ def example(*labels: str) -> Example:
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 def test_one_row_of_logits_a_window(encoder_folder: Path, pooling: str) -> None:
     made = reasoner(encoder_folder, pooling=pooling)
-    short = FORM.window(FORM.prefix(None, 16), BLOCKS, [0])
+    short = LAYOUT.window([0])
     with torch.no_grad():
         together = made(to_batch([WINDOW, short], 0, torch.device("cpu")))
         alone = made(to_batch([short], 0, torch.device("cpu")))
@@ -76,20 +81,18 @@ def test_any_number_of_labels(encoder_folder: Path) -> None:
     chances = [1 / (1 + math.exp(-value)) for value in (2.0, -1.0, 0.5)]
     expected = -(math.log(chances[0]) + math.log(1 - chances[1]) + math.log(chances[2])) / 3
     assert made.losses(logits, [WINDOW], [ClassTarget((0, 2))]).item() == pytest.approx(expected, rel=1e-5)
-    reading = made.read(logits[0].numpy(), WINDOW, BLOCKS)
-    found = made.conclude(reading)
+    found = made.predict(LAYOUT, [(WINDOW, logits[0].numpy())])
     assert found.answer == "city; sport"
     assert [(label.name, label.chosen) for label in found.labels] == [("city", True), ("sport", True), ("food", False)]
     assert found.score == pytest.approx(chances[2])
-    made.config = made.config.model_copy(update={"threshold": 0.99})
-    nothing = made.conclude(reading)
+    nothing = made.with_thresholds(found, made.config.model_copy(update={"threshold": 0.99}))
     assert nothing.answer == ""
     assert nothing.score == pytest.approx(1 - chances[0])
 
 
 def test_the_most_probable_label(encoder_folder: Path) -> None:
     made = reasoner(encoder_folder)
-    found = made.conclude(made.read(np.float32([[0.0, 3.0, 1.0]]), WINDOW, BLOCKS))
+    found = made.predict(LAYOUT, [(WINDOW, np.float32([[0.0, 3.0, 1.0]]))])
     assert (found.answer, found.start, found.end) == ("food", None, None)
     assert [label.chosen for label in found.labels] == [True, False, False]
     assert sum(label.score for label in found.labels) == pytest.approx(1)
@@ -100,9 +103,11 @@ def test_targets(encoder_folder: Path) -> None:
     made = reasoner(encoder_folder)
     assert made.target(example("sport"), BLOCKS, WINDOW) == ClassTarget((2,))
     assert made.target(Example(id="a", document=BLOCKS.document), BLOCKS, WINDOW) is None
-    with pytest.raises(DataError, match="example 'a': expected one of the labels city, food, sport, got 'art'"):
+    with pytest.raises(
+        DataError, match="example 'a': the model was not trained on the label 'art', only on city, food, sport"
+    ):
         made.target(example("art"), BLOCKS, WINDOW)
-    with pytest.raises(DataError, match=r"example 'a': expected one label, got 2; set reasoner\.multi_label"):
+    with pytest.raises(DataError, match=r"example 'a' has 2 labels, not one; set reasoner\.multi_label"):
         made.target(example("city", "food"), BLOCKS, WINDOW)
     several = reasoner(encoder_folder, multi_label=True)
     assert several.target(example("food", "city"), BLOCKS, WINDOW) == ClassTarget((1, 0))
@@ -110,7 +115,7 @@ def test_targets(encoder_folder: Path) -> None:
 
 
 def test_too_few_labels(encoder_folder: Path) -> None:
-    with pytest.raises(ConfigError, match=r"reasoner\.labels: expected at least 2 in the data, got 1"):
+    with pytest.raises(ConfigError, match=r"reasoner\.labels: the data has 1 labels; at least 2 needed"):
         reasoner(encoder_folder, labels=("city",))
     assert reasoner(encoder_folder, labels=("city",), multi_label=True)
 
@@ -118,14 +123,40 @@ def test_too_few_labels(encoder_folder: Path) -> None:
 @pytest.mark.parametrize(("over", "expected"), [("mean", [0.4, 0.6]), ("max", [0.6 / 1.4, 0.8 / 1.4])])
 def test_windows_are_merged(encoder_folder: Path, over: str, expected: list[float]) -> None:
     made = reasoner(encoder_folder, labels=("a", "b"), over_windows=over)
-    merged = made.merged([ClassReading(np.array([0.6, 0.4])), ClassReading(np.array([0.2, 0.8]))])
-    np.testing.assert_allclose(merged.probabilities, expected)
+    rows = [np.log(np.float32([chances])) for chances in ([0.6, 0.4], [0.2, 0.8])]
+    prediction = made.predict(LAYOUT, [(WINDOW, row) for row in rows])
+    scores = {label.name: label.score for label in prediction.labels}
+    np.testing.assert_allclose([scores["a"], scores["b"]], expected, rtol=1e-6)
 
 
-def test_thresholds_worth_trying(encoder_folder: Path) -> None:
-    readings = [ClassReading(np.array([0.9, 0.2, 0.1])), ClassReading(np.array([0.3, 0.7, 0.05]))]
+def predicted(config: ClassificationConfig, *probabilities: float) -> Prediction:
+    return config.predict(np.array(probabilities))
+
+
+def test_threshold_candidates(encoder_folder: Path) -> None:
     examples = [example("city"), example("food")]
-    assert reasoner(encoder_folder).tunings(examples, readings) == []
-    tried = [one.threshold for one in reasoner(encoder_folder, multi_label=True).tunings(examples, readings)]
-    assert any(0.3 < threshold <= 0.7 for threshold in tried)
-    assert tried == sorted(tried)
+    for multi_label in (False, True):
+        made = reasoner(encoder_folder, multi_label=multi_label)
+        predictions = [predicted(made.config, 0.9, 0.2, 0.1), predicted(made.config, 0.3, 0.7, 0.05)]
+        thresholds = [config.threshold for config in made.threshold_candidates(examples, predictions)]
+        assert any(0.3 < threshold <= 0.7 for threshold in thresholds) == multi_label
+        assert thresholds == sorted(thresholds)
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 10_000), threshold=st.floats(0, 1), multi_label=st.booleans())
+def test_thresholds_may_be_applied_later(encoder_folder: Path, seed: int, threshold: float, multi_label: bool) -> None:
+    made = untrained(encoder_folder, multi_label=multi_label)
+    untuned = made.config
+    tuned = untuned.model_copy(update={"threshold": threshold})
+    outputs = [(WINDOW, np.random.default_rng(seed).normal(size=(1, 3), scale=3).astype(np.float32))]
+    made.config = tuned
+    expected = made.predict(LAYOUT, outputs)
+    made.config = untuned
+    made.reset_thresholds()
+    assert made.with_thresholds(made.predict(LAYOUT, outputs), tuned) == expected
+
+
+@cache
+def untrained(folder: Path, *, multi_label: bool) -> ClassificationReasoner:
+    return reasoner(folder, multi_label=multi_label)

@@ -12,14 +12,15 @@ from cogltx.document import Document
 from cogltx.encoding.encoder import load_encoder, to_batch
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, make_reasoner
-from cogltx.reasoners.pooling import over_windows, places
+from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, create_reasoner
+from cogltx.reasoners.pooling import _sinusoidal, window_pooling
 
 KINDS = ("mlp", "lstm", "transformer")
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)
 BLOCKS = split(Document("The fox jumps over the dog. Anna wrote the report. The film was directed."), TOKENIZER)
-WINDOWS = [FORM.window(FORM.prefix(None, 16), BLOCKS, [index]) for index in range(len(BLOCKS))]
+LAYOUT = FORM.layout(None, BLOCKS)
+WINDOWS = [LAYOUT.window([index]) for index in range(len(BLOCKS))]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def reasoner(folder: Path, kind: str, *, multi_label: bool = False) -> Classific
     torch.manual_seed(0)
     values = {"name": "classification", "labels": ("city", "food"), "over_windows": kind, "multi_label": multi_label}
     config = ClassificationConfig.model_validate(values)
-    made = make_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
+    made = create_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
     assert isinstance(made, ClassificationReasoner)
     return made.eval()
 
@@ -40,7 +41,7 @@ def reasoner(folder: Path, kind: str, *, multi_label: bool = False) -> Classific
 @pytest.mark.parametrize("windows", [1, 2, 7])
 def test_one_vector_of_many(kind: str, windows: int) -> None:
     torch.manual_seed(0)
-    network = over_windows(kind, 32).eval()  # type: ignore[arg-type]
+    network = window_pooling(kind, 32).eval()  # type: ignore[arg-type]
     vectors = torch.randn(windows, 32, requires_grad=True)
     found = network(vectors)
     assert found.shape == (32,)
@@ -52,13 +53,13 @@ def test_one_vector_of_many(kind: str, windows: int) -> None:
 @pytest.mark.parametrize(("kind", "counts"), [("mlp", False), ("lstm", True), ("transformer", True)])
 def test_whether_the_order_counts(kind: str, counts: bool) -> None:
     torch.manual_seed(0)
-    network = over_windows(kind, 32).eval()  # type: ignore[arg-type]
+    network = window_pooling(kind, 32).eval()  # type: ignore[arg-type]
     vectors = torch.randn(5, 32)
     assert torch.allclose(network(vectors), network(vectors.flip(0)), atol=1e-5) != counts
 
 
 def test_places_are_all_different() -> None:
-    found = places(300, 32)
+    found = _sinusoidal(300, 32)
     assert found.shape == (300, 32)
     assert (torch.pdist(found) > 1e-3).all()
     assert found.abs().max() <= 1
@@ -70,11 +71,10 @@ def test_a_document_is_read_through_the_network(encoder_folder: Path, kind: str,
     made = reasoner(encoder_folder, kind, multi_label=multi_label)
     with torch.no_grad():
         outputs = [made(to_batch([window], 0, torch.device("cpu"))) for window in WINDOWS]
-        logits = made.joined(torch.cat(outputs))
+        logits = made.join(torch.cat(outputs))
     assert outputs[0].shape == (1, 1, made.encoder.width)
     assert logits.shape == (1, 1, 2)
-    readings = [made.read(own[0].numpy(), window, BLOCKS) for own, window in zip(outputs, WINDOWS, strict=True)]
-    merged = made.merged(readings)
+    rows = [(window, row[0].numpy()) for window, row in zip(WINDOWS, outputs, strict=True)]
+    scores = {label.name: label.score for label in made.predict(LAYOUT, rows).labels}
     expected = torch.sigmoid(logits[0, 0]) if multi_label else logits[0, 0].softmax(dim=0)
-    np.testing.assert_allclose(merged.probabilities, expected.numpy(), rtol=1e-5)
-    np.testing.assert_allclose(made.merged(readings[:1]).probabilities, readings[0].probabilities, rtol=1e-6)
+    np.testing.assert_allclose([scores["city"], scores["food"]], expected.numpy(), rtol=1e-5)

@@ -1,7 +1,9 @@
 """The span reasoner: exact losses, and answers that are exact slices of the document and of nothing else."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,23 +14,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cogltx.blocks import Blocks, split
+from cogltx.blocks.words import expand_to_words
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import load_encoder, to_batch
-from cogltx.encoding.layout import Window, WindowFormat
+from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.prediction import Answer
-from cogltx.reasoners.answers import NO, NO_ANSWER, SPAN, YES, Reading, read
-from cogltx.reasoners.base import Relevant
+from cogltx.prediction import Answer, Evidence, Prediction
 from cogltx.reasoners.span import (
+    NO,
+    NO_ANSWER,
+    SPAN,
+    YES,
     SpanReasoner,
     SpanReasonerConfig,
     SpanTarget,
-    answer_tokens,
-    readable,
-    relevance_losses,
-    target,
+    _answer_losses,
+    _answer_target,
+    _answer_tokens,
+    _document_mask,
+    _relevance_losses,
+    _weighed,
 )
-from cogltx.reasoners.span import losses as window_losses
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 128)
@@ -38,8 +44,20 @@ DOCUMENT = sentences(
 BLOCKS = split(DOCUMENT, TOKENIZER)
 
 
+def layout_of(blocks: Blocks = BLOCKS) -> Layout:
+    return FORM.layout(Query("Who wrote the report?"), blocks)
+
+
 def window_of(order: list[int], blocks: Blocks = BLOCKS) -> Window:
-    return FORM.window(FORM.prefix(Query("Who wrote the report?"), int(blocks.sizes.max())), blocks, order)
+    return layout_of(blocks).window(order)
+
+
+def bare_reasoner(**options: Any) -> SpanReasoner:
+    """A reasoner without an encoder, to decode logits."""
+    reasoner = SpanReasoner.__new__(SpanReasoner)
+    torch.nn.Module.__init__(reasoner)
+    reasoner.config, reasoner.relevance = SpanReasonerConfig(**options), None
+    return reasoner
 
 
 def outputs_of(
@@ -62,8 +80,20 @@ def place(window: Window, word: str, blocks: Blocks = BLOCKS) -> int:
     return int(np.flatnonzero(window.document_token == token)[0])
 
 
-def best(outputs: np.ndarray, window: Window, blocks: Blocks = BLOCKS, *, longest: int = 30, top_k: int = 3) -> Reading:
-    return read(outputs, window, blocks, max_answer_tokens=longest, top_k=top_k)
+def best(outputs: np.ndarray, window: Window, blocks: Blocks = BLOCKS, **options: Any) -> Prediction:
+    """The prediction from the logits of one window."""
+    return bare_reasoner(**options).predict(layout_of(blocks), [(window, outputs)])
+
+
+def answers_of(prediction: Prediction) -> list[Answer]:
+    """The answer and the alternatives, best first."""
+    first = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
+    return [first, *prediction.alternatives]
+
+
+def no_answer_score(prediction: Prediction) -> float:
+    assert prediction.no_answer_score is not None
+    return prediction.no_answer_score
 
 
 def test_losses_are_log_probabilities() -> None:
@@ -73,7 +103,7 @@ def test_losses_are_log_probabilities() -> None:
     first, last = place(windows[0], "the report"), place(windows[0], "report.")
     other = place(windows[0], "Anna")
     targets = [SpanTarget(SPAN, ((first, last), (other, other))), SpanTarget(YES), SpanTarget(NO_ANSWER)]
-    losses = window_losses(outputs, windows, targets)
+    losses = _answer_losses(outputs, windows, targets)
 
     numbers = outputs.double().numpy()
     shown = [index for index, token in enumerate(windows[0].document_token) if token >= 0]
@@ -95,55 +125,75 @@ def test_losses_have_gradients_for_what_is_shown_alone() -> None:
     window = window_of([0])
     outputs = torch.randn(1, len(window) + 4, 6, requires_grad=True)
     first = place(window, "Anna")
-    window_losses(outputs, [window], [SpanTarget(SPAN, ((first, first),))]).sum().backward()
+    _answer_losses(outputs, [window], [SpanTarget(SPAN, ((first, first),))]).sum().backward()
     assert outputs.grad is not None
     assert outputs.grad.isfinite().all()
     touched = outputs.grad[0, :, :2].abs().sum(dim=1) > 0
-    assert touched.tolist() == readable([window], outputs.shape[1])[0].tolist()
+    assert touched.tolist() == _document_mask([window], outputs.shape[1])[0].tolist()
 
 
 def test_readable_tokens_are_those_of_the_document() -> None:
     windows = [window_of([0, 3]), window_of([1])]
-    mask = readable(windows, 64)
+    mask = _document_mask(windows, 64)
     for row, window in enumerate(windows):
         assert np.flatnonzero(mask[row]).tolist() == np.flatnonzero(window.document_token >= 0).tolist()
 
 
 @settings(max_examples=100)
-@given(seed=st.integers(0, 10_000), order=st.permutations(range(4)), count=st.integers(1, 4))
-def test_answers_are_exact_slices_of_the_document(seed: int, order: list[int], count: int) -> None:
+@given(
+    seed=st.integers(0, 10_000), order=st.permutations(range(4)), count=st.integers(1, 4),
+    whole_words=st.sampled_from([None, True, False]),
+)  # fmt: skip
+def test_answers_are_exact_slices_of_the_document(
+    seed: int, order: list[int], count: int, whole_words: bool | None
+) -> None:
     window = window_of(sorted(order[:count]))
     outputs = np.random.default_rng(seed).normal(size=(len(window), 6), scale=6).astype(np.float32)
-    reading = best(outputs, window, top_k=8)
-    assert 1 <= len(reading.answers) <= 8
-    assert len({answer.text.lower() for answer in reading.answers}) == len(reading.answers)
-    assert [answer.score for answer in reading.answers] == sorted((a.score for a in reading.answers), reverse=True)
-    shown = {int(token) for token in window.document_token if token >= 0}
-    for answer in reading.answers:
+    answers = answers_of(best(outputs, window, top_k=8, whole_words=whole_words))
+    assert 1 <= len(answers) <= 8
+    assert len({answer.text.lower() for answer in answers}) == len(answers)
+    assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
+    in_window = {int(token) for token in window.document_token if token >= 0}
+    for answer in answers:
         assert 0 <= answer.score <= 1
-        if answer.start is None:
+        if answer.start is None or answer.end is None:
             assert answer.text in ("yes", "no")
             continue
         assert answer.text == DOCUMENT.text[answer.start : answer.end] == answer.text.strip()
         tokens = np.flatnonzero((BLOCKS.token_starts < answer.end) & (BLOCKS.token_ends > answer.start))
-        assert set(tokens.tolist()) <= shown, "an answer from outside the window, or through a gap"
+        assert set(tokens.tolist()) <= in_window, "an answer from outside the window, or through a gap"
         assert BLOCKS.token_starts[tokens[0]] == answer.start
         assert BLOCKS.token_ends[tokens[-1]] == answer.end
+        if whole_words is not False:
+            assert expand_to_words(DOCUMENT.text, answer.start, answer.end) == (answer.start, answer.end)
+
+
+@pytest.mark.parametrize("whole_words", [None, True, False])
+def test_answers_are_widened_to_whole_words(whole_words: bool | None) -> None:
+    blocks = split(Document("He left Netherlands."), TOKENIZER)
+    window = FORM.layout(None, blocks).window([0])
+    inside = np.flatnonzero((blocks.token_starts >= 8) & (blocks.token_ends <= 19))
+    assert len(inside) > 1, "the word is a single token"
+    first, last = (int(np.flatnonzero(window.document_token == token)[0]) for token in inside[[0, -2]])
+    cut = blocks.document.text[8 : blocks.token_ends[inside[-2]]]
+    prediction = best(outputs_of(window, start={first: 30}, end={last: 30}), window, blocks, whole_words=whole_words)
+    assert prediction.answer == (cut if whole_words is False else "Netherlands")
+    assert prediction.start == 8
 
 
 def test_scores_are_probabilities() -> None:
     """All spans, yes, no and no answer together never exceed 1; here every span is among them."""
     window = window_of([3])
     outputs = np.random.default_rng(0).normal(size=(len(window), 6)).astype(np.float32)
-    reading = best(outputs, window, top_k=100)
-    texts = {answer.text for answer in reading.answers}
+    prediction = best(outputs, window, top_k=100)
+    texts = {answer.text for answer in answers_of(prediction)}
     assert texts == {"yes", "no", "Paris", "Paris.", "."}
-    assert sum(answer.score for answer in reading.answers) + math.exp(reading.no_answer) < 1
+    assert sum(answer.score for answer in answers_of(prediction)) + no_answer_score(prediction) < 1
     kinds = np.exp(outputs[0, 2:].astype(float)) / np.exp(outputs[0, 2:].astype(float)).sum()
-    scores = {answer.text: answer.score for answer in reading.answers}
+    scores = {answer.text: answer.score for answer in answers_of(prediction)}
     assert scores["yes"] == pytest.approx(kinds[YES])
     assert scores["no"] == pytest.approx(kinds[NO])
-    assert math.exp(reading.no_answer) == pytest.approx(kinds[NO_ANSWER])
+    assert no_answer_score(prediction) == pytest.approx(kinds[NO_ANSWER])
     paris, dot = place(window, "Paris"), place(window, "Paris") + 1
     starts, ends = (np.exp(outputs[[paris, dot], column].astype(float)) for column in (0, 1))
     assert scores["Paris"] == pytest.approx(kinds[SPAN] * starts[0] / starts.sum() * ends[0] / ends.sum())
@@ -158,16 +208,16 @@ def test_never_in_query_headings_or_separators() -> None:
     outputs = outputs_of(window, start=dict.fromkeys(hidden.tolist(), 50.0), end=dict.fromkeys(hidden.tolist(), 50.0))
     at = place(window, "Anna")
     outputs[at, :2] = 9
-    reading = best(outputs, window)
-    assert reading.answers[0].text == "Anna"
-    assert reading.answers[0].score == pytest.approx(1, abs=0.05)
+    prediction = best(outputs, window)
+    assert prediction.answer == "Anna"
+    assert prediction.score == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize(("order", "expected"), [([0, 1], "report. The fox"), ([0, 1, 3], "report. The fox")])
 def test_across_adjacent_blocks(order: list[int], expected: str) -> None:
     window = window_of(order)
     outputs = outputs_of(window, start={place(window, "report."): 20}, end={place(window, "fox"): 20})
-    assert best(outputs, window).answers[0].text == expected
+    assert best(outputs, window).answer == expected
 
 
 @pytest.mark.parametrize(("order", "word"), [([0, 2], "dog"), ([0, 3], "Paris"), ([1, 0], "fox")])
@@ -175,7 +225,7 @@ def test_not_across_a_gap(order: list[int], word: str) -> None:
     """Nor where two adjacent blocks stand in another order."""
     window = window_of(order)
     outputs = outputs_of(window, start={place(window, "report."): 20}, end={place(window, word): 20})
-    for answer in best(outputs, window, top_k=20).answers:
+    for answer in answers_of(best(outputs, window, top_k=20)):
         if answer.start is not None and answer.end is not None:
             inside = [block.start <= answer.start and answer.end <= block.end for block in BLOCKS]
             assert any(inside), answer
@@ -184,8 +234,8 @@ def test_not_across_a_gap(order: list[int], word: str) -> None:
 def test_the_longest_answer() -> None:
     window = window_of([0, 1])
     outputs = outputs_of(window, start={place(window, "Anna"): 20}, end={place(window, "report"): 20})
-    assert best(outputs, window, longest=4).answers[0].text == "Anna wrote the report"
-    for answer in best(outputs, window, longest=3, top_k=20).answers:
+    assert best(outputs, window, max_answer_tokens=4).answer == "Anna wrote the report"
+    for answer in answers_of(best(outputs, window, max_answer_tokens=3, top_k=20, whole_words=False)):
         assert answer.start is None or len(TOKENIZER.tokenize(answer.text)) <= 3
 
 
@@ -194,11 +244,11 @@ def test_the_same_text_counts_once() -> None:
     window = window_of([0, 1, 2], blocks)
     second = place(window, "FOX", blocks)
     places = {place(window, "fox", blocks): 8.0, second: 9.0, place(window, "dog", blocks): 7.0}
-    reading = best(outputs_of(window, start=places, end=places), window, blocks, longest=1)
+    prediction = best(outputs_of(window, start=places, end=places), window, blocks, max_answer_tokens=1)
     start = blocks.document.text.index("FOX")
-    assert (reading.answers[0].text, reading.answers[0].start) == ("FOX", start)
-    assert [answer.text.lower() for answer in reading.answers].count("fox") == 1
-    assert "dog" in [answer.text for answer in reading.answers]
+    assert (prediction.answer, prediction.start) == ("FOX", start)
+    assert [answer.text.lower() for answer in answers_of(prediction)].count("fox") == 1
+    assert "dog" in [answer.text for answer in answers_of(prediction)]
 
 
 def test_yes_and_no() -> None:
@@ -206,28 +256,76 @@ def test_yes_and_no() -> None:
     for kind, text in ((YES, "yes"), (NO, "no")):
         kinds = [0.0] * 4
         kinds[kind] = 9
-        answer = best(outputs_of(window, kinds=tuple(kinds)), window).answers[0]
-        assert (answer.text, answer.start, answer.end) == (text, None, None)
-        assert answer.score > 0.99
+        prediction = best(outputs_of(window, kinds=tuple(kinds)), window)
+        assert (prediction.answer, prediction.start, prediction.end) == (text, None, None)
+        assert prediction.score > 0.99
 
 
-def test_white_space_is_no_part_of_an_answer() -> None:
+@pytest.mark.parametrize("whole_words", [True, False])
+def test_white_space_is_no_part_of_an_answer(whole_words: bool) -> None:
     tokenizer = tiny.make_tokenizer("roberta")
     form = WindowFormat(tokenizer, 64)
     blocks = split(Document("The fox\n\n\n  jumps\n  over"), tokenizer)
-    window = form.window(form.prefix(None, int(blocks.sizes.max())), blocks, [0])
+    layout = form.layout(None, blocks)
+    window = layout.window([0])
     for seed in range(20):
         outputs = np.random.default_rng(seed).normal(size=(len(window), 6), scale=5).astype(np.float32)
-        for answer in read(outputs, window, blocks, max_answer_tokens=30, top_k=20).answers:
+        prediction = bare_reasoner(top_k=20, whole_words=whole_words).predict(layout, [(window, outputs)])
+        for answer in answers_of(prediction):
             assert answer.text == answer.text.strip() != ""
             assert answer.start is None or blocks.document.text[answer.start : answer.end] == answer.text
 
 
-def test_margin() -> None:
-    reading = Reading((Answer("fox", 0, 3, 0.25), Answer("dog", 4, 7, 0.1)), math.log(0.5))
-    assert reading.margin == pytest.approx(math.log(2))
-    assert Reading((), -1.0).margin == math.inf
-    assert math.isfinite(Reading((Answer("fox", 0, 3, 0.0),), -1.0).margin)
+def test_the_no_answer_threshold() -> None:
+    reasoner = bare_reasoner(top_k=2)
+    prediction = Prediction(
+        id="", answer="fox", start=0, end=3, score=0.25, no_answer_score=0.5, alternatives=(Answer("dog", 4, 7, 0.1),)
+    )
+
+    def applied(threshold: float | None, prediction: Prediction = prediction) -> Prediction:
+        return reasoner.with_thresholds(prediction, SpanReasonerConfig(top_k=2, no_answer_threshold=threshold))
+
+    assert applied(None) == applied(math.log(2) + 1e-6) == prediction
+    negative = applied(math.log(2) - 1e-6)
+    assert (negative.answer, negative.start, negative.end, negative.score) == ("", None, None, 0.5)
+    assert negative.alternatives == (Answer("fox", 0, 3, 0.25),)
+    impossible = replace(prediction, score=0.0)
+    assert applied(1e3, impossible) == impossible, "the margin is finite"
+    assert applied(1.0, impossible).answer == ""
+
+
+@settings(max_examples=100)
+@given(
+    seed=st.integers(0, 10_000), threshold=st.floats(-20, 20), top_k=st.integers(1, 4),
+    relevance=st.none() | st.lists(st.floats(0, 1), min_size=4, max_size=4),
+)  # fmt: skip
+def test_thresholds_may_be_applied_later(
+    seed: int, threshold: float, top_k: int, relevance: list[float] | None
+) -> None:  # fmt: skip
+    rng = np.random.default_rng(seed)
+    windows = [window_of([0, 1]), window_of([2, 3])]
+    outputs = [(window, rng.normal(size=(len(window), 6), scale=4).astype(np.float32)) for window in windows]
+    evidence = relevance and [
+        Evidence(block.start, block.end, "", score, 1) for block, score in zip(BLOCKS, relevance, strict=True)
+    ]
+    reasoner = bare_reasoner(top_k=top_k, no_answer_threshold=threshold)
+    tuned, expected = reasoner.config, reasoner.predict(layout_of(), outputs, evidence)
+    reasoner.reset_thresholds()
+    assert reasoner.config.no_answer_threshold is None
+    prediction = reasoner.predict(layout_of(), outputs, evidence)
+    assert prediction.answer != ""
+    assert reasoner.with_thresholds(prediction, tuned) == expected
+
+
+def test_threshold_candidates() -> None:
+    reasoner, answered, unanswered = bare_reasoner(), example_of(("fox",), "fox"), example_of(())
+    predictions = [
+        Prediction(id="", answer="fox", start=0, end=3, score=0.5, no_answer_score=score) for score in (0.1, 0.9)
+    ]
+    assert reasoner.threshold_candidates([answered, answered], predictions) == []
+    candidates = reasoner.threshold_candidates([answered, unanswered], predictions)
+    applied = {tuple(reasoner.with_thresholds(one, config).answer for one in predictions) for config in candidates}
+    assert applied == {("", ""), ("fox", ""), ("fox", "fox")}
 
 
 def test_gold_tokens_cover_the_span() -> None:
@@ -235,7 +333,7 @@ def test_gold_tokens_cover_the_span() -> None:
 
     def words_of(start: int, end: int) -> str:
         example = Example(id="1", document=blocks.document, answers=("x",), answer_spans=(Span(start, end),))
-        ((first, last),) = answer_tokens(example, blocks)
+        ((first, last),) = _answer_tokens(example, blocks)
         return blocks.document.text[blocks.token_starts[first] : blocks.token_ends[last]]
 
     assert words_of(8, 14) == "$1,200"
@@ -261,38 +359,38 @@ def example_of(answers: tuple[str, ...] | None, *words: str) -> Example:
     ],
 )
 def test_targets_without_a_place(answers: tuple[str, ...] | None, expected: SpanTarget | None) -> None:
-    assert target(example_of(answers), window_of([0]), []) == expected
+    assert _answer_target(example_of(answers), BLOCKS, window_of([0])) == expected
 
 
 def test_targets_with_a_place() -> None:
     example = example_of(("fox", "dog"), "fox", "dog")
-    gold = answer_tokens(example, BLOCKS)
     window = window_of([0, 1, 2])
     fox, dog = place(window, "fox"), place(window, "dog")
-    assert target(example, window, gold) == SpanTarget(SPAN, ((fox, fox), (dog, dog)))
+    assert _answer_target(example, BLOCKS, window) == SpanTarget(SPAN, ((fox, fox), (dog, dog)))
     window = window_of([0, 2])
     dog = place(window, "dog")
-    assert target(example, window, gold) == SpanTarget(SPAN, ((dog, dog),))
-    assert target(example, window_of([0, 3]), gold) == SpanTarget(NO_ANSWER)
+    assert _answer_target(example, BLOCKS, window) == SpanTarget(SPAN, ((dog, dog),))
+    assert _answer_target(example, BLOCKS, window_of([0, 3])) == SpanTarget(NO_ANSWER)
 
 
 def test_an_answer_across_blocks_is_whole_or_nothing() -> None:
     example = example_of(("report. The fox",), "report. The fox")
-    gold = answer_tokens(example, BLOCKS)
     window = window_of([0, 1])
-    assert target(example, window, gold) == SpanTarget(SPAN, ((place(window, "report."), place(window, "fox")),))
-    assert target(example, window_of([0, 2]), gold) == SpanTarget(NO_ANSWER)
+    assert _answer_target(example, BLOCKS, window) == SpanTarget(
+        SPAN, ((place(window, "report."), place(window, "fox")),)
+    )
+    assert _answer_target(example, BLOCKS, window_of([0, 2])) == SpanTarget(NO_ANSWER)
 
 
 def test_the_target_of_a_window_decodes_to_the_answer() -> None:
     for word in ("Anna", "the report", "fox jumps", "Paris"):
         example = example_of((word,), word)
         window = window_of([0, 1, 3])
-        found = target(example, window, answer_tokens(example, BLOCKS))
+        found = _answer_target(example, BLOCKS, window)
         assert found is not None
         ((first, last),) = found.spans
-        reading = best(outputs_of(window, start={first: 30}, end={last: 30}), window)
-        assert (reading.answers[0].text, reading.answers[0].start) == (word, DOCUMENT.text.index(word))
+        prediction = best(outputs_of(window, start={first: 30}, end={last: 30}), window)
+        assert (prediction.answer, prediction.start) == (word, DOCUMENT.text.index(word))
 
 
 def test_the_model(architecture_encoder: Path) -> None:
@@ -305,29 +403,40 @@ def test_the_model(architecture_encoder: Path) -> None:
 
 
 def test_the_judges_scores_weigh_answers() -> None:
-    reasoner = SpanReasoner.__new__(SpanReasoner)
-    torch.nn.Module.__init__(reasoner)
-    reasoner.config = SpanReasonerConfig(top_k=2)
-    reading = Reading(
-        (Answer("a", 0, 1, 0.5), Answer("yes", None, None, 0.3), Answer("b", 10, 11, 0.2), Answer("c", 30, 31, 0.1)),
-        -1.0,
-    )
-    relevance = [Relevant(0, 5, 0.1), Relevant(5, 20, 0.9), Relevant(20, 25, 0.7)]
-    found = reasoner.weighed(reading, relevance)
-    assert [(answer.text, round(answer.score, 6)) for answer in found.answers] == [("yes", 0.24), ("b", 0.18)]
-    assert found.no_answer == reading.no_answer
-    reasoner.config = SpanReasonerConfig(top_k=4, evidence_weight=0.0)
-    assert reasoner.weighed(reading, relevance).answers == reading.answers
-    reasoner.config = SpanReasonerConfig(top_k=4, evidence_weight=2.0)
-    scores = {answer.text: answer.score for answer in reasoner.weighed(reading, relevance).answers}
+    answers = [
+        Answer("a", 0, 1, 0.5),
+        Answer("yes", None, None, 0.3),
+        Answer("b", 10, 11, 0.2),
+        Answer("c", 30, 31, 0.1),
+    ]
+    evidence = [Evidence(0, 5, "", 0.1, 1), Evidence(5, 20, "", 0.9, 1), Evidence(20, 25, "", 0.7, 1)]
+    weighed = _weighed(answers, evidence, 1.0)
+    assert [(answer.text, round(answer.score, 6)) for answer in weighed[:2]] == [("yes", 0.24), ("b", 0.18)]
+    assert _weighed(answers, evidence, 0.0) == answers
+    scores = {answer.text: answer.score for answer in _weighed(answers, evidence, 2.0)}
     assert scores["a"] == pytest.approx(0.5 * 0.1**2)
     assert scores["c"] == 0, "an answer outside the key blocks"
+
+
+def test_evidence_changes_the_answer_but_not_the_no_answer_score() -> None:
+    window = window_of([0, 1])
+    places = {place(window, "Anna"): 20.0, place(window, "fox"): 19.0}
+    outputs = outputs_of(window, start=places, end=places)
+    evidence = [
+        Evidence(block.start, block.end, "", score, 1) for block, score in zip(BLOCKS, (0.1, 0.9, 0, 0), strict=True)
+    ]
+    plain = best(outputs, window, max_answer_tokens=1)
+    reasoner = bare_reasoner(max_answer_tokens=1, top_k=2)
+    weighed = reasoner.predict(layout_of(), [(window, outputs)], evidence)
+    assert (plain.answer, weighed.answer) == ("Anna", "fox")
+    assert weighed.no_answer_score == plain.no_answer_score
+    assert len(weighed.alternatives) == 1
 
 
 def test_relevance_losses_are_means_over_the_tokens_of_the_document() -> None:
     windows = [window_of([0, 1]), window_of([2])]
     logits = torch.randn(2, max(map(len, windows)) + 2)
-    found = relevance_losses(logits, windows, [SpanTarget(SPAN, relevant=(1,)), SpanTarget(NO_ANSWER)])
+    found = _relevance_losses(logits, windows, [SpanTarget(SPAN, relevant=(1,)), SpanTarget(NO_ANSWER)])
     each = []
     for place, (block, token) in enumerate(zip(windows[0].block, windows[0].document_token, strict=True)):
         if token >= 0:
@@ -351,7 +460,7 @@ def test_the_second_loss_counts_in_training_alone(tiny_encoder: Path) -> None:
     outputs = torch.randn(1, len(window), 7)
     both = reasoner.train().losses(outputs, [window], [wanted])
     alone = reasoner.eval().losses(outputs, [window], [wanted])
-    assert torch.equal(alone, window_losses(outputs[..., :6], [window], [wanted]))
-    assert torch.allclose(both, alone + 2 * relevance_losses(outputs[..., 6], [window], [wanted]))
-    answers = best(outputs[0, :, :6].numpy(), window, top_k=20)
-    assert reasoner.read(outputs[0].numpy(), window, BLOCKS) == answers, "reading does without it"
+    assert torch.equal(alone, _answer_losses(outputs[..., :6], [window], [wanted]))
+    assert torch.allclose(both, alone + 2 * _relevance_losses(outputs[..., 6], [window], [wanted]))
+    prediction = reasoner.predict(layout_of(), [(window, outputs[0].numpy())])
+    assert prediction == best(outputs[0, :, :6].numpy(), window), "predictions do not use relevance"
