@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from cogltx.reasoners.answers import NO, NO_ANSWER, SPAN, YES, Reading, read
 from fakes import sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,6 @@ from cogltx.encoding.encoder import load_encoder, to_batch
 from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.prediction import Answer
-from cogltx.reasoners.answers import NO, NO_ANSWER, SPAN, YES, Reading, read
 from cogltx.reasoners.base import Relevant
 from cogltx.reasoners.span import (
     SpanReasoner,

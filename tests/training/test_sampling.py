@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from cogltx.competition import fill
+from cogltx.reasoners.answers import NO_ANSWER, SPAN, YES
 from fakes import Checksums, WordOverlap, config, example, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, relevance_labels, split
-from cogltx.competition import fill
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.judges import Judge, LexicalJudge, Memory, ScoredBlocks
 from cogltx.judges.bm25 import bm25
 from cogltx.memrecall import MemRecall, MemRecallConfig
 from cogltx.model import new_parts
-from cogltx.reasoners.answers import NO_ANSWER, SPAN, YES
 from cogltx.reasoners.span import SpanTarget, answer_tokens, target
 from cogltx.training.sampling import (
     JudgeTarget,

@@ -8,6 +8,7 @@ import fakes
 import numpy as np
 import pytest
 import torch
+from cogltx.training.every_window import baseline_windows, block_windows
 
 from cogltx.baselines import SlidingWindow, Truncation, reader_class
 from cogltx.cli.config import load_reader
@@ -18,7 +19,6 @@ from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
-from cogltx.training.every_window import baseline_windows, block_windows
 from cogltx.training.optimizer import LearnerConfig
 from cogltx.training.trainer import Trainer
 

@@ -14,6 +14,8 @@ import fakes
 import numpy as np
 import pytest
 import torch
+from cogltx.reader import ReadDocument
+from cogltx.reasoners.answers import Reading
 from torch import Tensor, nn
 
 from cogltx import storage
@@ -24,8 +26,6 @@ from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.model import ModelConfig, new_parts
 from cogltx.pipeline import CogLTX, WindowReader
 from cogltx.prediction import Answer, Prediction
-from cogltx.reader import ReadDocument
-from cogltx.reasoners.answers import Reading
 from cogltx.storage import load_tensors
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
