@@ -32,7 +32,7 @@ def saved(tiny_encoder: Path, tmp_path: Path) -> Path:
         ("config.json", r"model: expected a model folder or a run, found neither config\.json nor run\.json"),
         ("reasoner.safetensors", r"reasoner\.safetensors: expected a safetensors file, found none"),
         ("judge.safetensors", r"judge\.safetensors: expected a safetensors file, found none"),
-        ("encoder/config.json", r"encoder/config\.json: expected a file, found none"),
+        ("encoder/config.json", r"encoder/config\.json: file not found"),
         ("tokenizer/tokenizer.json", "tokenizer': expected a "),
     ],
 )

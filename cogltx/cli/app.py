@@ -247,7 +247,7 @@ def prepare(
 
 
 def _document(name: str) -> Document:
-    from cogltx.tasks.files import read_text
+    from cogltx.files import read_text
 
     text = read_text(name)
     if not text.strip():

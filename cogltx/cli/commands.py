@@ -17,10 +17,10 @@ from cogltx.cli.inference import answer, with_progress
 from cogltx.cli.settings import expand, read_yaml, validated
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError
+from cogltx.files import check_settings, fingerprint, write_file, write_json
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 from cogltx.model import model_folder
 from cogltx.pipeline import CogLTX
-from cogltx.storage import check_settings, digest, write_json, write_text
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.texts import read_texts
 from cogltx.training.config import check_examples
@@ -135,7 +135,7 @@ def _stored(output: Path) -> Path:
 
 
 def _store(run: BaseModel, output: Path) -> None:
-    write_text(_stored(output), yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
+    write_file(_stored(output), yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
 
 
 def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
@@ -171,11 +171,11 @@ def predict_file(run: str | Path, source: Path, output: Path, changes: Sequence[
         predictions in the output.
     """
     task, reader = make_task("jsonl", {}), load_reader(run, changes=changes)
-    settings = {"model": digest(model_folder(run)), "changes": list(changes)}
+    settings = {"model": fingerprint(model_folder(run)), "changes": list(changes)}
     pairs = answer(reader, task, task.read(source, split="test"), written=output, settings=settings)
     count = sum(1 for _ in with_progress(pairs, "predict"))
     if not count and not output.exists():
-        write_text(output, "")
+        write_file(output, "")
     return count
 
 

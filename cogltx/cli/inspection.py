@@ -13,9 +13,9 @@ from cogltx.cli.config import load_reader, load_run, run_examples
 from cogltx.cli.plots import draw_confusion, draw_relevance
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import read_json
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.storage import read_object
 from cogltx.tasks.classification import gold_and_predicted
 from cogltx.tasks.metrics import label_counts
 from cogltx.tasks.tagging import entity_results
@@ -100,7 +100,7 @@ def relevance_history(run: Path, example: str) -> RelevanceHistory:
         raise ConfigError(f"{run}: expected a run with training.relevance.source: interventions, found no labels")
     trained = load_run(stored)
     examples, validation, _ = run_examples(trained)
-    if data_digest(examples, validation) != read_object(run / "run.json").get("data"):
+    if data_digest(examples, validation) != read_json(run / "run.json").get("data"):
         raise DataError(f"{trained.data.train}: expected the examples that the run was trained on, got others")
     index = next((place for place, own in enumerate(examples) if own.id == example), None)
     if index is None:

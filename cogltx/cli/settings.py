@@ -14,10 +14,8 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, shorten
 from cogltx.reasoners import REASONER_CONFIGS
-from cogltx.tasks.files import not_utf8
-from cogltx.tasks.records import shorten
 
 T = TypeVar("T", bound=BaseModel)
 _MOST_VALUES = 100_000  # of a file, each alias counted as what it stands for
@@ -59,7 +57,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
         lines = list(islice(_lines(yaml.compose(text, _Loader)), _MOST_VALUES + 1))
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError(not_utf8(f"{path}:{line}", error)) from error
+        raise ConfigError(f"{path}:{line}: not UTF-8 (byte 0x{error.object[error.start]:02x})") from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigError(f"{path}:{line}: expected YAML, got the character {text[error.position]!r}") from error

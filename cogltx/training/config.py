@@ -12,9 +12,9 @@ from torch import nn
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import fingerprint
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.storage import digest_of
 from cogltx.tasks import Task
 from cogltx.training.optimizer import LearnerConfig, Seed, default_rate
 from cogltx.training.relevance import RelevanceConfig
@@ -66,7 +66,7 @@ class TrainingConfig(BaseModel):
 
 def data_digest(train: Sequence[Example], validation: Sequence[Example]) -> str:
     """What tells the data of a run from all other."""
-    return digest_of([*train, len(train), *validation])
+    return fingerprint([*train, len(train), *validation])
 
 
 def check(

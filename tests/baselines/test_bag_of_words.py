@@ -12,10 +12,10 @@ from cogltx.cli.commands import train
 from cogltx.cli.config import DataConfig, RunConfig, load_reader, new_reader
 from cogltx.cli.evaluation import evaluate
 from cogltx.document import Document, Example
+from cogltx.encoding.weights import save_tensors
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.model import ModelConfig
 from cogltx.reasoners.classification import ClassificationConfig
-from cogltx.storage import save_tensors
 from cogltx.tasks.jsonl import write_examples
 
 TEXTS = [

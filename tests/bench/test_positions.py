@@ -69,7 +69,7 @@ def test_a_comparison_and_the_same_again(config: MaskedConfig, tmp_path: Path, m
     assert compare(config, tmp_path, [0.4], report=lines.append) == found
     assert [line for line in lines if "resumed" in line] == ["tiled: resumed at step 2 of 2"]
     assert "random: done before" in lines
-    with pytest.raises(ConfigError, match=r"expected encoder\.positions\.length 128, with which it began, got 96"):
+    with pytest.raises(ConfigError, match=r"was started with encoder\.positions\.length 128, not 96"):
         compare(config.model_copy(update={"length": 96}), tmp_path, [0.4], report=quiet)
 
     def missing(*_: Any, **__: Any) -> None:

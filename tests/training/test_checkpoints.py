@@ -10,7 +10,7 @@ import torch
 from accelerate import Accelerator
 from torch import nn
 
-from cogltx import storage
+from cogltx.encoding import weights as weight_files
 from cogltx.encoding.encoder import Precision
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError, TrainingError
@@ -67,10 +67,8 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(storage, "save_file", full)
-    with pytest.raises(
-        TrainingError, match=r"000001: expected to save, got: .*No space left on device; what was saved be"
-    ):
+    monkeypatch.setattr(weight_files, "save_file", full)
+    with pytest.raises(TrainingError, match=r"000001: cannot be saved: .*No space left on device; what was saved be"):
         save(checkpoints, nn.Linear(3, 2), Progress(epoch=1))
     assert [path.name for path in tmp_path.iterdir()] == ["000000"]
     assert checkpoints.load({}, {})[0].epoch == 0
@@ -119,7 +117,7 @@ def test_a_checkpoint_with_something_else_in_it(
     if isinstance(content, str):
         place.write_text(content)
     else:
-        storage.save_tensors(place, content)
+        weight_files.save_tensors(place, content)
     with pytest.raises(
         ModelError, match="expected a whole checkpoint of this run, got|expected a JSON object"
     ) as error:

@@ -31,9 +31,9 @@ from cogltx.cli.inference import read_predictions
 from cogltx.cli.options import note
 from cogltx.document import Example
 from cogltx.errors import ConfigError
+from cogltx.files import check_settings, read_json, write_file, write_json
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.storage import check_settings, read_object, write_json, write_text
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
 
@@ -162,7 +162,7 @@ def run(
     report(f"\n{explanation}\n")
     report(f"{(time.monotonic() - started) / 60:.1f} minutes; table and explanation are in {output / 'results.txt'}")
     text = f"{results}\n\n{explanation}\n"
-    write_text(output / "results.txt", text)
+    write_file(output / "results.txt", text)
     return text
 
 
@@ -173,7 +173,7 @@ def _check_folder(output: Path, seed: int, config: QuickstartConfig) -> None:
     if results.exists():
         raise ConfigError(f"{output}: this quickstart is finished (see {results}); choose another folder with --output")
     if noted.exists():
-        check_settings(output, settings, read_object(noted))
+        check_settings(output, settings, read_json(noted))
     elif output.exists() and any(output.iterdir()):
         raise ConfigError(f"{output}: the folder holds other files; choose another folder with --output")
     else:
@@ -235,7 +235,7 @@ def _write_runs(output: Path, seed: int, config: QuickstartConfig) -> None:
     for name, settings in runs.items():
         path = output / f"{name}.yaml"
         comment = f"# Written by cogltx quickstart. Repeat it: cogltx train {path} --output RUN\n"
-        write_text(path, comment + yaml.safe_dump(settings, sort_keys=False))
+        write_file(path, comment + yaml.safe_dump(settings, sort_keys=False))
 
 
 @contextmanager
@@ -314,7 +314,7 @@ def _explain(output: Path, examples: Sequence[Example]) -> str:
     example = by_id[chosen.id]
     recall = reader.recall(example.document, example.query)
     document = output / "document.txt"
-    write_text(document, example.document.text)
+    write_file(document, example.document.text)
     foreign = reader.predict(example.document, _FOREIGN)
     ask = f"cogltx predict {shlex.quote(str(output / 'cogltx'))} --document {shlex.quote(str(document))} --question"
     question = example.query.text if example.query else ""

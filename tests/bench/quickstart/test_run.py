@@ -139,7 +139,7 @@ def test_another_seed_or_other_files_are_refused(output: Path, config: Quickstar
     begun = tmp_path / "begun"
     begun.mkdir()
     shutil.copy(output / "quickstart.json", begun)
-    with pytest.raises(ConfigError, match=r"expected seed 1, with which it began, got 2; choose"):
+    with pytest.raises(ConfigError, match=r"was started with seed 1, not 2; choose"):
         run(begun, seed=2, config=config)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").touch()
