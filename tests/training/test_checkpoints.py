@@ -77,10 +77,10 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_damaged_checkpoint(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, nn.Linear(3, 2))
-    with pytest.raises(ModelError, match=r"judge\.safetensors: expected the weights of Linear, got: size mismatch"):
+    with pytest.raises(ModelError, match=r"judge\.safetensors: not the weights of this Linear: size mismatch"):
         checkpoints.load({"judge": nn.Linear(4, 2)}, {})
     (tmp_path / "000000" / "judge.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"judge\.safetensors: expected a safetensors file, found none"):
+    with pytest.raises(ModelError, match=r"judge\.safetensors: file not found"):
         checkpoints.load({"judge": nn.Linear(3, 2)}, {})
 
 
@@ -119,7 +119,7 @@ def test_a_checkpoint_with_something_else_in_it(
     else:
         weight_files.save_tensors(place, content)
     with pytest.raises(
-        ModelError, match="expected a whole checkpoint of this run, got|expected a JSON object"
+        ModelError, match="expected a whole checkpoint of this run, got|must be one JSON object|not valid JSON"
     ) as error:
         checkpoints.load({"judge": model}, {"judge": learner})
     assert "\n" not in str(error.value)
