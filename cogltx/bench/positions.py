@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cogltx.cli.commands import check_folder, mlm
 from cogltx.cli.plots import draw_curves
 from cogltx.encoding.positions import PositionsConfig, check_extension
 from cogltx.errors import ConfigError
 from cogltx.files import read_json, write_file, write_json
 from cogltx.training.masked import FIGURES, MaskedConfig, Measured
 from cogltx.training.masked_model import load_masked
+from cogltx.training.run import check_folder, mlm
 
 ALPHAS = (0.2, 0.4, 0.6)
 

@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from cogltx.baselines import reader_class
 from cogltx.bench.process import cogltx_command
 from cogltx.bench.quality_table import Measured, Row, markdown
-from cogltx.cli.config import RunConfig, load_run, read_examples
+from cogltx.cli.config import load_run
 from cogltx.cli.inference import read_predictions
-from cogltx.cli.settings import changed, expand, from_yaml, validated
+from cogltx.cli.settings import changed, from_yaml, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import check_settings, read_json, write_file, write_json
@@ -30,6 +30,8 @@ from cogltx.model import ModelConfig
 from cogltx.prediction import Prediction
 from cogltx.tasks import Split, Task, make_task
 from cogltx.tasks.metrics import paired_bootstrap
+from cogltx.training.config import RunConfig
+from cogltx.training.data import expand, read_examples
 from cogltx.training.optimizer import Seed
 
 _MEASURED = ("data", "split", "limit", "longer_than")  # what all rows are measured on

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from cogltx.baselines import WindowReader
-from cogltx.cli.config import load_reader, read_examples
+from cogltx.cli.config import load_reader
 from cogltx.cli.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
 from cogltx.cli.inspection import draw_confusions, label_results, type_results
 from cogltx.cli.plots import check_picture
-from cogltx.cli.settings import expand
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import fingerprint
@@ -22,6 +21,7 @@ from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig
 from cogltx.tasks import Split, Task, make_task
 from cogltx.tasks.metrics import Interval, paired_bootstrap
+from cogltx.training.data import expand, read_examples
 
 
 @dataclass(frozen=True)

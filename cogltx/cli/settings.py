@@ -3,8 +3,6 @@
 Knows no particular configuration but the reasoners' (each has keys of its own).
 """
 
-import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -19,7 +17,6 @@ from cogltx.reasoners import REASONER_CONFIGS
 
 T = TypeVar("T", bound=BaseModel)
 _MOST_VALUES = 100_000  # of a file, each alias counted as what it stands for
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def from_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> tuple[T, dict[tuple[str, ...], str]]:
@@ -177,22 +174,3 @@ def _known(kind: Any, path: Sequence[str]) -> list[str]:
         kind = REASONER_CONFIGS[key] if key in REASONER_CONFIGS else kind.model_fields[key].annotation
         kind = next((one for one in get_args(kind) if one is not NoneType), kind)  # of an optional one
     return list(kind.model_fields)
-
-
-def expand(path: str) -> Path:
-    """A path with environment variables filled in.
-
-    Raises:
-        ConfigError: a variable is not set, or ``~`` stands for nobody.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
-            raise ConfigError(f"path {path!r}: expected the environment variable {match[1]}, which is not set")
-        return found
-
-    try:
-        return Path(_VARIABLE.sub(value, path)).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(f"path {path!r}: expected a folder of a known user after ~, got: {error}") from error

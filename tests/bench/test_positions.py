@@ -14,11 +14,11 @@ import yaml
 from cogltx.__main__ import main
 from cogltx.bench import positions as module
 from cogltx.bench.positions import Comparison, Curve, compare, ways
-from cogltx.cli.commands import mlm
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
 from cogltx.training.masked import MaskedConfig, MaskedTrainingConfig, Measured
 from cogltx.training.rows import TextsConfig
+from cogltx.training.run import mlm
 
 NAMES = ["hierarchical-0.2", "hierarchical-0.4", "hierarchical-0.6", "tiled", "random", "own-64"]
 

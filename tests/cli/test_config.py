@@ -10,13 +10,15 @@ from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow
 from cogltx.bench.quality import load_quality
-from cogltx.cli.config import load_mlm, load_reader, load_run, new_reader, read_examples, run_examples
-from cogltx.cli.settings import changed, expand
+from cogltx.cli.config import load_mlm, load_reader, load_run
+from cogltx.cli.settings import changed
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import ScoredBlocks
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
+from cogltx.training.data import expand, read_examples, run_examples
+from cogltx.training.run import new_reader
 
 GOOD = """\
 # a run

@@ -24,7 +24,6 @@ from cogltx.bench.quickstart.corpus import generate
 from cogltx.bench.quickstart.explain import explain
 from cogltx.bench.tables import table
 from cogltx.blocks import BUNDLED
-from cogltx.cli.commands import train
 from cogltx.cli.config import load_reader, load_run
 from cogltx.cli.evaluation import evaluate
 from cogltx.cli.inference import read_predictions
@@ -36,6 +35,7 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
+from cogltx.training.run import train_run
 
 _FOREIGN = "What is the capital of France?"
 _PROGRESS_SECONDS = 20.0
@@ -149,7 +149,7 @@ def run(
         path, folder = output / f"{name}.yaml", output / name
         report(f"{name}, by cogltx train {path} --output {folder}")
         with _progress(name, folder / "log.jsonl", total, "steps"):
-            train(load_run(path), folder, resume=True, report=lambda line: report(f"  {line}"))
+            train_run(load_run(path), folder, resume=True, report=lambda line: report(f"  {line}"))
     report(
         f"3. {n_test:,} test documents of {config.tokens:,} tokens, with names and answers that training never showed"
     )
