@@ -20,12 +20,13 @@ from cogltx.document import Document
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.encoding.weights import load_weights, save_tensors
 from cogltx.errors import ConfigError, ModelError, describe
+from cogltx.files import new_folder, read_json, write_json
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
 from cogltx.memrecall import MemRecallConfig
 from cogltx.reasoners import AnyReasonerConfig, Reasoner, SpanReasonerConfig, create_reasoner
 from cogltx.reasoners.base import WindowOutputs
-from cogltx.storage import load_tensors, new_folder, read_json, read_object, save_tensors, write_json
 
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
@@ -257,27 +258,6 @@ def load_config(folder: Path, changes: Mapping[str, Any] | None = None) -> Model
         raise ConfigError(describe(error, ModelConfig)) from error
 
 
-def load_weights(model: nn.Module, path: Path, *, optional: tuple[str, ...] = ()) -> None:
-    """Load all weights of a model.
-
-    Args:
-        model: receives the weights.
-        path: a safetensors file.
-        optional: prefixes of names that the model or the file may lack; the model keeps weights that the file lacks.
-
-    Raises:
-        ModelError: the file is missing, is not safetensors, or belongs to another model.
-    """
-    weights, saved = model.state_dict(), load_tensors(path)
-    loaded = {name: value for name, value in saved.items() if name in weights or not name.startswith(optional)}
-    kept = {name: value for name, value in weights.items() if name not in loaded and name.startswith(optional)}
-    try:
-        model.load_state_dict(loaded | kept)
-    except RuntimeError as error:
-        reason = str(error).splitlines()[1].strip()
-        raise ModelError(f"{path}: not the weights of this {type(model).__name__}: {reason[:200]}") from error
-
-
 def model_folder(name: str | Path) -> Path:
     """Find the folder of a model: the best epoch of a run, a model folder, or a download from the hub.
 
@@ -290,7 +270,7 @@ def model_folder(name: str | Path) -> Path:
     except (ValueError, OSError) as error:
         raise ModelError(f"{str(name)[:60]}: not a folder: {getattr(error, 'strerror', None) or error}") from error
     if is_run:
-        best = read_object(path / "run.json").get("best")
+        best = read_json(path / "run.json").get("best")
         if not best:
             raise ModelError(f"{path}: the run has no finished epoch; continue it with train --resume")
         return path / str(best)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tiny
 import torch
+from cogltx.competition import Competition, beside_neighbours, fill
 from fakes import Checksums, WordOverlap, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cogltx.blocks import Blocks, split
-from cogltx.competition import Competition, beside_neighbours, fill
 from cogltx.document import Query
 from cogltx.encoding.encoder import Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat

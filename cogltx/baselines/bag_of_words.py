@@ -15,12 +15,13 @@ import torch
 from jaxtyping import Float
 
 from cogltx.document import Document, Example, Query
+from cogltx.encoding.weights import load_tensors, save_tensors
 from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.files import new_folder, read_json, write_json
 from cogltx.model import ModelConfig
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig
-from cogltx.storage import load_tensors, new_folder, read_json, save_tensors, write_json
 
 
 class BagOfWords(Reader):
@@ -72,7 +73,7 @@ class BagOfWords(Reader):
         cls, folder: Path, config: ModelConfig, *, device: torch.device | str | None = None, judge: Any = None
     ) -> Self:
         """See ``Reader.load``."""
-        terms = read_json(folder / "terms.json")
+        terms = read_json(folder / "terms.json")["terms"]
         saved = load_tensors(folder / "weights.safetensors")
         if not isinstance(terms, list) or set(saved) != {"idf", "weights", "bias"} or len(saved["idf"]) != len(terms):
             raise ModelError(f"{folder}: terms.json and weights.safetensors are not those of one bag of words")
@@ -125,7 +126,7 @@ class BagOfWords(Reader):
         arrays = {"idf": self._vectorizer.idf_, "weights": self._weights, "bias": self._bias}
         with new_folder(Path(folder)) as target:
             terms = self._vectorizer.get_feature_names_out().tolist()
-            (target / "terms.json").write_text(json.dumps(terms, ensure_ascii=False), encoding="utf-8")
+            (target / "terms.json").write_text(json.dumps({"terms": terms}, ensure_ascii=False), encoding="utf-8")
             save_tensors(
                 target / "weights.safetensors",
                 {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()},

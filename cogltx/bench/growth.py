@@ -17,7 +17,7 @@ from cogltx.bench.process import in_new_process
 from cogltx.bench.reading import READERS, WHOLE, Spent
 from cogltx.cli.plots import draw_curves
 from cogltx.errors import ConfigError
-from cogltx.storage import check_settings, read_object, write_json, write_text
+from cogltx.files import check_settings, read_json, write_file, write_json
 
 LENGTHS = tuple(512 << doubled for doubled in range(10))  # up to 262,144
 _MEGABYTE = 1 << 20
@@ -177,7 +177,7 @@ def measure(
         outcome = in_new_process("cogltx.bench.reading", arguments, expected, timeout=60 * minutes)
         report(found.add(reader, length, outcome or {"beyond": "time"}))
         write_json(path, found.to_dict())
-    write_text(output / "growth.md", found.table() + "\n")
+    write_file(output / "growth.md", found.table() + "\n")
     _draw(found, output, report)
     return found
 
@@ -187,7 +187,7 @@ def _before(path: Path, settings: Mapping[str, Any]) -> Growth:
     found = Growth(dict(settings))
     if not path.exists():
         return found
-    held = read_object(path)
+    held = read_json(path)
     check_settings(path.parent, settings, held.get("settings", {}))
     for reader, own in held["readers"].items():
         for one in own["measured"]:

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from cogltx.cli.commands import check_folder, mlm
 from cogltx.cli.plots import draw_curves
 from cogltx.encoding.positions import PositionsConfig, check_extension
 from cogltx.errors import ConfigError
-from cogltx.storage import read_json, write_json, write_text
+from cogltx.files import read_json, write_file, write_json
 from cogltx.training.masked import FIGURES, MaskedConfig, Measured
 from cogltx.training.masked_model import load_masked
+from cogltx.training.run import check_folder, mlm
 
 ALPHAS = (0.2, 0.4, 0.6)
 
@@ -78,7 +78,7 @@ def compare(
     curves = tuple(_curve(name, run, output / name, report) for name, run in runs.items())
     found = Comparison(config.encoder.name, curves)
     write_json(output / "positions.json", found.to_dict())
-    write_text(output / "positions.md", found.table() + "\n")
+    write_file(output / "positions.md", found.table() + "\n")
     points = {curve.name: [(float(one.step), one.accuracy) for one in curve.history] for curve in curves}
     try:
         draw_curves(output / "positions.png", points, across="steps of training", up="masked accuracy, %")

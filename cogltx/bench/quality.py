@@ -19,17 +19,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from cogltx.baselines import reader_class
 from cogltx.bench.process import cogltx_command
 from cogltx.bench.quality_table import Measured, Row, markdown
-from cogltx.cli.config import RunConfig, load_run, read_examples
+from cogltx.cli.config import load_run
 from cogltx.cli.inference import read_predictions
-from cogltx.cli.settings import changed, expand, from_yaml, validated
+from cogltx.cli.settings import changed, from_yaml, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.files import check_settings, read_json, write_file, write_json
 from cogltx.judges import JudgeConfig
 from cogltx.model import ModelConfig
 from cogltx.prediction import Prediction
-from cogltx.storage import check_settings, read_object, write_json, write_text
 from cogltx.tasks import Split, Task, make_task
 from cogltx.tasks.metrics import paired_bootstrap
+from cogltx.training.config import RunConfig
+from cogltx.training.data import expand, read_examples
 from cogltx.training.optimizer import Seed
 
 _MEASURED = ("data", "split", "limit", "longer_than")  # what all rows are measured on
@@ -129,7 +131,7 @@ def run(path: Path, output: Path, changes: Sequence[str] = (), *, report: Callab
     settings = {"run": shared.model_dump(mode="json"), **config.model_dump(mode="json", include=set(_MEASURED))}
     noted = output / "settings.json"
     if noted.exists():
-        check_settings(output, settings, read_object(noted))
+        check_settings(output, settings, read_json(noted))
     write_json(noted, settings)
     bench = _Bench(config, base, output, report)
     measured = {reader.name: [bench.measured(reader, seed) for seed in config.seeds] for reader in config.readers}
@@ -144,7 +146,7 @@ def run(path: Path, output: Path, changes: Sequence[str] = (), *, report: Callab
         difference = paired_bootstrap(own, first) if own and first else None
         rows.append(Row(reader.name, tuple(measured[reader.name]), difference, tuple(bench.commands(reader))))
     write_json(output / "quality.json", {"metric": metric, "rows": [row.to_dict() for row in rows]})
-    write_text(output / "quality.md", markdown(rows, metric))
+    write_file(output / "quality.md", markdown(rows, metric))
     return rows
 
 
@@ -205,7 +207,7 @@ class _Bench:
         record = self.output / "results" / f"{_slug(reader.name)}-{seed}.json"
         commands = {"commands": list(self.commands(reader, seed))}
         if record.exists():
-            known = read_object(record)
+            known = read_json(record)
             check_settings(record, commands, {"commands": known.pop("commands", None)}, "another name for the row")
             if self.predictions(reader, seed).exists():
                 return _measured(record, known)
@@ -232,7 +234,7 @@ class _Bench:
             self.report(f"{reader.name}, seed {seed}: train")
             _, seconds, peak = cogltx_command(self._train(reader, seed))
             write_json(record, {"seconds": seconds if whole else None, "peak_bytes": peak})
-        return read_object(record)
+        return read_json(record)
 
     def _train(self, reader: ReaderEntry, seed: int) -> list[str]:
         changes = [*self.config.changes, *reader.changes, f"training.seed={seed}"]

@@ -66,8 +66,8 @@ def train(
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the last checkpoint.")] = False,
 ) -> None:
     """Train a judge and a reasoner jointly."""
-    from cogltx.cli.commands import train as train_run
     from cogltx.cli.config import load_run
+    from cogltx.training.run import train_run
 
     train_run(load_run(config, changes or ()), output, resume=resume, report=note)
 
@@ -81,8 +81,8 @@ def mlm(
     as_json: JsonOption = False,
 ) -> None:
     """Go on training an encoder, as a masked language model, on your own texts, perhaps with more positions."""
-    from cogltx.cli.commands import mlm as train_encoder
     from cogltx.cli.config import load_mlm
+    from cogltx.training.run import mlm as train_encoder
 
     summary = train_encoder(load_mlm(config, changes or ()), output, resume=resume, report=note)
     print(json.dumps(summary.to_dict(), indent=2) if as_json else summary.table())
@@ -247,7 +247,7 @@ def prepare(
 
 
 def _document(name: str) -> Document:
-    from cogltx.tasks.files import read_text
+    from cogltx.files import read_text
 
     text = read_text(name)
     if not text.strip():

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from cogltx.baselines import WindowReader
-from cogltx.cli.config import load_reader, read_examples
+from cogltx.cli.config import load_reader
 from cogltx.cli.inference import KeyBlocks, answer, known_labels, read_predictions, with_progress
 from cogltx.cli.inspection import draw_confusions, label_results, type_results
 from cogltx.cli.plots import check_picture
-from cogltx.cli.settings import expand
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import fingerprint
 from cogltx.model import model_folder
 from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig
-from cogltx.storage import digest
 from cogltx.tasks import Split, Task, make_task
 from cogltx.tasks.metrics import Interval, paired_bootstrap
+from cogltx.training.data import expand, read_examples
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def evaluate(
         raise DataError(f"{against}: expected a prediction for every example, found none for {missing!r}")
     settings: dict[str, Any] = {}
     if predictions is not None:
-        model = digest(model_folder(run))
+        model = fingerprint(model_folder(run))
         settings = {"model": model, "data": data, "split": split, "blocks": key_blocks, "changes": wanted}
     pairs = answer(
         reader, task, known, key_blocks=key_blocks, written=predictions, selected=chosen, settings=settings

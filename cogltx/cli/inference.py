@@ -16,10 +16,10 @@ from tqdm.auto import tqdm
 from cogltx.blocks import relevance_labels
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import check_settings, fingerprint, read_json, write_json
 from cogltx.memrecall import Recall
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
-from cogltx.storage import check_settings, digest_of, read_object, write_json
 from cogltx.tasks import Task
 from cogltx.training.sampling import gold_blocks
 
@@ -150,7 +150,7 @@ def _line(task: Task, example: Example, prediction: Prediction) -> str:
 
 
 def _input(example: Example) -> str:
-    return digest_of([example.document, example.query])
+    return fingerprint([example.document, example.query])
 
 
 def _check_begun(written: Path, settings: Mapping[str, Any]) -> None:
@@ -158,7 +158,7 @@ def _check_begun(written: Path, settings: Mapping[str, Any]) -> None:
     if not written.exists():
         write_json(noted, settings)
     elif written.is_file() and noted.exists():
-        check_settings(written, settings, read_object(noted), "another file")
+        check_settings(written, settings, read_json(noted), "another file")
 
 
 def _append(path: Path, lines: Sequence[str]) -> None:

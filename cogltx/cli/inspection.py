@@ -9,18 +9,20 @@ from pathlib import Path
 
 import numpy as np
 
-from cogltx.cli.config import load_reader, load_run, run_examples
+from cogltx.cli.config import load_reader
 from cogltx.cli.plots import draw_confusion, draw_relevance
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import read_json
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.storage import read_object
 from cogltx.tasks.classification import gold_and_predicted
 from cogltx.tasks.metrics import label_counts
 from cogltx.tasks.tagging import entity_results
 from cogltx.training.config import data_digest
+from cogltx.training.data import run_examples
 from cogltx.training.relevance import load_history
+from cogltx.training.run import CONFIG_FILE, load_run_config
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,13 @@ def relevance_history(run: Path, example: str) -> RelevanceHistory:
         DataError: there is no such training example, or the data is not what it was.
         ModelError: the run is damaged.
     """
-    stored = run / "config.yaml"
+    stored = run / CONFIG_FILE
     folder = run / "relevance"
     if not stored.is_file() or not folder.is_dir():
         raise ConfigError(f"{run}: expected a run with training.relevance.source: interventions, found no labels")
-    trained = load_run(stored)
+    trained = load_run_config(run)
     examples, validation, _ = run_examples(trained)
-    if data_digest(examples, validation) != read_object(run / "run.json").get("data"):
+    if data_digest(examples, validation) != read_json(run / "run.json").get("data"):
         raise DataError(f"{trained.data.train}: expected the examples that the run was trained on, got others")
     index = next((place for place, own in enumerate(examples) if own.id == example), None)
     if index is None:

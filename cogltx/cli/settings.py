@@ -3,8 +3,6 @@
 Knows no particular configuration but the reasoners' (each has keys of its own).
 """
 
-import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,14 +12,11 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, shorten
 from cogltx.reasoners import REASONER_CONFIGS
-from cogltx.tasks.files import not_utf8
-from cogltx.tasks.records import shorten
 
 T = TypeVar("T", bound=BaseModel)
 _MOST_VALUES = 100_000  # of a file, each alias counted as what it stands for
-_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 
 def from_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> tuple[T, dict[tuple[str, ...], str]]:
@@ -59,7 +54,7 @@ def read_yaml(path: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
         lines = list(islice(_lines(yaml.compose(text, _Loader)), _MOST_VALUES + 1))
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError(not_utf8(f"{path}:{line}", error)) from error
+        raise ConfigError(f"{path}:{line}: not UTF-8 (byte 0x{error.object[error.start]:02x})") from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigError(f"{path}:{line}: expected YAML, got the character {text[error.position]!r}") from error
@@ -179,22 +174,3 @@ def _known(kind: Any, path: Sequence[str]) -> list[str]:
         kind = REASONER_CONFIGS[key] if key in REASONER_CONFIGS else kind.model_fields[key].annotation
         kind = next((one for one in get_args(kind) if one is not NoneType), kind)  # of an optional one
     return list(kind.model_fields)
-
-
-def expand(path: str) -> Path:
-    """A path with environment variables filled in.
-
-    Raises:
-        ConfigError: a variable is not set, or ``~`` stands for nobody.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
-            raise ConfigError(f"path {path!r}: expected the environment variable {match[1]}, which is not set")
-        return found
-
-    try:
-        return Path(_VARIABLE.sub(value, path)).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(f"path {path!r}: expected a folder of a known user after ~, got: {error}") from error

@@ -13,9 +13,9 @@ import torch
 from pydantic import NonNegativeInt, TypeAdapter
 from torch import Tensor, nn
 
+from cogltx.encoding.weights import load_tensors, load_weights, save_tensors
 from cogltx.errors import CogltxError, ModelError
-from cogltx.model import load_weights
-from cogltx.storage import check_settings, load_tensors, new_folder, read_object, save_tensors, write_json
+from cogltx.files import check_settings, new_folder, read_json, write_json
 from cogltx.training.optimizer import Learner
 
 _SHOWN = 200
@@ -137,7 +137,7 @@ class Checkpoints:
 
 
 def _progress(path: Path) -> Progress:
-    progress: Progress = TypeAdapter(Progress).validate_python(read_object(path))
+    progress: Progress = TypeAdapter(Progress).validate_python(read_json(path))
     if progress.best_epoch is not None and progress.best_epoch >= len(progress.history):
         raise ValueError(f"best_epoch: expected one of {len(progress.history)} epochs, got {progress.best_epoch}")
     return progress

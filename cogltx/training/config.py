@@ -1,7 +1,4 @@
-"""What a joint training is asked to do, and what it cannot do without.
-
-Knows nothing of how it is done (see ``trainer``).
-"""
+"""Configuration of a run: its model, its data and its training; and the validation of a setup before training."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -12,9 +9,10 @@ from torch import nn
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import fingerprint
+from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.storage import digest_of
 from cogltx.tasks import Task
 from cogltx.training.optimizer import LearnerConfig, Seed, default_rate
 from cogltx.training.relevance import RelevanceConfig
@@ -64,9 +62,40 @@ class TrainingConfig(BaseModel):
         return isinstance(reader.model.judge, nn.Module) and self.judge_passes > 0
 
 
+class DataConfig(BaseModel):
+    """The examples of a run. ``$NAME`` in a path is replaced by the environment variable.
+
+    Attributes:
+        train: the training file, in the format of the task.
+        validation: the validation file; without one, ``held_out`` training examples validate.
+        train_limit: maximum number of training examples, drawn at random.
+        validation_limit: maximum number of validation examples, drawn at random.
+        held_out: number of training examples that validate, by whole documents.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    train: str
+    validation: str | None = None
+    train_limit: int | None = Field(None, ge=1)
+    validation_limit: int | None = Field(None, ge=1)
+    held_out: int = Field(100, ge=1)
+
+
+class RunConfig(ModelConfig):
+    """One run: a model, its data and its training."""
+
+    data: DataConfig
+    training: TrainingConfig = TrainingConfig()
+
+    def model_part(self) -> ModelConfig:
+        """Return the part that is saved with the model."""
+        return ModelConfig.model_validate(self.model_dump(include=set(ModelConfig.model_fields)))
+
+
 def data_digest(train: Sequence[Example], validation: Sequence[Example]) -> str:
     """What tells the data of a run from all other."""
-    return digest_of([*train, len(train), *validation])
+    return fingerprint([*train, len(train), *validation])
 
 
 def check(

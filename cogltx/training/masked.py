@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from cogltx.encoding.encoder import Batch, Precision, batches, to_batch
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.storage import digest_of, new_folder, write_json
+from cogltx.files import fingerprint, new_folder, write_json
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.log import Log
 from cogltx.training.masked_model import load_masked, predictions, summed_loss
@@ -155,7 +155,7 @@ class MaskedTrainer:
         self.precision = Precision.of(config.encoder)
         self.learner = self._learner()
         self.checkpoints = Checkpoints(output / "checkpoints")
-        self.progress = Progress(data=digest_of(row.tobytes() for row in (*rows.train, *rows.validation)))
+        self.progress = Progress(data=fingerprint(row.tobytes() for row in (*rows.train, *rows.validation)))
         self.log = Log(output)
         self._order = lru_cache(maxsize=1)(self._shuffled)
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
-from cogltx.storage import load_tensors, write_tensors
+from cogltx.encoding.weights import load_tensors, write_tensors
 
 _EPOCH = re.compile(r"epoch-(\d+)\.safetensors")
 

@@ -14,8 +14,8 @@ from cogltx.baselines import WindowReader
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Example
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import read_lines
 from cogltx.judges.bm25 import BM25Judge, terms
-from cogltx.tasks.files import read_lines
 from cogltx.training.relevance import RelevanceConfig, Similarity
 
 

@@ -20,9 +20,9 @@ from tqdm.auto import tqdm
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError, ModelError
+from cogltx.files import write_json
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX
-from cogltx.storage import write_json
 from cogltx.tasks import Task
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.config import TrainingConfig, check, data_digest

@@ -8,15 +8,16 @@ import torch
 from fakes import config
 
 from cogltx.baselines import BagOfWords
-from cogltx.cli.commands import train
-from cogltx.cli.config import DataConfig, RunConfig, load_reader, new_reader
+from cogltx.cli.config import load_reader
 from cogltx.cli.evaluation import evaluate
 from cogltx.document import Document, Example
+from cogltx.encoding.weights import save_tensors
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.model import ModelConfig
 from cogltx.reasoners.classification import ClassificationConfig
-from cogltx.storage import save_tensors
 from cogltx.tasks.jsonl import write_examples
+from cogltx.training.config import DataConfig, RunConfig
+from cogltx.training.run import new_reader, train_run
 
 TEXTS = [
     ("the fox ran into the forest", ("animals",)),
@@ -67,14 +68,14 @@ def test_trained_and_evaluated_as_any_other(tmp_path: Path, tiny_encoder: Path) 
         data=DataConfig(train=str(tmp_path / "texts.jsonl"), validation=str(tmp_path / "texts.jsonl")),
     )  # fmt: skip
     said: list[str] = []
-    summary = train(run, tmp_path / "run", report=said.append)
+    summary = train_run(run, tmp_path / "run", report=said.append)
     assert summary.history[0]["accuracy"] == 100
     assert said[-1] == f"validation: micro_f1 100.0; model in {tmp_path / 'run'}"
     assert evaluate(tmp_path / "run", str(tmp_path / "texts.jsonl")).metrics["accuracy"] == 100
     write_examples(tmp_path / "unknown.jsonl", [replace(example, labels=None) for example in EXAMPLES])
     blind = run.model_copy(update={"data": run.data.model_copy(update={"validation": str(tmp_path / "unknown.jsonl")})})
     with pytest.raises(DataError, match="expected validation examples with known answers, for micro_f1, got none"):
-        train(blind, tmp_path / "blind")
+        train_run(blind, tmp_path / "blind")
     assert not (tmp_path / "blind").exists()
 
 

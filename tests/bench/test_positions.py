@@ -14,11 +14,11 @@ import yaml
 from cogltx.__main__ import main
 from cogltx.bench import positions as module
 from cogltx.bench.positions import Comparison, Curve, compare, ways
-from cogltx.cli.commands import mlm
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
 from cogltx.training.masked import MaskedConfig, MaskedTrainingConfig, Measured
 from cogltx.training.rows import TextsConfig
+from cogltx.training.run import mlm
 
 NAMES = ["hierarchical-0.2", "hierarchical-0.4", "hierarchical-0.6", "tiled", "random", "own-64"]
 
@@ -69,7 +69,7 @@ def test_a_comparison_and_the_same_again(config: MaskedConfig, tmp_path: Path, m
     assert compare(config, tmp_path, [0.4], report=lines.append) == found
     assert [line for line in lines if "resumed" in line] == ["tiled: resumed at step 2 of 2"]
     assert "random: done before" in lines
-    with pytest.raises(ConfigError, match=r"expected encoder\.positions\.length 128, with which it began, got 96"):
+    with pytest.raises(ConfigError, match=r"was started with encoder\.positions\.length 128, not 96"):
         compare(config.model_copy(update={"length": 96}), tmp_path, [0.4], report=quiet)
 
     def missing(*_: Any, **__: Any) -> None:

@@ -145,16 +145,12 @@ def test_wrong_files(folder: Path, tmp_path: Path, change: dict[str, object], wo
 
 
 def test_another_configuration_needs_another_folder(rows: list[Row], folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"expected run\.training\.epochs 1, with which it began, got 2; choose another fol"
-    ):
+    with pytest.raises(ConfigError, match=r"was started with run\.training\.epochs 1, not 2; choose another fol"):
         run(folder / "bench.yaml", folder / "out", ["changes=[training.epochs=2]"], report=lambda line: None)
-    with pytest.raises(ConfigError, match="expected limit None, with which it began, got 3; choose another folder"):
+    with pytest.raises(ConfigError, match="was started with limit None, not 3; choose another folder"):
         run(folder / "bench.yaml", folder / "out", ["limit=3"], report=lambda line: None)
     rows_of = "readers=[{name: CogLTX, changes: [memrecall.capacity=96]}]"
-    with pytest.raises(
-        ConfigError, match="expected commands .*, with which it began, got .*; choose another name for the row"
-    ):
+    with pytest.raises(ConfigError, match="was started with commands .*, not .*; choose another name for the row"):
         run(folder / "bench.yaml", folder / "out", [rows_of], report=lambda line: None)
 
 

@@ -24,7 +24,7 @@ from torch import nn
 
 from cogltx.__main__ import main
 from cogltx.document import Query
-from cogltx.storage import write_text
+from cogltx.files import write_file
 from cogltx.tasks.jsonl import write_examples
 
 COUNT = 5
@@ -103,9 +103,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     values["data"] = {"train": str(data), "validation": str(data), "validation_limit": 3}
     values["training"] = {"epochs": 1, "batch_size": 4}
     config = folder / "run.yaml"
-    write_text(config, yaml.safe_dump(values, sort_keys=False))
+    write_file(config, yaml.safe_dump(values, sort_keys=False))
     document = folder / "document.txt"
-    write_text(document, corpus.make(1)[0].document.text)
+    write_file(document, corpus.make(1)[0].document.text)
     (folder / "my_judges.py").write_text(JUDGE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["cogltx", "train", str(config), "--output", str(folder / "run")])
@@ -138,7 +138,7 @@ def test_output_is_utf8_whatever_the_terminal_says(tiny_encoder: Path, tmp_path:
     done = ran("split", "--document", document, "--encoder", tiny_encoder)
     assert "巴黎是法国的首都。" in done.stdout, done.stderr
     done = ran("split", "--document", tmp_path / "报告\udcff")
-    assert "报告\\udcff: expected a file, got nothing of that name" in done.stderr
+    assert "报告\\udcff: file not found" in done.stderr
 
 
 def ran(*arguments: object, path: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -169,7 +169,7 @@ def test_training_reports_and_does_not_overwrite(files: Files, call: Call) -> No
     assert "resumed at epoch 2 of 1" in done.err
     other = call("train", files.config, "--output", files.run, "--resume", "--set", "training.epochs=2")
     assert other.code == 2
-    assert other.err.startswith(f"cogltx: {files.run}: expected training.epochs 1, with which it began, got 2; choose")
+    assert other.err.startswith(f"cogltx: {files.run}: was started with training.epochs 1, not 2; choose")
 
 
 def test_a_folder_of_something_else_is_not_trained_into(files: Files, call: Call, tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_predictions_are_of_the_model_that_began_them(files: Files, call: Call, 
     for other in (["--set", "memrecall.strides=[2]"], ["--judge", "bm25"], ["--blocks", "gold"], ["--split", "train"]):
         done = call(*command, *other)
         assert done.code == 2
-        assert "with which it began, got" in done.err
+        assert "was started with" in done.err
         assert done.err.endswith("; choose another file\n")
     assert written.read_text() == before
     copied = tmp_path / "copied"
@@ -481,7 +481,7 @@ def classified(files: Files) -> Path:
     values |= {"task": {"name": "classification"}, "reasoner": {"name": "classification"}}
     values["data"] = {"train": str(folder / "data"), "held_out": 2}
     values["training"] = {"epochs": 2, "batch_size": 2, "relevance": {"source": "interventions"}}
-    write_text(folder / "run.yaml", yaml.safe_dump(values, sort_keys=False))
+    write_file(folder / "run.yaml", yaml.safe_dump(values, sort_keys=False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["cogltx", "train", str(folder / "run.yaml"), "--output", str(folder / "run")])
         before = signal.getsignal(signal.SIGINT)
@@ -573,7 +573,7 @@ def write(path: Path, content: str | bytes) -> Path:
     [
         ("", QUESTION, "document.txt: expected text, got none"),
         (" \n\t", QUESTION, "document.txt: expected text, got none"),
-        (b"caf\xe9", QUESTION, "document.txt:1: expected UTF-8"),
+        (b"caf\xe9", QUESTION, "document.txt:1: not UTF-8"),
         ("anna has the boat.", " ", "question: expected text, got an empty one"),
         ("anna has the boat.", "what " * 70, "question: expected at most "),
     ],
@@ -724,7 +724,7 @@ def _pickle(model: Path) -> None:
         (lambda model: (model / "reasoner.safetensors").unlink(), "reasoner.safetensors: expected"),
         (lambda model: (model / "judge.safetensors").unlink(), "judge.safetensors: expected"),
         (lambda model: (model / "config.json").unlink(), "found neither config.json nor run.json"),
-        (lambda model: (model / "config.json").write_text("{}}"), "config.json:1: expected JSON"),
+        (lambda model: (model / "config.json").write_text("{}}"), "config.json: not valid JSON"),
         (lambda model: (model / "config.json").write_text('{"readers": 1}'), "config.json: expected the configuration"),
         (lambda model: (model / "reasoner.safetensors").write_bytes(b"x" * 99), "reasoner.safetensors: expected"),
         (_pickle, "reasoner.safetensors: expected"),
@@ -867,7 +867,7 @@ def tagged(files: Files) -> Path:
     values |= {"reader": "sliding_window", "task": {"name": "tagging"}, "reasoner": {"name": "tagging"}}
     values["data"] = {"train": str(folder / "data.conll"), "held_out": 1}
     values["training"] = {"epochs": 25, "batch_size": 1, "reasoner": {"learning_rate": 0.003}}
-    write_text(folder / "run.yaml", yaml.safe_dump(values, sort_keys=False))
+    write_file(folder / "run.yaml", yaml.safe_dump(values, sort_keys=False))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["cogltx", "train", str(folder / "run.yaml"), "--output", str(folder / "run")])
         before = signal.getsignal(signal.SIGINT)

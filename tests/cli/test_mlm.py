@@ -74,7 +74,7 @@ def test_from_texts_to_an_encoder(config: Path, call: Call, tmp_path: Path) -> N
     assert "resumed at step 4 of 4" in err
     code, _, err = call("mlm", config, "--output", run, "--resume", "--set", "length=32")
     assert code == 2
-    assert f"{run}: expected length 64, with which it began, got 32; choose another folder" in err
+    assert f"{run}: was started with length 64, not 32; choose another folder" in err
     again = ["--set", f"encoder.name={run / 'encoder'}", "--set", "encoder.positions=null", "--set", "length=600"]
     code, _, err = call("mlm", config, "--output", tmp_path / "second", *again)
     assert code == 0, err
@@ -88,8 +88,8 @@ def test_from_texts_to_an_encoder(config: Path, call: Call, tmp_path: Path) -> N
     ("change", "expected"),
     [
         ("length=601", "length: expected at most 600, the positions of the encoder, got 601"),
-        ("data.train=FOLDER/missing", "FOLDER/missing: expected a file, got nothing of that name"),
-        ("data.train=FOLDER/latin.txt", "FOLDER/latin.txt:2: expected UTF-8, got the byte 0xfc"),
+        ("data.train=FOLDER/missing", "FOLDER/missing: file not found"),
+        ("data.train=FOLDER/latin.txt", "FOLDER/latin.txt:2: not UTF-8 (byte 0xfc)"),
         ("data.train=FOLDER/empty.txt", "FOLDER/empty.txt: expected text, got none"),
         ("data.train=$NOT_SET_AT_ALL/a", "expected the environment variable NOT_SET_AT_ALL, which is not set"),
         ("data.validation=FOLDER/nothing", "FOLDER/nothing: expected files that end in .txt or .txt.gz, found none"),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.prediction import FoundEntity, Prediction
+from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.tasks import ReadReport, make_task
 from cogltx.tasks.entities import bio_entities, flat, joined
 from cogltx.tasks.jsonl import JsonLines, to_json
@@ -273,7 +273,7 @@ def test_flat_entities_share_no_character(entities: list[Entity], how: str) -> N
 
 
 def said(id: str, *entities: tuple[int, int, str], n_unread: int = 0) -> Prediction:
-    found = tuple(FoundEntity(start, end, "", label, 0.9) for start, end, label in entities)
+    found = tuple(PredictedEntity(start, end, "", label, 0.9) for start, end, label in entities)
     return Prediction(id=id, answer="", start=None, end=None, score=1, entities=found, n_tokens=10, n_unread=n_unread)
 
 

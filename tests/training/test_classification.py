@@ -13,10 +13,11 @@ import torch
 from cogltx.baselines import SlidingWindow, WindowReader, load_reader
 from cogltx.cli.inspection import relevance_history
 from cogltx.document import Document, Example
+from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError
+from cogltx.files import read_json
 from cogltx.model import ModelConfig, create_model
 from cogltx.pipeline import CogLTX
-from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import LearnerConfig

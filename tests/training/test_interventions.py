@@ -14,7 +14,6 @@ import torch
 from fakes import sentences
 from torch import Tensor
 
-from cogltx import storage
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import Batch, BatchRunner, Precision, load_encoder
@@ -218,11 +217,10 @@ def test_a_full_disk_keeps_the_history_before(tmp_path: Path, monkeypatch: pytes
     labels.found[3] = np.array([True, False])
     save_history(tmp_path, 1, labels, {})
 
-    def full(tensors: object, path: Path) -> None:
-        path.write_bytes(b"half")
+    def full(path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage, "save_file", full)
-    with pytest.raises(TrainingError, match=r"epoch-2\.safetensors: expected to save, got: .*No space left on device"):
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(TrainingError, match=r"epoch-2\.safetensors: cannot be saved: .*No space left on device"):
         save_history(tmp_path, 2, labels, {})
     assert [path.name for path in tmp_path.iterdir()] == ["epoch-1.safetensors"]

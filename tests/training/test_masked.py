@@ -19,8 +19,8 @@ from cogltx.blocks import load_tokenizer
 from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.positions import PositionsConfig, n_positions, restore_positions
 from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, ModelError, TrainingError
-from cogltx.storage import load_tensors
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
 from cogltx.training.masked_model import load_masked
 from cogltx.training.optimizer import LearnerConfig
@@ -251,7 +251,7 @@ def test_a_full_disk_at_the_end(corpus_encoder: Path, tmp_path: Path, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(made.model, "save_pretrained", full)
-    with pytest.raises(TrainingError, match="encoder: expected to save, got: .*No space left on device"):
+    with pytest.raises(TrainingError, match="encoder: cannot be saved: .*No space left on device"):
         made.run()
     assert not (tmp_path / "encoder").exists()
     monkeypatch.undo()

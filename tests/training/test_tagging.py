@@ -11,10 +11,11 @@ import torch
 
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader, reader_class
 from cogltx.document import Document, Entity, Example
+from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import read_json
 from cogltx.model import ModelConfig, create_model
 from cogltx.pipeline import CogLTX
-from cogltx.storage import load_tensors, read_json
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import LearnerConfig

@@ -16,14 +16,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cogltx import storage
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader
 from cogltx.document import Document, Example, Query
+from cogltx.encoding import weights as weight_files
+from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.model import ModelConfig, create_model
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.storage import load_tensors
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import TrainingConfig
@@ -182,7 +182,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
 ) -> None:
     undisturbed = reader(corpus_encoder)
     train(undisturbed, tmp_path / "undisturbed", checkpoint_steps=2)
-    real, files = storage.save_file, []
+    real, files = weight_files.save_file, []
 
     def save_file(tensors: dict[str, Tensor], path: Path) -> None:
         files.append(path)
@@ -193,10 +193,8 @@ def test_a_full_disk_keeps_the_last_checkpoint(
 
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(storage, "save_file", save_file)
-        with pytest.raises(
-            TrainingError, match=r"checkpoints/000001: expected to save, got: .*No space left on device"
-        ):
+        patch.setattr(weight_files, "save_file", save_file)
+        with pytest.raises(TrainingError, match=r"checkpoints/000001: cannot be saved: .*No space left on device"):
             train(reader(corpus_encoder), run, checkpoint_steps=2)
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["000000"]
     resumed = reader(corpus_encoder)

@@ -1,7 +1,4 @@
-"""One answer told step by step: what MemRecall retrieved, what it kept, and what the reasoner made of it.
-
-Knows nothing about how the model was trained.
-"""
+"""Explain one answer step by step: the blocks that MemRecall retrieved and kept, and the reasoner's answer."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,77 +12,66 @@ from cogltx.prediction import Prediction
 _RUNNERS_UP = 2
 
 
-def tell(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> str:
-    """The story of one answer; ``*`` marks the blocks that hold a gold fact.
+def explain(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> str:
+    """Explain an answer; `*` marks the blocks that hold a gold fact.
 
     Args:
         example: the question with its gold.
-        recall: what MemRecall found for it.
+        recall: its key blocks, with the trace of MemRecall's steps.
         prediction: the reader's answer.
-        capacity: tokens that a window holds.
+        capacity: tokens per window.
     """
-    teller = _Teller(example, recall)
+    labels = relevance_labels(example, recall.blocks)
+    gold = frozenset[int]() if labels is None else frozenset(np.flatnonzero(labels).tolist())
     question = example.query.text if example.query else "(none)"
     lines = [
         f"question  {question}",
-        f"document  {recall.blocks.n_tokens} tokens in {len(recall.blocks)} blocks; a window holds {capacity} tokens",
+        f"document  {recall.blocks.n_tokens:,} tokens in {len(recall.blocks)} blocks; a window holds {capacity} tokens",
         "          * marks a gold fact",
     ]
+    kept: Sequence[int] = ()
     for number, step in enumerate(recall.trace, start=1):
-        lines += ["", *teller.step(number, step, recall.trace[number - 2].kept if number > 1 else ())]
+        lines += ["", *_step_lines(recall, gold, number, step, kept)]
+        kept = step.kept
     if not recall.trace:
-        lines += ["", "The document fits the window and is read whole."]
-    return "\n".join([*lines, "", *_ending(example, recall, prediction)])
+        lines += ["", "The document fits one window and is read whole."]
+    return "\n".join([*lines, "", *_answer_lines(example, recall, gold, prediction)])
 
 
-class _Teller:
-    """Puts the steps of one recall into words."""
+def _step_lines(
+    recall: Recall, gold: frozenset[int], number: int, step: Step, kept_before: Sequence[int]
+) -> Iterator[str]:
+    last = number == len(recall.trace)
+    beside = f"the question and the {_blocks(len(kept_before))} kept so far" if kept_before else "the question alone"
 
-    def __init__(self, example: Example, recall: Recall) -> None:
-        self.recall = recall
-        self.gold = _gold(example, recall)
+    def line(score: float, block: int) -> str:
+        return f"    {score:5.3f} {'*' if block in gold else ' '} [{block}] {_text(recall, block)}"
 
-    def step(self, number: int, step: Step, before: Sequence[int]) -> Iterator[str]:
-        """The lines of one step; ``before`` are the blocks that the step before kept."""
-        last = number == len(self.recall.trace)
-        beside = f"the question and {_blocks(len(before))} kept so far" if before else "the question alone"
-        yield f"Step {number}: the judge reads all blocks, beside {beside}."
-        yield f"  retrieved, the best coarse scores, until the window is full ({len(step.retrieved)}):"
-        yield from (self.line(float(step.coarse[block]), block) for block in step.retrieved)
-        yield "  and left outside, best first:"
-        yield from (self.line(float(step.coarse[block]), block) for block in self.outside(step)[:_RUNNERS_UP])
-        stay = "stay" if last else "stay for the next step"
-        yield f"  rehearsed together, the best fine scores {stay} ({len(step.kept)}):"
-        yield from (self.line(step.fine[block], block) for block in step.kept)
-        yield f"  decayed, {'only fill the rest of the window' if last else 'leave it'} ({len(step.decayed)}):"
-        yield from (self.line(step.fine[block], block) for block in step.decayed)
-
-    def outside(self, step: Step) -> list[int]:
-        """The blocks that lost the retrieval competition, best first."""
-        lost = [block for block in range(len(step.coarse)) if block not in step.fine]
-        return sorted(lost, key=lambda block: -step.coarse[block])
-
-    def line(self, score: float, block: int) -> str:
-        """A block with its score."""
-        return f"    {score:5.3f} {'*' if block in self.gold else ' '} [{block}] {_text(self.recall, block)}"
+    lost = [block for block in range(len(step.coarse)) if block not in step.fine]
+    lost.sort(key=lambda block: -step.coarse[block])
+    yield f"Step {number}: the judge scores all blocks, each next to {beside}."
+    yield f"  retrieved: the best coarse scores, until the window is full ({len(step.retrieved)})"
+    yield from (line(float(step.coarse[block]), block) for block in step.retrieved)
+    yield "  not retrieved: the next best"
+    yield from (line(float(step.coarse[block]), block) for block in lost[:_RUNNERS_UP])
+    yield f"  kept {'' if last else 'for the next step '}after rehearsal: the best fine scores ({len(step.kept)})"
+    yield from (line(step.fine[block], block) for block in step.kept)
+    fate = "these only fill the rest of the window" if last else "these leave the window"
+    yield f"  decayed: {fate} ({len(step.decayed)})"
+    yield from (line(step.fine[block], block) for block in step.decayed)
 
 
-def _ending(example: Example, recall: Recall, prediction: Prediction) -> Iterator[str]:
-    for block in sorted(_gold(example, recall) - set(recall.key_blocks)):
-        yield f"Missed, a gold fact that is not in the window: [{block}] {_text(recall, block)}"
+def _answer_lines(example: Example, recall: Recall, gold: frozenset[int], prediction: Prediction) -> Iterator[str]:
+    for block in sorted(gold - set(recall.key_blocks)):
+        yield f"Missed: a gold fact that is not in the window: [{block}] {_text(recall, block)}"
     answer = prediction.answer or "(no answer)"
     yield f"The reasoner reads these {_blocks(len(recall.key_blocks))}: {answer!r} ({prediction.score:.0%})"
     if prediction.start is not None and prediction.end is not None:
-        holds = recall.blocks.overlapping(prediction.start, prediction.end)[0]
-        yield f"  characters {prediction.start}-{prediction.end} of the document, in block [{holds}]"
+        block = recall.blocks.overlapping(prediction.start, prediction.end)[0]
+        yield f"  characters {prediction.start:,}-{prediction.end:,} of the document, in block [{block}]"
     if example.answers:
         right = prediction.answer.lower() in {answer.lower() for answer in example.answers}
         yield f"  gold answer: {example.answers[0]!r}, so this is {'right' if right else 'wrong'}"
-
-
-def _gold(example: Example, recall: Recall) -> frozenset[int]:
-    labels = relevance_labels(example, recall.blocks)
-    return frozenset() if labels is None else frozenset(np.flatnonzero(labels).tolist())
 
 
 def _text(recall: Recall, block: int) -> str:

@@ -1,79 +1,90 @@
-"""``cogltx quickstart``: a generated corpus, three readers trained on it, their table, one answer step by step.
+"""`cogltx quickstart`: generate a corpus, train three readers on it, print their table and explain one answer.
 
-Puts together what other modules do: the corpus, the training and evaluation commands, the story of one recall.
-Everything lies in one folder, in the files that a user's own runs have; an interrupted call goes on where it stopped.
-Knows nothing about tokens, windows or optimisers.
+Uses the training and evaluation commands; everything is in one folder, in the files that a user's own runs have. Run it
+again to resume it.
 """
 
 import shlex
+import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from cogltx.bench.quickstart.corpus import generate
-from cogltx.bench.quickstart.explain import tell
+from cogltx.bench.quickstart.explain import explain
+from cogltx.bench.tables import table
 from cogltx.blocks import BUNDLED
-from cogltx.cli.commands import train
 from cogltx.cli.config import load_reader, load_run
 from cogltx.cli.evaluation import evaluate
 from cogltx.cli.inference import read_predictions
+from cogltx.cli.options import note
 from cogltx.document import Example
 from cogltx.errors import ConfigError
+from cogltx.files import check_settings, read_json, write_file, write_json
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.storage import check_settings, read_object, write_json, write_text
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
+from cogltx.training.run import train_run
+
+_FOREIGN = "What is the capital of France?"
+_PROGRESS_SECONDS = 20.0
 
 
 class QuickstartConfig(BaseModel):
-    """The sizes of the quickstart.
+    """Sizes of the quickstart.
 
     Attributes:
-        encoder: what judge and reasoners start from.
-        train: training documents of hardly more than the facts; they fit one window, so that reading is learned from
-            all decoys.
+        encoder: initial weights of judge and reasoners.
+        train: training documents of little more than the facts; they fit one window, so the reasoner sees all decoys.
         train_long: training documents with filler between the facts, from which the judge learns to search.
-        validation: documents that choose the best epoch.
-        held_out: documents that are measured; none of their names and answers is in the training documents.
-        chains: pairs of facts in a document, all but one of them decoys; training documents have two of them or more.
-        tokens: length of validation and held-out documents, whose two facts lie more than 512 tokens apart.
+        unanswerable: share of the training and validation questions that the document does not answer.
+        validation: documents that choose the best epoch and the threshold for "no answer".
+        held_out: test documents whose question has an answer; none of their names and answers is in the training set.
+        held_out_unanswerable: test documents whose question has none.
+        chains: pairs of facts per document, all but one of them decoys; training documents have at least two.
+        tokens: length of validation and test documents, whose two facts are more than 512 tokens apart.
         train_tokens: length of the training documents with filler.
-        train_gap: words, at least, between their two facts.
-        capacity: tokens in a window.
-        max_block_tokens: most tokens in a block.
+        train_gap: least number of words between their two facts.
+        capacity: tokens per window.
+        max_block_tokens: most tokens per block.
         strides: of MemRecall.
         overlap: tokens that neighbouring windows of the sliding window share.
         broken: share of the training documents' decoys that keep only one of their two facts. With complete decoys
-            alone, a model stays at chance for minutes before it begins to join two facts.
-        filler: share of the facts beside which ``train`` documents have a sentence of filler, as in key blocks.
-        epochs: of CogLTX.
-        sliding_epochs: for which the sliding window goes on from CogLTX's reasoner, on windows of the documents with
-            filler, so that it has seen more.
-        judge_passes: of the judge in an epoch.
-        batch_size: examples an optimiser step.
+            only, a model stays at chance for minutes before it learns to join two facts.
+        filler: share of the facts of `train` documents with a filler sentence before them, as in key blocks.
+        epochs: epochs of CogLTX.
+        sliding_epochs: additional epochs of the sliding window, which starts from CogLTX's reasoner, on windows of the
+            documents with filler.
+        judge_passes: passes of the judge per epoch.
+        batch_size: examples per optimizer step.
         learning_rate: of judge and reasoners.
-        head_rate: of the reasoners' heads, as a multiple of that.
-        relevance_weight: of the reasoners' second loss, which asks for the relevant tokens.
+        head_rate: learning rate of the reasoners' heads, as a multiple of `learning_rate`.
+        relevance_weight: weight of the reasoners' second loss, which predicts relevant tokens.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: str = BUNDLED
-    train: int = Field(3700, ge=1)
-    train_long: int = Field(300, ge=1)
-    validation: int = Field(16, ge=1)
-    held_out: int = Field(100, ge=1)
-    chains: int = Field(3, ge=2)
-    broken: float = Field(0.5, ge=0, le=1)
-    filler: float = Field(0.4, ge=0, le=1)
+    train: int = 3700
+    train_long: int = 300
+    unanswerable: float = 0.17
+    validation: int = 16
+    held_out: int = 100
+    held_out_unanswerable: int = 20
+    chains: int = 3
+    broken: float = 0.5
+    filler: float = 0.4
     tokens: int = 1200
     train_tokens: int = 450
     train_gap: int = 60
@@ -91,35 +102,20 @@ class QuickstartConfig(BaseModel):
 
 
 @dataclass(frozen=True)
-class Row:
-    """One line of the table, in percent.
+class _Row:
+    """One line of the table, in percent; None where a system has no such figure.
 
     Attributes:
         system: its name.
-        exact_match: answers that are right.
-        complete: documents with both facts among the key blocks; None for a system without key blocks.
+        right: correct answers, of the questions that have one.
+        complete: documents with both facts among the key blocks, of the same questions.
+        refused: questions without an answer that it gives none to.
     """
 
     system: str
-    exact_match: float
+    right: float
     complete: float | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a quickstart came to.
-
-    Attributes:
-        rows: the table.
-        story: one held-out answer, step by step.
-        command: the next command, as it is printed.
-        minutes: that this call took.
-    """
-
-    rows: tuple[Row, ...]
-    story: str
-    command: str
-    minutes: float
+    refused: float | None = None
 
 
 def run(
@@ -128,116 +124,93 @@ def run(
     seed: int = 0,
     config: QuickstartConfig = QuickstartConfig(),  # noqa: B008
     report: Callable[[str], None] = print,
-) -> Outcome:
-    """Runs the quickstart, or goes on with an interrupted one.
+) -> str:
+    """Run the quickstart, or resume it, and return the text of `results.txt`: table, explanation and commands.
 
     Args:
         output: its folder.
         seed: of corpus and training.
         config: its sizes.
-        report: takes one or several lines at a time.
+        report: receives one or several lines at a time.
 
     Raises:
         ConfigError: the folder holds a finished quickstart, one with another seed or other sizes, or other files.
     """
     started = time.monotonic()
-    files = _Files(output)
-    _claim(files, seed, config)
-    report(
-        f"1. A corpus in {output}: {config.train + config.train_long} training and {config.held_out} held-out documents"
-    )
-    _write_corpus(files, seed, config)
-    _write_runs(files, seed, config)
+    _check_folder(output, seed, config)
+    n_train, n_test = config.train + config.train_long, config.held_out + config.held_out_unanswerable
+    report(f"1. Corpus in {output}: {n_train:,} training and {n_test:,} test documents")
+    _write_corpus(output, seed, config)
+    _write_runs(output, seed, config)
     report("2. Training")
-    for name in ("cogltx", "sliding-window"):
-        report(f"{name}, by cogltx train {files.run_config(name)} --output {files.run(name)}")
-        train(load_run(files.run_config(name)), files.run(name), resume=True, report=lambda line: report(f"  {line}"))
-    report(f"3. {config.held_out} held-out documents, with names and answers that training never showed")
-    rows = _measure(files)
-    report(_table(rows))
-    report("4. One of them, step by step")
-    story, command = _story(files)
-    report(story)
-    report(f"5. The model is in {files.run('cogltx')}. Ask it:\n\n  {command}\n")
-    minutes = (time.monotonic() - started) / 60
-    report(f"{minutes:.1f} minutes; table and story are in {files.results}")
-    write_text(files.results, f"{_table(rows)}\n{story}\n\n{command}\n")
-    return Outcome(tuple(rows), story, command, minutes)
+    steps = -(-n_train // config.batch_size) * (1 + config.judge_passes) * config.epochs
+    sliding_steps = -(-config.train_long // config.batch_size) * config.sliding_epochs
+    for name, total in (("cogltx", steps), ("sliding-window", sliding_steps)):
+        path, folder = output / f"{name}.yaml", output / name
+        report(f"{name}, by cogltx train {path} --output {folder}")
+        with _progress(name, folder / "log.jsonl", total, "steps"):
+            train_run(load_run(path), folder, resume=True, report=lambda line: report(f"  {line}"))
+    report(
+        f"3. {n_test:,} test documents of {config.tokens:,} tokens, with names and answers that training never showed"
+    )
+    examples = list(make_task("jsonl", {}).read(output / "test.jsonl", split="test"))
+    guessing = _Row(f"guessing one of {config.chains} answers", 100 / config.chains)
+    results = _table([guessing, *_measure(output, examples, config)])
+    report(f"\n{results}\n")
+    report("4. One answer, step by step")
+    explanation = _explain(output, examples)
+    report(f"\n{explanation}\n")
+    report(f"{(time.monotonic() - started) / 60:.1f} minutes; table and explanation are in {output / 'results.txt'}")
+    text = f"{results}\n\n{explanation}\n"
+    write_file(output / "results.txt", text)
+    return text
 
 
-@dataclass(frozen=True)
-class _Files:
-    """Where everything lies."""
-
-    output: Path
-
-    @property
-    def settings(self) -> Path:
-        return self.output / "quickstart.json"
-
-    @property
-    def results(self) -> Path:
-        return self.output / "results.txt"
-
-    @property
-    def document(self) -> Path:
-        return self.output / "document.txt"
-
-    def examples(self, split: str) -> Path:
-        return self.output / f"{split}.jsonl"
-
-    def run_config(self, name: str) -> Path:
-        return self.output / f"{name}.yaml"
-
-    def run(self, name: str) -> Path:
-        return self.output / name
-
-    def predictions(self, name: str) -> Path:
-        return self.output / f"{name}.predictions.jsonl"
-
-
-def _claim(files: _Files, seed: int, config: QuickstartConfig) -> None:
-    """Notes seed and sizes in the folder, or checks that an interrupted quickstart there has the same."""
+def _check_folder(output: Path, seed: int, config: QuickstartConfig) -> None:
+    """Write seed and sizes to a new folder, or check that the interrupted quickstart in it has the same."""
+    noted, results = output / "quickstart.json", output / "results.txt"
     settings = {"seed": seed, **config.model_dump(mode="json")}
-    if files.results.exists():
-        raise _taken(files, "a new folder", f"a finished quickstart (see {files.results})")
-    if files.settings.exists():
-        check_settings(files.output, settings, read_object(files.settings))
-    elif files.output.exists() and any(files.output.iterdir()):
-        raise _taken(files, "a new or empty folder", "one that holds other files")
+    if results.exists():
+        raise ConfigError(f"{output}: this quickstart is finished (see {results}); choose another folder with --output")
+    if noted.exists():
+        check_settings(output, settings, read_json(noted))
+    elif output.exists() and any(output.iterdir()):
+        raise ConfigError(f"{output}: the folder holds other files; choose another folder with --output")
     else:
-        write_json(files.settings, settings)
+        write_json(noted, settings)
 
 
-def _taken(files: _Files, expected: str, got: object) -> ConfigError:
-    return ConfigError(f"{files.output}: expected {expected}, got {got}; choose another folder with --output")
-
-
-def _write_corpus(files: _Files, seed: int, config: QuickstartConfig) -> None:
-    """Training and validation documents share names and answers; the held-out ones have their own."""
-    easier = partial(generate, chains=(2, config.chains), broken=config.broken)
-    few = partial(easier, tokens=None, filler=config.filler)
-    filled = partial(easier, config.train_long, seed=4 * seed + 1, tokens=config.train_tokens, gap=config.train_gap)
+def _write_corpus(output: Path, seed: int, config: QuickstartConfig) -> None:
+    """Write the splits; training and validation share names and answers, the test split has others."""
+    first = 5 * seed
+    easier = partial(
+        generate, split="train", chains=(2, config.chains), broken=config.broken, unanswerable=config.unanswerable
+    )
+    few = partial(easier, config.train, seed=first, tokens=None, filler=config.filler)
+    filled = partial(easier, config.train_long, seed=first + 1, tokens=config.train_tokens, gap=config.train_gap)
     long = partial(generate, tokens=config.tokens, chains=config.chains)
     corpora = {
-        "train": chain(few(config.train, seed=4 * seed, split="train"), filled(split="train")),
-        "train-long": filled(split="train"),
-        "validation": long(config.validation, seed=4 * seed + 2, split="train"),
-        "test": long(config.held_out, seed=4 * seed + 3, split="test"),
+        "train": chain(few(), filled()),
+        "train-long": filled(),
+        "validation": long(config.validation, seed=first + 2, split="train", unanswerable=config.unanswerable),
+        "test": chain(
+            long(config.held_out, seed=first + 3, split="test"),
+            long(config.held_out_unanswerable, seed=first + 4, split="test", unanswerable=1.0),
+        ),
     }
-    for split, examples in corpora.items():
-        if not files.examples(split).exists():
-            write_examples(files.examples(split), examples)
+    for name, examples in corpora.items():
+        if not (output / f"{name}.jsonl").exists():
+            write_examples(output / f"{name}.jsonl", examples)
 
 
-def _write_runs(files: _Files, seed: int, config: QuickstartConfig) -> None:
-    """The runs as YAML, so that ``cogltx train`` repeats them."""
+def _write_runs(output: Path, seed: int, config: QuickstartConfig) -> None:
+    """Write the runs as YAML, so that `cogltx train` repeats them."""
     shared: dict[str, Any] = {
         "task": {"name": "jsonl"},
         "encoder": {"name": config.encoder, "hidden_dropout": 0.0},
         "max_block_tokens": config.max_block_tokens,
         "memrecall": {"capacity": config.capacity, "strides": list(config.strides)},
-        "data": {"train": str(files.examples("train")), "validation": str(files.examples("validation"))},
+        "data": {"train": str(output / "train.jsonl"), "validation": str(output / "validation.jsonl")},
         "training": {
             "epochs": config.epochs,
             "batch_size": config.batch_size,
@@ -253,59 +226,112 @@ def _write_runs(files: _Files, seed: int, config: QuickstartConfig) -> None:
         "sliding-window": {
             "reader": "sliding_window",
             **shared,
-            "data": {**shared["data"], "train": str(files.examples("train-long"))},
-            "reasoner": {**reasoner, "init_from": str(files.run("cogltx"))},
+            "data": {**shared["data"], "train": str(output / "train-long.jsonl")},
+            "reasoner": {**reasoner, "init_from": str(output / "cogltx")},
             "overlap": config.overlap,
             "training": {**shared["training"], "epochs": config.sliding_epochs},
         },
     }
-    for name, values in runs.items():
-        comment = f"# Written by cogltx quickstart. Repeat it: cogltx train {files.run_config(name)} --output RUN\n"
-        write_text(files.run_config(name), comment + yaml.safe_dump(values, sort_keys=False))
+    for name, settings in runs.items():
+        path = output / f"{name}.yaml"
+        comment = f"# Written by cogltx quickstart. Repeat it: cogltx train {path} --output RUN\n"
+        write_file(path, comment + yaml.safe_dump(settings, sort_keys=False))
 
 
-def _measure(files: _Files) -> list[Row]:
-    """The table; truncation is the sliding window's model, given the first window alone."""
-    systems: dict[str, tuple[str, Sequence[str]]] = {
-        "CogLTX": ("cogltx", ()),
-        "sliding window": ("sliding-window", ()),
-        "truncation": ("sliding-window", ("reader=truncation",)),
+@contextmanager
+def _progress(name: str, path: Path, total: int, unit: str) -> Iterator[None]:
+    """Print the number of lines of a growing file to standard error at intervals, unless progress bars show there."""
+    started, finished = time.monotonic(), threading.Event()
+
+    def watch() -> None:
+        while not finished.wait(_PROGRESS_SECONDS):
+            count = path.read_bytes().count(b"\n") if path.exists() else 0
+            note(f"  {name}: {count:,} of {total:,} {unit}, {(time.monotonic() - started) / 60:.1f} minutes")
+
+    thread = threading.Thread(target=watch, daemon=True)
+    if not sys.stderr.isatty():
+        thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+
+
+def _measure(output: Path, examples: Sequence[Example], config: QuickstartConfig) -> Iterator[_Row]:
+    """Evaluate each system; truncation is the sliding window's model with the first window only."""
+    one_step = f"memrecall.strides=[{sum(config.strides)}]"
+    systems: dict[str, tuple[str, Sequence[str], str | None]] = {
+        "CogLTX": ("cogltx", (), None),
+        "CogLTX, one step": ("cogltx", (one_step,), None),
+        "CogLTX, BM25 as judge": ("cogltx", (), "bm25"),
+        "sliding window": ("sliding-window", (), None),
+        "truncation": ("sliding-window", ("reader=truncation",), None),
     }
-    rows = []
-    for system, (name, changes) in systems.items():
-        written = files.predictions(system.lower().replace(" ", "-"))
-        found = evaluate(files.run(name), str(files.examples("test")), changes=changes, predictions=written).metrics
-        complete = found["evidence_complete"] if name == "cogltx" else None
-        rows.append(Row(system, found["exact_match"], complete))
-    return rows
+    for system, (name, changes, judge) in systems.items():
+        path = _predictions(output, system)
+        with _progress(system, path, len(examples), "answers"):
+            evaluate(output / name, str(output / "test.jsonl"), changes=changes, judge=judge, predictions=path)
+        predictions = {prediction.id: prediction for prediction in read_predictions(path)}
+        scores = [_scores(example, predictions[example.id]) for example in examples]
+        right = [score["exact_match"] for example, score in zip(examples, scores, strict=True) if example.answers]
+        refused = [score["exact_match"] for example, score in zip(examples, scores, strict=True) if not example.answers]
+        complete = [score["evidence_complete"] for score in scores if "evidence_complete" in score]
+        yield _Row(
+            system,
+            100 * fmean(right),
+            100 * fmean(complete) if name == "cogltx" else None,
+            100 * fmean(refused) if refused else None,
+        )
 
 
-def _table(rows: Sequence[Row]) -> str:
-    lines = ["", f"  {'':<16}{'exact match':>12}{'both facts in z':>18}"]
+def _predictions(output: Path, system: str) -> Path:
+    return output / f"{system.lower().replace(',', '').replace(' ', '-')}.predictions.jsonl"
+
+
+def _scores(example: Example, prediction: Prediction) -> dict[str, float]:
+    return make_task("jsonl", {}).per_example(example, prediction)
+
+
+def _table(rows: Sequence[_Row]) -> str:
+    lines = [["", "right answers", "both facts found", "no answer where none is"]]
     for row in rows:
-        complete = "-" if row.complete is None else f"{row.complete:.1f} %"
-        lines.append(f"  {row.system:<16}{f'{row.exact_match:.1f} %':>12}{complete:>18}")
-    return "\n".join([*lines, ""])
+        shares = (row.right, row.complete, row.refused)
+        lines.append([row.system, *("–" if share is None else f"{share:.1f} %" for share in shares)])
+    return f"""{table(lines)}
+
+right answers: exactly the expected words; of the questions that the document answers
+both facts found: both are in the key blocks, the blocks that MemRecall chooses for the reasoner to read
+no answer where none is: of the questions that the document does not answer"""
 
 
-def _story(files: _Files) -> tuple[str, str]:
-    """The story of one held-out answer, and the command that asks for it; writes its document."""
-    reader = load_reader(files.run("cogltx"))
+def _explain(output: Path, examples: Sequence[Example]) -> str:
+    """Explain one test answer, and print commands that ask the model; writes the document that they name."""
+    reader = load_reader(output / "cogltx")
     assert isinstance(reader, CogLTX), "the quickstart's own run"
-    examples = {example.id: example for example in make_task("jsonl", {}).read(files.examples("test"), split="test")}
-    predictions = list(read_predictions(files.predictions("cogltx")))
-    chosen = max(predictions, key=lambda prediction: _worth_telling(examples[prediction.id], prediction))
-    example = examples[chosen.id]
+    by_id = {example.id: example for example in examples}
+    predictions = list(read_predictions(_predictions(output, "CogLTX")))
+    chosen = max(predictions, key=lambda prediction: _instructive(by_id[prediction.id], prediction))
+    example = by_id[chosen.id]
     recall = reader.recall(example.document, example.query)
-    write_text(files.document, example.document.text)
-    run, document = shlex.quote(str(files.run("cogltx"))), shlex.quote(str(files.document))
+    document = output / "document.txt"
+    write_file(document, example.document.text)
+    foreign = reader.predict(example.document, _FOREIGN)
+    ask = f"cogltx predict {shlex.quote(str(output / 'cogltx'))} --document {shlex.quote(str(document))} --question"
     question = example.query.text if example.query else ""
-    command = f'cogltx predict {run} --document {document} --question "{question}"'
-    return f"\n{tell(example, recall, chosen, reader.model.form.capacity)}\n", command
+    return f"""{explain(example, recall, chosen, reader.model.form.capacity)}
+
+5. Ask the model
+
+  {ask} "{question}"
+  {ask} "{_FOREIGN}"
+
+The model knows only this generated world: where its people live, their work, favourite animals and languages.
+Its answer to the second question is {foreign.answer or "(no answer)"!r}. To read other texts, train it on them:
+configs/README.md."""
 
 
-def _worth_telling(example: Example, prediction: Prediction) -> tuple[bool, bool, float]:
-    """A right answer; and one in a block that a later step of MemRecall brought; and a sure one."""
+def _instructive(example: Example, prediction: Prediction) -> tuple[bool, bool, float]:
+    """Prefer a right answer, then one in a block that a later step of MemRecall found, then a probable one."""
     start = prediction.start if prediction.start is not None else -1
     late = any(evidence.step > 1 and evidence.start <= start < evidence.end for evidence in prediction.evidence)
     return prediction.answer in (example.answers or ()), late, prediction.score

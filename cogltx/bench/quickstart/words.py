@@ -1,8 +1,7 @@
-"""The words of the two-hop corpus: names, roles, kinds of question with their answers, and filler sentences.
+"""Words of the quickstart's corpus: names, roles, answers, templates of facts and questions, and filler sentences.
 
-Knows nothing about documents, tokens or chance. Every name, role and answer is one word piece of the
-bert-base-uncased vocabulary, and none of them occurs in the filler. Every fourth name and answer belongs to
-the test split, the others to the training split.
+Every name, role and answer is one word piece of the bert-base-uncased vocabulary, and none of them occurs in the
+filler. Every fourth name and answer belongs to the test split, the others to the training split.
 """
 
 from dataclasses import dataclass
@@ -11,23 +10,20 @@ from typing import Literal, TypeAlias
 Split: TypeAlias = Literal["train", "test"]
 
 
-def split_words(words: str) -> dict[Split, tuple[str, ...]]:
-    """The words of each split, every fourth one for the test.
+def _by_split(text: str) -> dict[Split, tuple[str, ...]]:
+    """Divide words: every fourth one is for the test split.
 
-    >>> split_words("Ada Bea Cleo Dora Eve")
+    >>> _by_split("Ada Bea Cleo Dora Eve")
     {'train': ('Ada', 'Bea', 'Cleo', 'Eve'), 'test': ('Dora',)}
     """
-    every = words.split()
-    return {
-        "train": tuple(word for place, word in enumerate(every) if place % 4 != 3),
-        "test": tuple(every[3::4]),
-    }
+    words = text.split()
+    return {"train": tuple(word for index, word in enumerate(words) if index % 4 != 3), "test": tuple(words[3::4])}
 
 
-def phrases(text: str) -> tuple[str, ...]:
-    """The phrases that commas part, on one line or many.
+def _phrases(text: str) -> tuple[str, ...]:
+    """Split a text at its commas.
 
-    >>> phrases("at noon, late at night")
+    >>> _phrases("at noon, late at night")
     ('at noon', 'late at night')
     """
     return tuple(" ".join(phrase.split()) for phrase in text.split(","))
@@ -38,9 +34,9 @@ class Kind:
     """What a question asks of the second person.
 
     Attributes:
-        name: a short name for reports.
-        questions: templates with ``{who}``, the first person described by role and name.
-        facts: templates with ``{bridge}``, the second person's name, and ``{answer}``.
+        name: short name.
+        questions: templates with `{who}`, the first person described by role and name.
+        facts: templates with `{bridge}`, the second person's name, and `{answer}`.
         answers: the answers of each split.
     """
 
@@ -50,7 +46,7 @@ class Kind:
     answers: dict[Split, tuple[str, ...]]
 
 
-NAMES = split_words("""
+NAMES = _by_split("""
 Aaron Abigail Adam Adrian Agnes Alan Albert Alexander Alexandra Alfred Alice Alison Amanda Amelia Amy Andrea
 Andrew Angela Anita Anna Anne Anthony Antonio Arnold Arthur Audrey Barbara Beatrice Becky Ben Benjamin
 Bernard Bertha Beth Betty Beverly Bobby Boris Brandon Brenda Brian Bridget Bruce Bruno Caleb Calvin Carl
@@ -96,7 +92,7 @@ CITY = Kind(
         "{bridge} lives in {answer}.",
         "The home of {bridge} is in {answer}.",
     ),
-    answers=split_words("""
+    answers=_by_split("""
 Amsterdam Athens Atlanta Auckland Baghdad Baltimore Bangkok Barcelona Beijing Beirut Belfast Belgrade Berlin
 Birmingham Bogota Bologna Bombay Boston Bremen Brisbane Bristol Brussels Bucharest Budapest Cairo Calcutta
 Cambridge Caracas Cardiff Chennai Chicago Cincinnati Cleveland Cologne Copenhagen Damascus Delhi Denver
@@ -120,7 +116,7 @@ PROFESSION = Kind(
         "{bridge} works as a {answer}.",
         "{bridge} is a {answer} by profession.",
     ),
-    answers=split_words("""
+    answers=_by_split("""
 baker banker barber biologist blacksmith botanist boxer broker butcher butler carpenter cartoonist chef
 chemist clerk comedian composer cook dancer dentist designer detective diplomat doctor driver farmer
 fisherman gardener geologist goldsmith guard historian journalist judge lawyer lecturer librarian magician
@@ -141,7 +137,7 @@ ANIMAL = Kind(
         "The favourite animal of {bridge} is the {answer}.",
         "{bridge} likes the {answer} best of all animals.",
     ),
-    answers=split_words("""
+    answers=_by_split("""
 alligator badger bat bear beaver bee beetle bison bull butterfly camel cat chicken cobra cow coyote crab
 cricket crocodile crow deer dog dolphin donkey dove duck eagle elephant elk falcon fox frog goat goose
 gorilla hare hawk heron horse jaguar kangaroo lamb leopard lion lizard lobster lynx monkey moose moth mouse
@@ -161,7 +157,7 @@ LANGUAGE = Kind(
         "{bridge} speaks {answer}.",
         "The mother tongue of {bridge} is {answer}.",
     ),
-    answers=split_words("""
+    answers=_by_split("""
 Afrikaans Albanian Arabic Aramaic Armenian Basque Bengali Breton Bulgarian Burmese Cantonese Catalan Chinese
 Cornish Croatian Czech Danish Dutch English Estonian Finnish Flemish French Gaelic Galician Georgian German
 Greek Gujarati Hebrew Hindi Hungarian Icelandic Indonesian Irish Italian Japanese Kannada Korean Kurdish
@@ -172,6 +168,42 @@ Swedish Tamil Telugu Thai Tibetan Turkish Ukrainian Urdu Vietnamese Welsh Yiddis
 )
 
 KINDS = (CITY, PROFESSION, ANIMAL, LANGUAGE)
+
+OTHER_QUESTIONS: dict[Split, tuple[str, ...]] = {
+    "train": (
+        "Who built the {thing} near {place}?",
+        "How deep is the water below {place}?",
+        "When was {who} born?",
+        "Why did {people} leave {place}?",
+        "What is the name of the owner of the {thing}?",
+        "How old is {who}?",
+        "Which book did {who} write?",
+        "Who is the king of the country?",
+        "What is the capital of the country?",
+        "Which number did {who} choose?",
+        "How tall is the {thing}?",
+        "Who won the war?",
+        "In which year was the {thing} opened?",
+        "What did {who} buy?",
+        "Whom did {who} marry?",
+        "Who sold the {goods} to the council?",
+        "What is the telephone number of the {thing}?",
+        "Which team won the game?",
+        "What is a good name for a ship?",
+        "Who discovered the island?",
+    ),
+    "test": (
+        "Who painted the picture in the {thing}?",
+        "Which instrument does {who} play?",
+        "When did the king die?",
+        "Who invented the telephone?",
+        "What is the largest ocean?",
+        "How much money does {who} have?",
+        "What colour is the car of {who}?",
+        "Which film won the prize?",
+    ),
+}
+"""Questions that no document answers; `{who}` is the person that a question with an answer would be about."""
 
 FILLER = (
     # weather
@@ -224,51 +256,51 @@ FILLER = (
 )
 
 SLOTS = {
-    "when": phrases("""
+    "when": _phrases("""
         last autumn, in early spring, at noon, before sunrise, on the second day, towards evening, in the
         morning, during the holidays, late at night, at the end of winter, two weeks later, after the
         harvest, on a quiet afternoon
     """),
-    "sky": phrases("""
+    "sky": _phrases("""
         grey clouds, a thin mist, a pale sky, heavy fog, a red sunset, bright stars, a low sun, dark
         clouds, a veil of smoke
     """),
-    "place": phrases("""
+    "place": _phrases("""
         the stone bridge, the harbour, the northern valley, the lake, the town square, the station, the
         paper mill, the eastern gate, the lower village, the forest, the long beach, the quarry, the
         canal, the hill, the castle ruins, the orchard
     """),
-    "people": phrases("""
+    "people": _phrases("""
         many visitors, the villagers, a few travellers, some families, most passengers, the islanders, the
         older residents, several students, a crowd of tourists, a group of walkers
     """),
-    "weather": phrases("""
+    "weather": _phrases("""
         rain, light snow, strong gusts, hail, warm sunshine, thick fog, thunder, frost, drizzle, cold air,
         summer heat
     """),
-    "wind": phrases("north, west, warm, cold, steady, gentle, sharp, dry"),
-    "span": phrases("""
+    "wind": _phrases("north, west, warm, cold, steady, gentle, sharp, dry"),
+    "span": _phrases("""
         three hours, several days, a week, almost a month, ten days, a whole season, two nights, many
         weeks
     """),
-    "way": phrases("road, footpath, track, mountain pass, main street, shore road, trail, lane"),
-    "state": phrases("""
+    "way": _phrases("road, footpath, track, mountain pass, main street, shore road, trail, lane"),
+    "state": _phrases("""
         closed, muddy, nearly empty, in poor condition, covered with leaves, hard to reach, full of
         puddles
     """),
-    "number": phrases("three, five, seven, eight, nine, twelve, fifteen, twenty, thirty, forty, sixty"),
-    "feel": phrases("quiet, warm, dark, pleasant, chilly, calm, damp, bright"),
-    "width": phrases("narrow, wide, shallow, gentle, broad, quiet"),
-    "colour": phrases("green, brown, grey, yellow, white, pale, bright, dark"),
-    "old": phrases("old, ancient, large, small, famous, forgotten"),
-    "thing": phrases("""
+    "number": _phrases("three, five, seven, eight, nine, twelve, fifteen, twenty, thirty, forty, sixty"),
+    "feel": _phrases("quiet, warm, dark, pleasant, chilly, calm, damp, bright"),
+    "width": _phrases("narrow, wide, shallow, gentle, broad, quiet"),
+    "colour": _phrases("green, brown, grey, yellow, white, pale, bright, dark"),
+    "old": _phrases("old, ancient, large, small, famous, forgotten"),
+    "thing": _phrases("""
         tower, guesthouse, boathouse, barn, windmill, chapel, warehouse, lighthouse, inn, greenhouse,
         storehouse, town hall
     """),
-    "goods": phrases("""
+    "goods": _phrases("""
         bread, cheese, honey, wool, salt, apples, olive oil, dried fruit, firewood, tea, pepper, flour,
         onions, beans, plums, soap
     """),
-    "food": phrases("barley, cheese, onions, beans, carrots, cabbage, pepper, leeks, olive oil, garlic"),
-    "taste": phrases("bitter, sweet, mild, salty, rich, plain, sharp"),
+    "food": _phrases("barley, cheese, onions, beans, carrots, cabbage, pepper, leeks, olive oil, garlic"),
+    "taste": _phrases("bitter, sweet, mild, salty, rich, plain, sharp"),
 }

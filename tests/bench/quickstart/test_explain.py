@@ -1,4 +1,4 @@
-"""The story of one recall, with a judge that counts shared words."""
+"""The explanation of one answer, with a judge that counts shared words."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 import tiny
 from fakes import example, reader, sentences
 
-from cogltx.bench.quickstart.explain import tell
+from cogltx.bench.quickstart.explain import explain
 from cogltx.document import Example
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
@@ -26,20 +26,20 @@ question  Where does the mentor of Alice live?
 document  37 tokens in 5 blocks; a window holds 32 tokens
           * marks a gold fact
 
-Step 1: the judge reads all blocks, beside the question alone.
-  retrieved, the best coarse scores, until the window is full (2):
+Step 1: the judge scores all blocks, each next to the question alone.
+  retrieved: the best coarse scores, until the window is full (2)
     4.000 * [1] Robert is the mentor of Alice.
     3.000   [2] The mentor of Max is Otto.
-  and left outside, best first:
+  not retrieved: the next best
     2.000 * [3] Robert does live in Vienna.
     1.000   [0] Bread and salt are sold near the old harbour.
-  rehearsed together, the best fine scores stay for the next step (1):
+  kept for the next step after rehearsal: the best fine scores (1)
     5.000 * [1] Robert is the mentor of Alice.
-  decayed, leave it (1):
+  decayed: these leave the window (1)
     4.000   [2] The mentor of Max is Otto.
 
-Step 2: the judge reads all blocks, beside the question and 1 block kept so far.
-  retrieved, the best coarse scores, until the window is full (1):
+Step 2: the judge scores all blocks, each next to the question and the 1 block kept so far.
+  retrieved: the best coarse scores, until the window is full (1)
 """
 
 
@@ -54,22 +54,22 @@ def asked() -> Example:
     return example(sentences(*TEXTS), QUESTION, "Vienna", FIRST, SECOND)
 
 
-def story(model: CogLTX, asked: Example, answer: str, start: int | None) -> str:
-    (recall,) = model.memrecall([(asked.query, model.split(asked.document))])
+def explained(model: CogLTX, asked: Example, answer: str, start: int | None) -> str:
+    recall = model.recall(asked.document, asked.query)
     end = None if start is None else start + len(answer)
     prediction = Prediction(id="1", answer=answer, start=start, end=end, score=0.9)
-    return tell(asked, recall, prediction, model.form.capacity)
+    return explain(asked, recall, prediction, model.model.form.capacity)
 
 
 def test_both_steps_and_a_missed_fact(model: CogLTX, asked: Example) -> None:
     start = asked.document.text.index("Otto")
-    told = story(model, asked, "Otto", start)
-    assert told.startswith(BEGINNING.lstrip())
-    assert told.endswith(
+    text = explained(model, asked, "Otto", start)
+    assert text.startswith(BEGINNING.lstrip())
+    assert text.endswith(
         f"""
-  decayed, only fill the rest of the window (0):
+  decayed: these only fill the rest of the window (0)
 
-Missed, a gold fact that is not in the window: [3] Robert does live in Vienna.
+Missed: a gold fact that is not in the window: [3] Robert does live in Vienna.
 The reasoner reads these 2 blocks: 'Otto' (90%)
   characters {start}-{start + 4} of the document, in block [2]
   gold answer: 'Vienna', so this is wrong"""
@@ -78,18 +78,18 @@ The reasoner reads these 2 blocks: 'Otto' (90%)
 
 def test_a_right_answer(model: CogLTX, asked: Example) -> None:
     start = asked.answer_spans[0].start
-    told = story(model, asked, "Vienna", start)
-    assert f"\n  characters {start}-{start + 6} of the document, in block [3]\n" in told
-    assert told.endswith("\n  gold answer: 'Vienna', so this is right")
+    text = explained(model, asked, "Vienna", start)
+    assert f"\n  characters {start}-{start + 6} of the document, in block [3]\n" in text
+    assert text.endswith("\n  gold answer: 'Vienna', so this is right")
 
 
 def test_no_answer(model: CogLTX, asked: Example) -> None:
-    assert "\nThe reasoner reads these 2 blocks: '(no answer)' (90%)\n" in story(model, asked, "", None)
+    assert "\nThe reasoner reads these 2 blocks: '(no answer)' (90%)\n" in explained(model, asked, "", None)
 
 
 def test_a_document_read_whole(tmp_path: Path) -> None:
     encoder = tiny.make_encoder(tmp_path, texts=[*TEXTS, QUESTION])
     asked = example(sentences(*TEXTS), QUESTION, "Vienna", FIRST, SECOND)
-    told = story(reader(encoder, judge="fakes:WordOverlap", capacity=64, max_block_tokens=12), asked, "Otto", 99)
-    assert "Step" not in told
-    assert "\nThe document fits the window and is read whole.\n" in told
+    text = explained(reader(encoder, judge="fakes:WordOverlap", capacity=64, max_block_tokens=12), asked, "Otto", 99)
+    assert "Step" not in text
+    assert "\nThe document fits one window and is read whole.\n" in text

@@ -1,0 +1,348 @@
+"""Reading and writing files: text, JSON, JSON Lines and long JSON lists, plain or gzipped; atomic writes.
+
+Every failure is one line that names the file. Does not depend on torch, or on what the files mean.
+"""
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import ijson
+
+from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError, shorten
+
+_WEIGHTS = ".safetensors"
+_BOM, _GZIP_MAGIC = b"\xef\xbb\xbf", b"\x1f\x8b"
+_OPENING, _CLOSING = ("start_map", "start_array"), ("end_map", "end_array")
+_DEEPEST = 200  # nested lists and objects of a JSON list
+
+
+def read_text(path: Path | str) -> str:
+    """Read a plain or gzipped UTF-8 file; ``-`` is the standard input.
+
+    Raises:
+        DataError: the file is missing, a folder, not UTF-8 or a truncated gzip.
+    """
+    if str(path) == "-":
+        return _decode(sys.stdin.buffer.read(), "standard input", 1)
+    with _opened(Path(path)) as file:
+        return _decode(file.read(), str(path), 1)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a plain or gzipped UTF-8 file, without line ends.
+
+    Raises:
+        DataError: as ``read_text``.
+    """
+    with _opened(path) as file:
+        for number, raw in enumerate(file, 1):
+            yield _decode(raw, str(path), number).rstrip("\r\n")
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ``FILE:LINE`` and the object of each line that is not blank.
+
+    Raises:
+        DataError: as ``read_text``, or a line is not one JSON object.
+    """
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            where = f"{path}:{number}"
+            yield where, _object(line, where, DataError)
+
+
+def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ``FILE: item NUMBER`` and each object of a long JSON list; only one is held in memory.
+
+    Args:
+        path: the file, plain or gzipped.
+        key: None if the file is the list; otherwise the file is an object that holds the list under this key.
+
+    Raises:
+        DataError: as ``read_text``, or the file is not such a list.
+    """
+    n_items = 0
+    with _opened(path) as file:
+        if file.peek(3)[:3] == _BOM:  # type: ignore[attr-defined]
+            file.read(3)
+        try:
+            for item in _list_items(ijson.basic_parse(file, use_float=True), key):
+                n_items += 1
+                where = f"{path}: item {n_items}"
+                if not isinstance(item, dict):
+                    raise DataError(f"{where} must be a JSON object, but is {shorten(item)}")
+                yield where, item
+        except ijson.JSONError as error:
+            reason = str(error).removeprefix("b'").replace("\\n", "\n").partition("\n")[0].rstrip(".")
+            reason = {
+                "parse error: premature EOF": "the file ends early",
+                "lexical error: invalid bytes in UTF8 string": "not UTF-8",
+            }.get(reason, f"not valid JSON ({reason})")
+            raise DataError(f"{path}: {reason}, after {n_items} complete items") from None
+        except ValueError as error:
+            raise error if isinstance(error, DataError) else DataError(f"{path}: item {n_items + 1}: {error}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read the JSON object in a file of a model or run.
+
+    Raises:
+        ModelError: the file is missing, cut off or not a JSON object.
+    """
+    with _opened(path, ModelError) as file:
+        return _object(_decode(file.read(), str(path), 1, ModelError), str(path), ModelError)
+
+
+def write_file(path: Path, content: str | bytes | Iterable[str]) -> None:
+    """Write a file atomically: an earlier file stays as it is until all content is written.
+
+    Text is written as UTF-8, and gzipped, always to the same bytes, if the name ends in ``.gz``. Missing folders are
+    made. Links are followed. A place that is not an ordinary file (``/dev/stdout``) is written directly.
+
+    Args:
+        path: the file.
+        content: bytes, a text, or the pieces of a text.
+
+    Raises:
+        TrainingError: the file cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    with _saving(path):
+        if target.exists() and not target.is_file() and not target.is_dir():
+            _write(target, content, pack=False)
+            return
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(target)
+        try:
+            _write(temporary, content, pack=path.suffix == ".gz")
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a value as indented JSON; see ``write_file``."""
+    write_file(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Write a folder atomically: yield a temporary folder that replaces the target when the block ends without error.
+
+    All files get the usual permissions. Hidden folders that killed writers left behind are removed.
+
+    Raises:
+        TrainingError: the folder cannot be written, or the target holds files that would be lost; the target is
+            unchanged.
+    """
+    with _saving(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = _temporary(target)
+        temporary.mkdir()
+        try:
+            yield temporary
+            mode = temporary.stat().st_mode & 0o666
+            for path in temporary.rglob("*"):
+                if path.is_file():
+                    path.chmod(mode)  # safetensors writes with mode 0600
+            _replace_folder(temporary, target)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def fingerprint(source: Path | Iterable[object]) -> str:
+    """Fingerprint of a model folder (its configuration and weights) or of plain data: 16 hexadecimal digits."""
+    total = hashlib.sha256()
+    if not isinstance(source, Path):
+        for value in source:
+            total.update(f"{value!r}\n".encode())
+        return total.hexdigest()[:16]
+    for path in sorted(path for path in source.iterdir() if path.suffix in (".json", _WEIGHTS)):
+        total.update(path.name.encode())
+        with path.open("rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()[:16]
+
+
+def check_settings(
+    place: Path, settings: Mapping[str, Any], before: Mapping[str, Any], other: str = "another folder with --output"
+) -> None:
+    """Check that work is resumed with the settings that it was started with.
+
+    Args:
+        place: a folder or a file, for the message.
+        settings: the present ones, as plain data, perhaps nested.
+        before: those that were saved.
+        other: what the user can choose instead, for the message.
+
+    Raises:
+        ConfigError: a setting differs.
+    """
+    now, then = dict(_leaves(settings)), dict(_leaves(before))
+    for name in now | then:
+        if now.get(name) != then.get(name):
+            raise ConfigError(
+                f"{place}: was started with {name} {then.get(name)!r}, not {now.get(name)!r}; choose {other}"
+            )
+
+
+@contextmanager
+def _opened(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed if its first bytes are gzip's; its name does not matter."""
+    try:
+        with open(path, "rb") as raw:
+            yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP_MAGIC else raw  # type: ignore[misc]
+    except FileNotFoundError:
+        raise kind(f"{path}: file not found") from None
+    except IsADirectoryError:
+        raise kind(f"{path}: is a folder, not a file") from None
+    except EOFError:
+        raise kind(f"{path}: the gzip file ends early") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise kind(f"{path}: the gzip file is broken ({error})") from None
+    except OSError as error:
+        raise kind(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        if "\0" not in str(path):
+            raise
+        raise kind(f"{str(path)!r}: a file name cannot hold a null character") from None
+
+
+@contextmanager
+def _saving(path: Path) -> Iterator[None]:
+    """Translate a failed write."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise TrainingError(f"{path}: cannot be saved: {reason}; what was saved before is kept") from error
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _write(path: Path, content: str | bytes | Iterable[str], pack: bool) -> None:
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+        return
+    pieces = (content,) if isinstance(content, str) else content
+    with open(path, "wb") as raw:
+        file = gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) if pack else raw
+        for piece in pieces:
+            file.write(piece.encode())
+        if pack:
+            file.close()
+
+
+def _replace_folder(temporary: Path, target: Path) -> None:
+    """Put a folder in the place of another that holds nothing but files of the same names, and weights."""
+    if target.exists() and not target.is_dir():
+        raise TrainingError(f"{target}: is a file; choose a folder to save in")
+    for entry in sorted(target.iterdir()) if target.exists() else ():
+        if entry.suffix != _WEIGHTS and not (temporary / entry.name).exists():
+            raise TrainingError(f"{target}: also holds {entry.name!r}, which would be lost; choose a new folder")
+    old = temporary.with_suffix(".old")
+    if target.exists():
+        target.rename(old)
+    try:
+        temporary.rename(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+    left_over = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
+    for path in target.parent.iterdir():
+        if left_over.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _leaves(values: Mapping[str, Any], parents: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{parents}{key}.")
+        else:
+            yield f"{parents}{key}", value
+
+
+def _decode(raw: bytes, name: str, line: int, kind: type[CogltxError] = DataError) -> str:
+    """UTF-8 bytes to text; ``line`` is the number of their first line."""
+    try:
+        return raw.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        line += raw[: error.start].count(10)
+        raise kind(f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x})") from None
+
+
+def _object(text: str, where: str, kind: type[CogltxError]) -> dict[str, Any]:
+    """The JSON object that a text holds; ``where`` opens the message."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError:
+        raise kind(f"{where}: not valid JSON (nested too deeply)") from None
+    except json.JSONDecodeError as error:
+        rest = text[error.pos :].rstrip("\r\n")
+        line = f":{error.lineno}" if "\n" in text.strip() else ""
+        got = f"at character {error.colno}: {shorten(rest)}" if rest else "(it ends early)"
+        raise kind(f"{where}{line}: not valid JSON {got}") from None
+    except UnicodeEncodeError as error:
+        raise kind(f"{where}: holds half of a surrogate pair, {error.object[error.start]!r}") from None
+    except ValueError as error:
+        raise kind(f"{where}: not valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise kind(f"{where}: must be one JSON object, but is {shorten(value)}")
+    return value
+
+
+def _unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, for its decoder; refuses a key that comes twice."""
+    values = _UniqueKeys()
+    for key, value in fields:
+        values[key] = value
+    return dict(values)
+
+
+class _UniqueKeys(dict[str, Any]):
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in self:
+            raise ValueError(f"the key {shorten(key)} comes twice")
+        super().__setitem__(key, value)
+
+
+def _list_items(events: Iterable[tuple[str, Any]], key: str | None) -> Iterator[Any]:
+    """The items of the list at the top, or under a key of the object at the top; reads all events."""
+    level = 0 if key is None else 1  # the depth at which the list opens
+    depth, name, is_open, is_there = 0, None, False, False
+    builder = None
+    for event, value in events:
+        depth -= event in _CLOSING
+        if is_open and depth == level:
+            is_open = False
+        elif is_open:
+            builder = builder or ijson.ObjectBuilder(map_type=_UniqueKeys)
+            builder.event(event, value)
+        elif event == "map_key" and depth == 1:
+            name = value
+        elif event == "start_array" and depth == level and name == key:
+            is_open = is_there = True
+        depth += event in _OPENING
+        if depth > _DEEPEST:
+            raise ValueError("nested too deeply")
+        if builder is not None and depth == level + 1:
+            yield builder.value
+            builder = None
+    if not is_there:
+        raise ValueError("must be a JSON list" if key is None else f"must be a JSON object with the list {key!r}")

@@ -1,0 +1,192 @@
+"""A run in its folder: claim the folder, read the data, train, and report the best epoch."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import BaseModel
+
+from cogltx.baselines import BagOfWords, WindowReader, reader_class
+from cogltx.blocks import load_tokenizer
+from cogltx.document import Example
+from cogltx.errors import ConfigError, DataError
+from cogltx.files import check_settings, read_json, write_json
+from cogltx.pipeline import Reader
+from cogltx.reasoners import ClassificationConfig, ReasonerConfig, TaggingConfig
+from cogltx.tasks import Task, make_task
+from cogltx.tasks.texts import read_texts
+from cogltx.training.config import RunConfig, check_examples
+from cogltx.training.data import expand, run_examples
+from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
+from cogltx.training.rows import packed, set_apart
+from cogltx.training.trainer import Summary, Trainer
+from cogltx.training.validation import main_metric
+
+_N_NAMED = 20
+CONFIG_FILE = "run-config.json"
+
+
+def train_run(run: RunConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print) -> Summary:
+    """Train a run from its files; the best epoch is the run's model.
+
+    Args:
+        run: model, data and training.
+        output: the folder of the run.
+        resume: continue from the last checkpoint.
+        report: receives lines of progress.
+
+    Raises:
+        ConfigError: the folder has another run, or ``resume`` is not set.
+        DataError: a data file is not valid.
+        TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
+    """
+    check_folder(run, output, resume)
+    task = make_task(run.task.name, run.task.options)
+    examples, validation, unmapped = run_examples(run)
+    report(f"{len(examples)} training and {len(validation)} validation examples")
+    for sample in unmapped.unmapped[:_N_NAMED]:
+        report(f"  without a place in the text: {sample.id}: {sample.reason}")
+    if len(unmapped.unmapped) > _N_NAMED:
+        report(f"  … and {len(unmapped.unmapped) - _N_NAMED} more; cogltx prepare names them all")
+    for line in [*unmapped.notes(), *_rare_labels(examples)]:
+        report(line)
+    reader = new_reader(with_labels(run, [*examples, *validation]))
+    if isinstance(reader, BagOfWords):
+        return _fit(reader, run, task, examples, validation, output, report)
+    assert isinstance(reader, WindowReader), "all others read windows"
+    trainer = Trainer(reader, task, examples, validation, run.training, output, report)
+    _store(run, output)
+    summary = trainer.run(resume=resume)
+    if summary.skipped:
+        lacking = (
+            "entities" if reader.model.reasoner.by_block else "place of the answer; only the judge learned from them"
+        )
+        report(f"{summary.skipped} training examples have no known {lacking}")
+    best = summary.history[summary.best_epoch][trainer.main_metric]
+    report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
+    return summary
+
+
+def _fit(
+    reader: BagOfWords,
+    run: RunConfig,
+    task: Task,
+    examples: Sequence[Example],
+    validation: Sequence[Example],
+    output: Path,
+    report: Callable[[str], None],
+) -> Summary:
+    """Train a reader without epochs; its folder has the same files as any run's."""
+    main = main_metric(task, reader)
+    check_examples(task, main, examples, validation)
+    _store(run, output)
+    reader.fit(examples, seed=run.training.seed)
+    metrics = task.metrics(zip(validation, reader.predict_many(validation), strict=True))
+    reader.save_pretrained(output / "model")
+    write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
+    report(f"validation: {main} {metrics[main]:.1f}; model in {output}")
+    return Summary((metrics,), 0, 0)
+
+
+def _rare_labels(examples: Sequence[Example]) -> list[str]:
+    """A note on labels that occur once."""
+    counts = Counter(label for example in examples for label in example.labels or ())
+    rare = sorted(label for label, count in counts.items() if count == 1)
+    return [f"labels with one training example: {', '.join(rare[:_N_NAMED])}"] if rare else []
+
+
+def with_labels(run: RunConfig, examples: Sequence[Example]) -> RunConfig:
+    """Complete the reasoner's configuration with the labels of the examples.
+
+    Args:
+        run: the run.
+        examples: the training and validation examples.
+
+    Raises:
+        DataError: the reasoner needs labels, and no example has one.
+    """
+    reasoner = run.reasoner
+    if isinstance(reasoner, TaggingConfig):
+        types = {entity.label for example in examples for entity in example.entities or ()}
+        if not types:
+            raise DataError(f"{run.data.train}: expected examples with entities for reasoner tagging, got none")
+        filled: ReasonerConfig = reasoner.model_copy(update={"labels": reasoner.labels or tuple(sorted(types))})
+        return run.model_copy(update={"reasoner": filled})
+    if not isinstance(reasoner, ClassificationConfig):
+        return run
+    counts = Counter(label for example in examples for label in example.labels or ())
+    labels = reasoner.labels or tuple(sorted(counts))
+    if not counts:
+        raise DataError(f"{run.data.train}: expected examples with labels for reasoner classification, got none")
+    weights: tuple[float, ...] = ()
+    if reasoner.class_weights:
+        inverse = np.array([1 / max(1, counts[label]) for label in labels])
+        weights = tuple((inverse / inverse.mean()).tolist())
+    filled = reasoner.model_copy(update={"labels": labels, "weights": weights})
+    return run.model_copy(update={"reasoner": filled})
+
+
+def new_reader(run: RunConfig) -> Reader:
+    """Create an untrained reader; the same seed gives the same weights."""
+    torch.manual_seed(run.training.seed)
+    return reader_class(run.reader).create(run.model_part())
+
+
+def mlm(
+    run: MaskedConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print
+) -> MaskedSummary:
+    """Continue to pretrain an encoder as a masked language model on texts.
+
+    Args:
+        run: encoder, texts and training.
+        output: the folder of the run; its folder ``encoder`` is an encoder for any other run.
+        resume: continue from the last checkpoint.
+        report: receives lines of progress.
+
+    Raises:
+        ConfigError: as ``train_run``, or rows are longer than the encoder's positions.
+        DataError: a file is missing, has no text, or is not UTF-8; names file and line.
+        ModelError: the encoder has no masked-LM head, or its tokenizer has no mask.
+        TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
+    """
+    check_folder(run, output, resume)
+    data = run.data
+    tokenizer = load_tokenizer(run.encoder.name)
+    train = packed(read_texts(expand(data.train)), tokenizer, run.length)
+    other = packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
+    rows = set_apart(train, other, data, run.training.seed)
+    trainer = MaskedTrainer(tokenizer, rows, run, output, report)
+    _store(run, output)
+    return trainer.run(resume=resume)
+
+
+def _store(run: BaseModel, output: Path) -> None:
+    write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
+
+
+def load_run_config(folder: Path) -> RunConfig:
+    """Load the configuration that a run was trained with."""
+    return RunConfig.model_validate(read_json(folder / CONFIG_FILE))
+
+
+def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
+    """Check that a run may use a folder: new, empty, or of the same run to resume.
+
+    A run that failed before its first checkpoint leaves its folder free.
+
+    Raises:
+        ConfigError: the folder has other files, a run without ``resume``, or a run with another configuration.
+    """
+    stored = output / CONFIG_FILE
+    if not stored.exists():
+        other = next((path.name for path in sorted(output.glob("[!.]*"))), None)
+        if other is not None:
+            raise ConfigError(f"{output}: the folder has {other!r}, which is no run's; choose a new or empty folder")
+        return
+    if not any(output.glob("checkpoints/*")) and not (output / "run.json").exists():
+        return
+    if not resume:
+        raise ConfigError(f"{output}: the folder has a run already; choose another, or continue it with --resume")
+    check_settings(output, run.model_dump(mode="json"), read_json(stored))
