@@ -84,7 +84,7 @@ def write_folders(path: Path) -> Path:
 
 def write_conll(path: Path) -> Path:
     sentence = "Anna B-person\nKarlsson I-person\nwrote O\nit O\nin O\nStockholm B-place\n. O\n"
-    path.write_text("".join(f"#begin document ({n})\n{(sentence + chr(10)) * 4}#end document\n" for n in range(6)))
+    path.write_text("".join(f"-DOCSTART- O\n\n{(sentence + chr(10)) * 4}" for _ in range(6)))
     return path
 
 
@@ -172,7 +172,7 @@ def test_a_wrong_setting_of_a_call_is_named(config: dict[str, Any], expected: st
 
 def test_items_of_another_kind_are_named() -> None:
     with pytest.raises(DataError, match="train data: item 2 is neither an Example nor a mapping"):
-        train({}, [questions(1)[0], 3])  # type: ignore[list-item]
+        train({}, [questions(1)[0], {"text": {1, 2}}])
     with pytest.raises(DataError, match="^train data:2: "):
         train({}, [questions(1)[0], {"texts": "a"}])
 

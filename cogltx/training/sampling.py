@@ -67,7 +67,7 @@ def _fitting(candidates: Iterable[int], blocks: Blocks, room: int) -> list[int]:
     chosen = []
     for block in candidates:
         if blocks.sizes[block] <= room:
-            chosen.append(int(block))
+            chosen.append(block)
             room -= int(blocks.sizes[block])
     return chosen
 
@@ -105,7 +105,7 @@ def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.rando
     """Half of the time some of the relevant blocks, as in z in a later step of MemRecall."""
     if len(relevant) < 2 or rng.random() >= _WITH_MEMORY:
         return []
-    some = rng.permutation(relevant)[: rng.integers(1, len(relevant))]
+    some = rng.permutation(relevant)[: rng.integers(1, len(relevant))].tolist()
     return sorted(_fitting(some, blocks, min(room // 2, room - blocks.max_size)))
 
 
@@ -139,7 +139,7 @@ def _rehearsed(
     scores: Float[np.ndarray, " blocks"] | None,
 ) -> list[int]:
     """All relevant blocks that fit, and irrelevant blocks up to the capacity."""
-    chosen = _fitting(rng.permutation(relevant), blocks, room)
+    chosen = _fitting(rng.permutation(relevant).tolist(), blocks, room)
     room -= blocks.total_size(chosen)
     others = np.setdiff1d(np.arange(len(blocks)), relevant)
     if scores is not None:
@@ -149,7 +149,7 @@ def _rehearsed(
         chosen += best
         room -= blocks.total_size(best)
         others = np.setdiff1d(others, best)
-    return sorted(chosen + _fitting(rng.permutation(others), blocks, room))
+    return sorted(chosen + _fitting(rng.permutation(others).tolist(), blocks, room))
 
 
 def reasoner_windows(
