@@ -82,10 +82,10 @@ def describe(
         elif kind == "missing":
             problem = f"{name} is missing"
         elif kind == "union_tag_not_found":
-            problem = f"{_join(name, (context['discriminator'].strip(chr(39)),))} is missing"
+            problem = f"{_join(name, (_key(context['discriminator']),))} is missing"
         elif kind == "union_tag_invalid":
             names = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
-            key = _join(name, (context["discriminator"].strip("'"),))
+            key = _join(name, (_key(context["discriminator"]),))
             problem = f"{key}: {context['tag']!r} is not known{suggestion(context['tag'], names)}"
         elif kind == "value_error":
             problem = ": ".join(filter(None, (name, text.removeprefix("Value error, "))))
@@ -122,6 +122,11 @@ def shorten(value: object) -> str:
     """
     text = repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _key(discriminator: str) -> str:
+    """The key that selects the member of a union; pydantic names a function "_name()", a field "'name'"."""
+    return discriminator.strip("'_()")
 
 
 def _join(parent: str, path: tuple[str, ...]) -> str:

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -24,15 +24,27 @@ class ReasonerConfig(BaseModel):
     """Settings that all reasoners have.
 
     Attributes:
+        default_task: the task of a run that names none.
+        default_judge: the judge of a run that names none.
         name: the reasoner.
         init_from: a run or model folder whose reasoner initializes this one, or ``judge``: the encoder of this run's
             judge, and its head if training gives the reasoner a relevance loss too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    default_task: ClassVar[str] = "jsonl"
+    default_judge: ClassVar[str] = "encoder"
 
     name: str
     init_from: str | None = None
+
+    def fitted(self, examples: Sequence[Example]) -> Self:
+        """Complete the settings with what training takes from the examples, such as label names.
+
+        Raises:
+            DataError: the reasoner needs labels, and no example has one.
+        """
+        return self
 
     def check_labels(self, example: Example) -> None:
         """Check that the model knows the gold labels of an example; not for reasoners without labels.

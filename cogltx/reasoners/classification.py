@@ -5,9 +5,10 @@ One label of several (softmax), or any number of labels (``multi_label``: a sigm
 names.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -43,6 +44,8 @@ class ClassificationConfig(ReasonerConfig):
             ``transformer``).
     """
 
+    default_task: ClassVar[str] = "classification"
+
     name: Literal["classification"]
     labels: tuple[str, ...] = ()
     multi_label: bool = False
@@ -52,6 +55,16 @@ class ClassificationConfig(ReasonerConfig):
     weights: tuple[float, ...] = ()
     threshold: float = Field(0.5, ge=0, le=1)
     over_windows: Literal["mean", "max", "mlp", "lstm", "transformer"] = "mean"
+
+    def fitted(self, examples: Sequence[Example]) -> Self:
+        """Collect the labels and their weights in the loss; see ``ReasonerConfig.fitted``."""
+        counts = Counter(label for example in examples for label in example.labels or ())
+        if not counts:
+            raise DataError("no example has a label, which the reasoner classification learns")
+        labels = self.labels or tuple(sorted(counts))
+        inverse = np.array([1 / max(1, counts[label]) for label in labels])
+        weights = tuple((inverse / inverse.mean()).tolist()) if self.class_weights else ()
+        return self.model_copy(update={"labels": labels, "weights": weights})
 
     def check_labels(self, example: Example) -> None:
         """See ``ReasonerConfig.check_labels``."""

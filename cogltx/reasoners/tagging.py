@@ -8,7 +8,7 @@ BIO allows.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -48,9 +48,19 @@ class TaggingConfig(ReasonerConfig):
             decoding only excludes what BIO forbids.
     """
 
+    default_task: ClassVar[str] = "tagging"
+    default_judge: ClassVar[str] = "bm25"
+
     name: Literal["tagging"]
     labels: tuple[str, ...] = ()
     crf: bool = True
+
+    def fitted(self, examples: Sequence[Example]) -> Self:
+        """Collect the types of entities; see ``ReasonerConfig.fitted``."""
+        types = {entity.label for example in examples for entity in example.entities or ()}
+        if not types:
+            raise DataError("no example has an entity, which the reasoner tagging learns")
+        return self.model_copy(update={"labels": self.labels or tuple(sorted(types))})
 
     def format(self, prediction: Prediction) -> str:
         """Format a prediction as text: one line per entity."""

@@ -1,9 +1,9 @@
 """Configuration of a run: its model, its data and its training; and the validation of a setup before training."""
 
-from collections.abc import Sequence
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from torch import nn
 
 from cogltx.baselines import WindowReader
@@ -13,6 +13,7 @@ from cogltx.files import fingerprint
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.tasks import Task
 from cogltx.training.optimizer import LearnerConfig, Seed, default_rate
 from cogltx.training.relevance import RelevanceConfig
@@ -61,6 +62,16 @@ class TrainingConfig(BaseModel):
         """Whether the reader's judge learns, too."""
         return isinstance(reader.model.judge, nn.Module) and self.judge_passes > 0
 
+    def resolved(self, reader: WindowReader, train: Sequence[Example]) -> "TrainingConfig":
+        """Replace the source ``auto`` of relevance labels by the one that fits the model and the data."""
+        if self.relevance.source != "auto":
+            return self
+        reasoner = reader.model.reasoner
+        needs_labels = self.trains_judge(reader) and not any(example.has_relevance for example in train)
+        can_intervene = isinstance(reader, CogLTX) and not reasoner.by_block and reasoner.negative_target() is None
+        source = "interventions" if needs_labels and can_intervene else "data"
+        return self.model_copy(update={"relevance": self.relevance.model_copy(update={"source": source})})
+
 
 class DataConfig(BaseModel):
     """The examples of a run. ``$NAME`` in a path is replaced by the environment variable.
@@ -70,7 +81,7 @@ class DataConfig(BaseModel):
         validation: the validation file; without one, ``held_out`` training examples validate.
         train_limit: maximum number of training examples, drawn at random.
         validation_limit: maximum number of validation examples, drawn at random.
-        held_out: number of training examples that validate, by whole documents.
+        held_out: number of training examples that validate, by whole documents; None: a fifth, at most 100.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -79,14 +90,27 @@ class DataConfig(BaseModel):
     validation: str | None = None
     train_limit: int | None = Field(None, ge=1)
     validation_limit: int | None = Field(None, ge=1)
-    held_out: int = Field(100, ge=1)
+    held_out: int | None = Field(None, ge=1)
 
 
 class RunConfig(ModelConfig):
-    """One run: a model, its data and its training."""
+    """One run: a model, its data and its training. The reasoner determines the task and the judge if none is named."""
 
     data: DataConfig
     training: TrainingConfig = TrainingConfig()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_defaults(cls, values: Any) -> Any:
+        reasoner = values.get("reasoner") if isinstance(values, Mapping) else None
+        name = reasoner.get("name") if isinstance(reasoner, Mapping) else getattr(reasoner, "name", None)
+        kind = REASONER_CONFIGS.get(name) if isinstance(name, str) else None
+        if kind is None:
+            return values
+        task = values.get("task", {})
+        if isinstance(task, Mapping):
+            task = {"name": kind.default_task, **task}
+        return {"judge": {"name": kind.default_judge}, **values, "task": task}
 
     def model_part(self) -> ModelConfig:
         """Return the part that is saved with the model."""

@@ -1,10 +1,12 @@
 """Training and validation examples of a run: files read by its task, limits, and the held-out part."""
 
+import json
 import os
 import re
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from tqdm.auto import tqdm
@@ -13,10 +15,16 @@ from cogltx.blocks import load_tokenizer, split
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.model import ModelConfig
-from cogltx.tasks import ReadReport, Split, make_task
+from cogltx.tasks import ReadReport, Split, Task, make_task
+from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import RunConfig
 
+_MAX_HELD_OUT = 100
+_READ_JSON_LINES = ("jsonl", "classification", "tagging")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+
+Source: TypeAlias = str | Path | Iterable[Example | Mapping[str, Any]]
+"""A file, examples, or mappings in the JSON Lines form, such as a ``datasets.Dataset``."""
 
 
 def expand(path: str) -> Path:
@@ -39,7 +47,7 @@ def expand(path: str) -> Path:
 
 def read_examples(
     config: ModelConfig,
-    path: str,
+    source: Source,
     split: Split,
     *,
     limit: int | None = None,
@@ -47,11 +55,11 @@ def read_examples(
     tokenizer: Any = None,
     seed: int = 0,
 ) -> tuple[list[Example], ReadReport]:
-    """Read the examples of a file with a model's task; also returns what the task could not map.
+    """Read examples with a model's task; also returns what the task could not map.
 
     Args:
         config: names the task.
-        path: the file.
+        source: a file, examples, or mappings in the JSON Lines form (such as a ``datasets.Dataset``).
         split: which part to read where one file has several.
         limit: maximum number of examples; drawn at random, in the order of the file.
         longer_than: keep only documents with more tokens.
@@ -59,18 +67,23 @@ def read_examples(
         seed: seed of the draw.
 
     Raises:
-        DataError: the file has no examples, or is not in the format of the task.
+        DataError: there are no examples, or they are not in the format of the task.
     """
     report = ReadReport()
     task = make_task(config.task.name, config.task.options)
-    examples = list(task.read(expand(path), split=split, report=report))
+    if isinstance(source, str | Path):
+        name = str(source)
+        examples = list(task.read(expand(name), split=split, report=report))
+    else:
+        name = f"{split} data"
+        examples = _from_objects(task, source, split, report, name)
     if not examples:
-        raise DataError(f"{path}: no examples of the task {task.name}")
+        raise DataError(f"{name}: no examples of the task {task.name}")
     if longer_than is not None:
         long = _longer_than(longer_than, examples, tokenizer or load_tokenizer(config.encoder.name))
         examples = [example for example in examples if id(example.document) in long]
         if not examples:
-            raise DataError(f"{path}: no document has more than {longer_than:,} tokens")
+            raise DataError(f"{name}: no document has more than {longer_than:,} tokens")
     if limit is not None and limit < len(examples):
         drawn = np.random.default_rng([seed, 3]).choice(len(examples), size=limit, replace=False)
         examples = [examples[index] for index in sorted(drawn.tolist())]
@@ -84,33 +97,72 @@ def _longer_than(n_tokens: int, examples: Sequence[Example], tokenizer: Any) -> 
     return {key for key, document in progress if split(document, tokenizer).n_tokens > n_tokens}
 
 
-def run_examples(run: RunConfig) -> tuple[list[Example], list[Example], ReadReport]:
-    """Read the training and validation examples of a run; also returns what the task could not map in training."""
-    data, seed = run.data, run.training.seed
-    train, report = read_examples(run, data.train, "train", limit=data.train_limit, seed=seed)
-    if data.validation is not None:
-        validation, _ = read_examples(run, data.validation, "validation", limit=data.validation_limit, seed=seed)
-        return train, validation, report
-    train, validation = hold_out(train, data.held_out, seed)
-    return train, validation, report
+def _from_objects(
+    task: Task, items: Iterable[Example | Mapping[str, Any]], split: Split, report: ReadReport, name: str
+) -> list[Example]:
+    """Examples from Python objects; mappings are read as lines of a JSON Lines file."""
+    objects = list(items)
+    if all(isinstance(item, Example) for item in objects):
+        return [item for item in objects if isinstance(item, Example)]
+    lines = []
+    for number, item in enumerate(objects, start=1):
+        try:
+            lines.append(json.dumps({key: value for key, value in dict(item).items() if value is not None}))  # type: ignore[arg-type]
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{name}: item {number} is neither an Example nor a mapping for JSON: {error}") from error
+    reader = task if task.name in _READ_JSON_LINES else JsonLines()
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "examples.jsonl"
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        try:
+            return list(reader.read(path, split=split, report=report))
+        except DataError as error:
+            raise DataError(str(error).replace(str(path), name)) from None
 
 
-def hold_out(examples: Sequence[Example], count: int, seed: int) -> tuple[list[Example], list[Example]]:
-    """Split examples into training and validation; all examples of a document stay together.
+def run_examples(
+    run: RunConfig, train: Source | None = None, validation: Source | None = None
+) -> tuple[list[Example], list[Example], ReadReport]:
+    """Read the training and validation examples of a run; also returns what the task could not map in training.
 
     Args:
-        examples: the examples.
-        count: minimum number of validation examples.
-        seed: seed of the draw.
+        run: the run.
+        train: replaces the training file.
+        validation: replaces the validation file.
     """
+    data, seed = run.data, run.training.seed
+    train = data.train if train is None else train
+    validation = data.validation if validation is None else validation
+    examples, report = read_examples(run, train, "train", limit=data.train_limit, seed=seed)
+    if validation is not None:
+        held_out, _ = read_examples(run, validation, "validation", limit=data.validation_limit, seed=seed)
+    else:
+        examples, held_out = _hold_out(examples, data.held_out, seed)
+    return examples, held_out, report
+
+
+def _hold_out(examples: Sequence[Example], held_out: int | None, seed: int) -> tuple[list[Example], list[Example]]:
+    """Split examples into training and validation; all examples of a document stay together, unless there is only one.
+
+    Raises:
+        DataError: nothing is left to train on.
+    """
+    count = min(_MAX_HELD_OUT, max(1, len(examples) // 5)) if held_out is None else held_out
     by_document: dict[int, list[int]] = {}
     for index, example in enumerate(examples):
         by_document.setdefault(id(example.document), []).append(index)
     documents = list(by_document.values())
+    if len(documents) == 1:
+        documents = [[index] for index in documents[0]]
     chosen: set[int] = set()
     for number in np.random.default_rng([seed, 7]).permutation(len(documents)):
         if len(chosen) >= count:
             break
         chosen.update(documents[number])
     kept = [example for index, example in enumerate(examples) if index not in chosen]
+    if not kept:
+        raise DataError(
+            f"data.held_out: holding out {count} of {len(examples)} examples ({len(documents)} documents) leaves none "
+            "to train on; hold out fewer, or name a validation file with data.validation"
+        )
     return kept, [examples[index] for index in sorted(chosen)]

@@ -28,7 +28,8 @@ class RelevanceConfig(BaseModel):
     """Where relevance labels come from.
 
     Attributes:
-        source: the data (``data``), or interventions (``interventions``), which need none in the data.
+        source: the data (``data``), interventions, which need no labels in the data (``interventions``), or ``auto``:
+            the data if it has relevance labels, otherwise interventions if every window has a training target.
         initial: what labels interventions begin with: none at all (``none``), or the ``initial_blocks`` blocks that are
             most like the query or the label names, by BM25 (``bm25``), by word vectors (``glove``) or by sentence
             embeddings of the run's own encoder (``embedding``).
@@ -43,7 +44,7 @@ class RelevanceConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    source: Literal["data", "interventions"] = "data"
+    source: Literal["auto", "data", "interventions"] = "auto"
     initial: Literal["none", "bm25", "glove", "embedding"] = "none"
     initial_blocks: int = Field(1, ge=1)
     vectors: str | None = None
@@ -67,7 +68,7 @@ class RelevanceLabels:
     @property
     def from_data(self) -> bool:
         """Whether the data's own labels count."""
-        return self.config.source == "data"
+        return self.config.source != "interventions"
 
     def known(self, examples: Sequence[Example]) -> bool:
         """Whether some block of some example is known to be relevant, so that a judge has something to learn."""

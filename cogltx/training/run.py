@@ -1,24 +1,25 @@
 """A run in its folder: claim the folder, read the data, train, and report the best epoch."""
 
+import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from cogltx.baselines import BagOfWords, WindowReader, reader_class
 from cogltx.blocks import load_tokenizer
 from cogltx.document import Example
-from cogltx.errors import ConfigError, DataError
+from cogltx.errors import ConfigError, DataError, describe
 from cogltx.files import check_settings, read_json, write_json
-from cogltx.pipeline import Reader
-from cogltx.reasoners import ClassificationConfig, ReasonerConfig, TaggingConfig
+from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.texts import read_texts
 from cogltx.training.config import RunConfig, check_examples
-from cogltx.training.data import expand, run_examples
+from cogltx.training.data import Source, expand, run_examples
 from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
 from cogltx.training.rows import packed, set_apart
 from cogltx.training.trainer import Summary, Trainer
@@ -28,14 +29,73 @@ _N_NAMED = 20
 CONFIG_FILE = "run-config.json"
 
 
-def train_run(run: RunConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print) -> Summary:
-    """Train a run from its files; the best epoch is the run's model.
+def train(
+    config: RunConfig | Mapping[str, Any],
+    data: Source,
+    *,
+    validation: Source | None = None,
+    output: str | Path | None = None,
+    resume: bool = False,
+    report: Callable[[str], None] = print,
+) -> CogLTX:
+    """Train judge and reasoner on examples, and return the model of the best epoch.
+
+    Args:
+        config: a run's configuration, or a dictionary with the same keys; ``data`` may set ``held_out`` and limits.
+        data: training examples: ``Example`` objects, dictionaries in the JSON Lines form, a ``datasets.Dataset`` with
+            the same columns, or the path of a file.
+        validation: validation examples; without them, a part of ``data`` is held out.
+        output: the folder of the run; None trains in a temporary folder.
+        resume: continue from the last checkpoint in ``output``.
+        report: receives lines of progress.
+
+    Raises:
+        ConfigError: a setting is not valid, or ``output`` has another run.
+        DataError: an example is not valid.
+        TrainingError: a loss is not finite, or the disk is full.
+
+    Example:
+        model = cogltx.train({"reasoner": {"name": "classification"}, "training": {"epochs": 2}}, examples)
+        model.predict("A long text").answer
+    """
+    run = _run_config(config)
+    if run.reader != "cogltx":
+        raise ConfigError(f"reader: train() returns a CogLTX model; train the baseline {run.reader} with cogltx train")
+    with tempfile.TemporaryDirectory() if output is None else nullcontext(str(output)) as folder:
+        train_run(run, Path(folder), resume=resume, report=report, data=data, validation=validation)
+        return CogLTX.from_pretrained(Path(folder))
+
+
+def _run_config(config: RunConfig | Mapping[str, Any]) -> RunConfig:
+    if isinstance(config, RunConfig):
+        return config
+    values = dict(config)
+    if isinstance(values.get("data", {}), Mapping):
+        values["data"] = {"train": "training data", **values.get("data", {})}
+    try:
+        return RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(describe(error, RunConfig)) from error
+
+
+def train_run(
+    run: RunConfig,
+    output: Path,
+    *,
+    resume: bool = False,
+    report: Callable[[str], None] = print,
+    data: Source | None = None,
+    validation: Source | None = None,
+) -> Summary:
+    """Train a run in its folder; the best epoch is the run's model.
 
     Args:
         run: model, data and training.
         output: the folder of the run.
         resume: continue from the last checkpoint.
         report: receives lines of progress.
+        data: replaces the training file of the run.
+        validation: replaces its validation file.
 
     Raises:
         ConfigError: the folder has another run, or ``resume`` is not set.
@@ -44,19 +104,23 @@ def train_run(run: RunConfig, output: Path, *, resume: bool = False, report: Cal
     """
     check_folder(run, output, resume)
     task = make_task(run.task.name, run.task.options)
-    examples, validation, unmapped = run_examples(run)
-    report(f"{len(examples)} training and {len(validation)} validation examples")
+    examples, held_out, unmapped = run_examples(run, data, validation)
+    report(f"{len(examples)} training and {len(held_out)} validation examples")
     for sample in unmapped.unmapped[:_N_NAMED]:
         report(f"  without a place in the text: {sample.id}: {sample.reason}")
     if len(unmapped.unmapped) > _N_NAMED:
         report(f"  … and {len(unmapped.unmapped) - _N_NAMED} more; cogltx prepare names them all")
     for line in [*unmapped.notes(), *_rare_labels(examples)]:
         report(line)
-    reader = new_reader(with_labels(run, [*examples, *validation]))
+    try:
+        fitted = run.model_copy(update={"reasoner": run.reasoner.fitted([*examples, *held_out])})
+    except DataError as error:
+        raise DataError(f"{run.data.train}: {error}") from error
+    reader = new_reader(fitted)
     if isinstance(reader, BagOfWords):
-        return _fit(reader, run, task, examples, validation, output, report)
+        return _fit(reader, run, task, examples, held_out, output, report)
     assert isinstance(reader, WindowReader), "all others read windows"
-    trainer = Trainer(reader, task, examples, validation, run.training, output, report)
+    trainer = Trainer(reader, task, examples, held_out, run.training, output, report)
     _store(run, output)
     summary = trainer.run(resume=resume)
     if summary.skipped:
@@ -95,37 +159,6 @@ def _rare_labels(examples: Sequence[Example]) -> list[str]:
     counts = Counter(label for example in examples for label in example.labels or ())
     rare = sorted(label for label, count in counts.items() if count == 1)
     return [f"labels with one training example: {', '.join(rare[:_N_NAMED])}"] if rare else []
-
-
-def with_labels(run: RunConfig, examples: Sequence[Example]) -> RunConfig:
-    """Complete the reasoner's configuration with the labels of the examples.
-
-    Args:
-        run: the run.
-        examples: the training and validation examples.
-
-    Raises:
-        DataError: the reasoner needs labels, and no example has one.
-    """
-    reasoner = run.reasoner
-    if isinstance(reasoner, TaggingConfig):
-        types = {entity.label for example in examples for entity in example.entities or ()}
-        if not types:
-            raise DataError(f"{run.data.train}: expected examples with entities for reasoner tagging, got none")
-        filled: ReasonerConfig = reasoner.model_copy(update={"labels": reasoner.labels or tuple(sorted(types))})
-        return run.model_copy(update={"reasoner": filled})
-    if not isinstance(reasoner, ClassificationConfig):
-        return run
-    counts = Counter(label for example in examples for label in example.labels or ())
-    labels = reasoner.labels or tuple(sorted(counts))
-    if not counts:
-        raise DataError(f"{run.data.train}: expected examples with labels for reasoner classification, got none")
-    weights: tuple[float, ...] = ()
-    if reasoner.class_weights:
-        inverse = np.array([1 / max(1, counts[label]) for label in labels])
-        weights = tuple((inverse / inverse.mean()).tolist())
-    filled = reasoner.model_copy(update={"labels": labels, "weights": weights})
-    return run.model_copy(update={"reasoner": filled})
 
 
 def new_reader(run: RunConfig) -> Reader:

@@ -79,6 +79,7 @@ class Trainer:
         report: Callable[[str], None] = print,
     ) -> None:
         self.reader, self.task, self.train_examples, self.validation = reader, task, train, validation
+        config = config.resolved(reader, train)
         self.config, self.output, self.report = config, output, report
         self.main_metric = main_metric(task, reader)
         self.trains_judge = config.trains_judge(reader)
