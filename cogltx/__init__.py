@@ -1,7 +1,6 @@
 """CogLTX: read documents of any length with a BERT, and show the evidence.
 
-Only the public names; each is imported from its module when it is first used, so that importing the package
-stays fast and does not import torch.
+Only public names. Each is imported from its module on first use, so importing the package does not import torch.
 """
 
 from importlib import import_module
@@ -10,14 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cogltx.blocks import Block, Blocks, split
     from cogltx.document import Document, Entity, Example, Query, Segment, Span
-    from cogltx.encoding.layout import Window
-    from cogltx.encoding.positions import extend_positions
+    from cogltx.encoding.positions import PositionsConfig, extend_positions
+    from cogltx.encoding.pretrained import EncoderConfig
     from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
-    from cogltx.judges import Judge, ScoringJudge
-    from cogltx.memrecall import MemRecall, Recall
+    from cogltx.judges import Judge, JudgeConfig, ScoringJudge
+    from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
+    from cogltx.model import ModelConfig, TaskConfig
     from cogltx.pipeline import CogLTX
     from cogltx.prediction import Answer, Evidence, Label, PredictedEntity, Prediction
-    from cogltx.reasoners import ClassificationReasoner, SpanReasoner, TaggingReasoner
+    from cogltx.reasoners import ClassificationConfig, SpanReasonerConfig, TaggingConfig
+    from cogltx.training import DataConfig, RunConfig, Trainer, TrainingConfig, train
 
 __version__ = "0.1.0"
 
@@ -25,69 +26,63 @@ __all__ = [
     "Answer",
     "Block",
     "Blocks",
-    "ClassificationReasoner",
+    "ClassificationConfig",
     "CogLTX",
     "CogltxError",
     "ConfigError",
+    "DataConfig",
     "DataError",
     "Document",
+    "EncoderConfig",
     "Entity",
     "Evidence",
     "Example",
     "Judge",
+    "JudgeConfig",
     "Label",
     "MemRecall",
+    "MemRecallConfig",
+    "ModelConfig",
     "ModelError",
+    "PositionsConfig",
     "PredictedEntity",
     "Prediction",
     "Query",
     "Recall",
+    "RunConfig",
     "ScoringJudge",
     "Segment",
     "Span",
-    "SpanReasoner",
-    "TaggingReasoner",
+    "SpanReasonerConfig",
+    "TaggingConfig",
+    "TaskConfig",
+    "Trainer",
+    "TrainingConfig",
     "TrainingError",
-    "Window",
     "extend_positions",
     "split",
+    "train",
 ]
 
-_MODULES = {
-    "Answer": "prediction",
-    "Block": "blocks",
-    "Blocks": "blocks",
-    "ClassificationReasoner": "reasoners",
-    "CogLTX": "pipeline",
-    "CogltxError": "errors",
-    "ConfigError": "errors",
-    "DataError": "errors",
-    "Document": "document",
-    "Entity": "document",
-    "Evidence": "prediction",
-    "Example": "document",
-    "PredictedEntity": "prediction",
-    "Judge": "judges",
-    "Label": "prediction",
-    "MemRecall": "memrecall",
-    "ModelError": "errors",
-    "Prediction": "prediction",
-    "Query": "document",
-    "Recall": "memrecall",
-    "ScoringJudge": "judges",
-    "Segment": "document",
-    "Span": "document",
-    "SpanReasoner": "reasoners",
-    "TaggingReasoner": "reasoners",
-    "TrainingError": "errors",
-    "Window": "encoding.layout",
-    "extend_positions": "encoding.positions",
-    "split": "blocks",
+_NAMES = {
+    "blocks": ("Block", "Blocks", "split"),
+    "document": ("Document", "Entity", "Example", "Query", "Segment", "Span"),
+    "encoding.positions": ("PositionsConfig", "extend_positions"),
+    "encoding.pretrained": ("EncoderConfig",),
+    "errors": ("CogltxError", "ConfigError", "DataError", "ModelError", "TrainingError"),
+    "judges": ("Judge", "JudgeConfig", "ScoringJudge"),
+    "memrecall": ("MemRecall", "MemRecallConfig", "Recall"),
+    "model": ("ModelConfig", "TaskConfig"),
+    "pipeline": ("CogLTX",),
+    "prediction": ("Answer", "Evidence", "Label", "PredictedEntity", "Prediction"),
+    "reasoners": ("ClassificationConfig", "SpanReasonerConfig", "TaggingConfig"),
+    "training": ("DataConfig", "RunConfig", "Trainer", "TrainingConfig", "train"),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name from its module; later uses find it without coming here."""
+    """Import a public name from its module; later uses do not come here."""
     if name not in _MODULES:
         raise AttributeError(f"module 'cogltx' has no attribute {name!r}")
     value: object = getattr(import_module(f"cogltx.{_MODULES[name]}"), name)
@@ -96,5 +91,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """The public names."""
-    return [*__all__, "__version__"]
+    return [*_MODULES, "__version__"]

@@ -16,16 +16,18 @@ import cogltx
 ROOT = Path(__file__).parents[1]
 
 PUBLIC = {
-    "encoding.positions": {"extend_positions"},
-    "prediction": {"Answer", "Evidence", "FoundEntity", "Label", "Prediction"},
     "blocks": {"Block", "Blocks", "split"},
     "document": {"Document", "Entity", "Example", "Query", "Segment", "Span"},
+    "encoding.positions": {"PositionsConfig", "extend_positions"},
+    "encoding.pretrained": {"EncoderConfig"},
     "errors": {"CogltxError", "ConfigError", "DataError", "ModelError", "TrainingError"},
-    "judges": {"Judge", "ScoringJudge"},
-    "memrecall": {"MemRecall", "Recall"},
+    "judges": {"Judge", "JudgeConfig", "ScoringJudge"},
+    "memrecall": {"MemRecall", "MemRecallConfig", "Recall"},
+    "model": {"ModelConfig", "TaskConfig"},
     "pipeline": {"CogLTX"},
-    "reasoners": {"ClassificationReasoner", "SpanReasoner", "TaggingReasoner"},
-    "encoding.layout": {"Window"},
+    "prediction": {"Answer", "Evidence", "Label", "PredictedEntity", "Prediction"},
+    "reasoners": {"ClassificationConfig", "SpanReasonerConfig", "TaggingConfig"},
+    "training": {"DataConfig", "RunConfig", "Trainer", "TrainingConfig", "train"},
 }
 
 
