@@ -16,7 +16,7 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.prediction import Evidence, Prediction
 
 Target = TypeVar("Target")
-WindowOutputs: TypeAlias = tuple[Window, Float[np.ndarray, "rows outputs"]]
+WindowOutputs: TypeAlias = tuple[Window, Float[np.ndarray, "_ outputs"]]
 """A window with what the reasoner's ``forward`` returned for it."""
 
 
