@@ -11,9 +11,9 @@ import fakes
 import pytest
 import tiny
 import yaml
+from cogltx.bench.quality_table import Row
 
 from cogltx.bench.quality import load_quality, run
-from cogltx.bench.quality_table import Row
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
 
