@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain as joined
 from itertools import islice, product
 from pathlib import Path
 
@@ -145,7 +146,7 @@ def test_words_are_unique_and_absent_from_the_filler() -> None:
         for word in group
     ]
     assert [word for word, count in Counter(telling).items() if count > 1] == []
-    filler = [word.lower() for text in (*FILLER, *sum(SLOTS.values(), [])) for word in words(text)]
+    filler = [word.lower() for text in (*FILLER, *joined.from_iterable(SLOTS.values())) for word in words(text)]
     templates = [text for kind in KINDS for text in QUESTIONS[kind] + SECOND_FACTS[kind]] + [*FIRST_FACTS, *WHO]
     templates += [text for texts in OTHER_QUESTIONS.values() for text in texts]
     assert not set(telling) & set(filler)
