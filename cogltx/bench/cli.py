@@ -1,6 +1,6 @@
-"""``cogltx bench``: what each measurement is asked with.
+"""Options of `cogltx quickstart` and `cogltx bench`.
 
-torch is imported only by the commands that need it, so that ``--help`` is fast.
+torch is imported only by the commands that need it, so that `--help` is fast.
 """
 
 import json
@@ -12,114 +12,120 @@ import typer
 from cogltx.cli.app import app
 from cogltx.cli.options import JsonOption, SeedOption, SetOption, fractions, note, numbers, one_of, positive
 
-bench = typer.Typer(help="Measure what reading long documents costs.", no_args_is_help=True)
+bench = typer.Typer(help="Measure cost and quality of reading long documents.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
+PrecisionOption = Annotated[str, typer.Option(help="auto, float32 or bfloat16.")]
+_PRECISIONS = ("auto", "float32", "bfloat16")
 
-@app.command()
-def quickstart(
-    output: Annotated[Path, typer.Option(help="Where the corpus and the runs go.")] = Path("runs/quickstart"),
+
+@app.command("quickstart")
+def _quickstart(
+    output: Annotated[Path, typer.Option(help="Folder for the corpus and the runs.")] = Path("runs/quickstart"),
     seed: SeedOption = 0,
 ) -> None:
-    """Train and try CogLTX on a generated corpus of long documents, beside truncation and a sliding window."""
-    from cogltx.bench.quickstart.run import run as train_and_compare
+    """Train CogLTX on a generated corpus of long documents, and compare it with truncation and a sliding window."""
+    from cogltx.bench.quickstart.run import run
 
-    train_and_compare(output, seed=seed)
+    run(output, seed=seed)
 
 
-@bench.command()
-def cost(
-    encoder: Annotated[str, typer.Option(help="The encoder to run.")] = "minilm",
+@bench.command("cost")
+def _cost(
+    encoder: Annotated[str, typer.Option(help="Name of the encoder.")] = "minilm",
     lengths: Annotated[
         str | None, typer.Option(help="Document lengths in tokens. [2048,8192,32768; with --readers 512 to 262144]")
     ] = None,
-    documents: Annotated[str, typer.Option(help="How many documents at once.")] = "1,16",
-    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+    documents: Annotated[str, typer.Option(help="Numbers of documents to read together.")] = "1,16",
+    precision: PrecisionOption = "auto",
     readers: Annotated[
         str | None,
         typer.Option(
-            help="Instead: seconds and peak memory by length (the paper's figure 6) of all readers, or of some: "
+            help="Measure seconds and peak memory by length (CogLTX figure 6) instead: all, or some of "
             "cogltx,one_stride,sliding_window,full_attention,longformer,modernbert."
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option(help="With --readers: where tables and plots go; an interrupted call goes on.")
+        Path, typer.Option(help="With --readers: folder for tables and plots; run again to resume.")
     ] = Path("runs/cost"),
-    training: Annotated[bool, typer.Option("--training", help="With --readers: a training step a document.")] = False,
-    limit: Annotated[float, typer.Option(help="With --readers: GiB that a reader may hold.")] = 8.0,
-    minutes: Annotated[float, typer.Option(help="With --readers: that one document may take.")] = 10.0,
+    training: Annotated[bool, typer.Option("--training", help="With --readers: train one step per document.")] = False,
+    limit: Annotated[float, typer.Option(help="With --readers: GiB that a reader may use.")] = 8.0,
+    minutes: Annotated[float, typer.Option(help="With --readers: minutes that one document may take.")] = 10.0,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """MemRecall's encoder work in tokens a second, beside the encoder's own on full windows; or readers by length."""
-    arithmetic = one_of("precision", precision, ("auto", "float32", "bfloat16"))
-    asked = numbers("lengths", lengths)
+    """Measure MemRecall's throughput relative to the encoder's, or seconds and memory of readers by length."""
+    arithmetic, n_tokens = one_of("precision", precision, _PRECISIONS), numbers("lengths", lengths)
     if readers is not None:
         from cogltx.bench import growth
         from cogltx.bench.reading import READERS
 
-        found = growth.measure(
-            list(READERS) if readers == "all" else readers.split(","), output, asked or growth.LENGTHS,
+        result = growth.measure(
+            list(READERS) if readers == "all" else readers.split(","), output, n_tokens or growth.LENGTHS,
             training=training, limit=positive("limit", limit), minutes=positive("minutes", minutes),
             encoder=encoder, precision=arithmetic, seed=seed, report=note,
         )  # fmt: skip
-        print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())
+        print(json.dumps(result.to_dict(), indent=2) if as_json else result.table())
         return
-    from cogltx.bench.cost import LENGTHS, measure, table
+    from cogltx.bench.cost import Cost, measure
 
-    rows = measure(encoder, asked or LENGTHS, numbers("documents", documents) or (), precision=arithmetic, seed=seed)
-    print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else table(rows))
+    counts = numbers("documents", documents) or ()
+    costs = measure(encoder, n_tokens or (2048, 8192, 32768), counts, precision=arithmetic, seed=seed)
+    print(json.dumps([cost.to_dict() for cost in costs], indent=2) if as_json else Cost.table(costs))
 
 
-@bench.command()
-def memory(
-    budget: Annotated[float, typer.Option(help="Memory of the process, or of the GPU, in GiB.")],
-    encoder: Annotated[str, typer.Option(help="The encoder to train.")] = "minilm",
-    lengths: Annotated[str, typer.Option(help="Tokens in a row.")] = "512,1024,1536,2048",
-    batches: Annotated[str, typer.Option(help="The two numbers of rows that are measured.")] = "2,6",
-    check: Annotated[bool, typer.Option("--check", help="Train with the largest batch too, and see it fit.")] = False,
-    precision: Annotated[str, typer.Option(help="auto, float32 or bfloat16.")] = "auto",
+@bench.command("memory")
+def _memory(
+    budget: Annotated[float, typer.Option(help="GiB of memory of the process, or of the GPU.")],
+    encoder: Annotated[str, typer.Option(help="Name of the encoder.")] = "minilm",
+    lengths: Annotated[str, typer.Option(help="Tokens per sequence.")] = "512,1024,1536,2048",
+    batches: Annotated[str, typer.Option(help="Two numbers of sequences to measure.")] = "2,6",
+    check: Annotated[bool, typer.Option("--check", help="Train with the largest batch too.")] = False,
+    precision: PrecisionOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
-    """The largest batch that full attention trains with in a budget, with and without gradient checkpointing."""
-    from cogltx.bench.training_memory import measure, table
+    """Measure the largest batch that full attention trains with in a memory budget."""
+    from cogltx.bench.training_memory import Room, measure
 
-    arithmetic = one_of("precision", precision, ("auto", "float32", "bfloat16"))
+    arithmetic = one_of("precision", precision, _PRECISIONS)
     rooms = measure(
         encoder, numbers("lengths", lengths) or (), positive("budget", budget),
         batches=numbers("batches", batches) or (), check=check, precision=arithmetic,
     )  # fmt: skip
-    print(json.dumps([room.to_dict() for room in rooms], indent=2) if as_json else table(rooms, budget))
+    print(json.dumps([room.to_dict() for room in rooms], indent=2) if as_json else Room.table(rooms, budget))
 
 
-@bench.command()
-def quality(
-    config: Annotated[Path, typer.Argument(help="What is compared on what, as YAML.")],
-    output: Annotated[Path, typer.Option(help="Where runs, predictions and tables go; an interrupted call goes on.")],
+@bench.command("quality")
+def _quality(
+    config: Annotated[Path, typer.Argument(help="YAML file of the comparison.")],
+    output: Annotated[Path, typer.Option(help="Folder for runs, predictions and tables; run again to resume.")],
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Change the comparison, such as changes=[training.epochs=1]."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train and measure several readers under one budget; one table with spread, confidence, seconds and memory."""
-    from cogltx.bench.quality import run as measure_quality
+    """Train and evaluate several readers under one budget: metrics with spread and confidence, seconds, memory."""
+    from cogltx.bench.quality import run
 
-    rows = measure_quality(config, output, changes or (), report=note)
-    print(json.dumps([row.to_dict() for row in rows], indent=2) if as_json else (output / "quality.md").read_text())
+    run(config, output, changes or (), report=note)
+    rows = json.loads((output / "quality.json").read_text())["rows"]
+    print(json.dumps(rows, indent=2) if as_json else (output / "quality.md").read_text())
 
 
-@bench.command()
-def positions(
-    config: Annotated[Path, typer.Argument(help="The YAML file of a masked-LM run; its length is the new one.")],
-    output: Annotated[Path, typer.Option(help="Where runs, table and plot go.")] = Path("runs/positions"),
-    alphas: Annotated[str, typer.Option(help="Of the hierarchical method.")] = "0.2,0.4,0.6",
+@bench.command("positions")
+def _positions(
+    config: Annotated[Path, typer.Argument(help="YAML file of a masked-LM run with the new length.")],
+    output: Annotated[Path, typer.Option(help="Folder for runs, table and plot; run again to resume.")] = Path(
+        "runs/positions"
+    ),
+    alphas: Annotated[str, typer.Option(help="Values of alpha for the hierarchical method.")] = "0.2,0.4,0.6",
     changes: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Masked accuracy over training steps by the way positions go on; an interrupted call goes on."""
+    """Compare methods of extending positions: masked accuracy over training steps."""
     from cogltx.bench.positions import compare
     from cogltx.cli.config import load_mlm
 
-    found = compare(load_mlm(config, changes or ()), output, fractions("alphas", alphas), report=note)
-    print(json.dumps(found.to_dict(), indent=2) if as_json else found.table())
+    comparison = compare(load_mlm(config, changes or ()), output, fractions("alphas", alphas), report=note)
+    print(json.dumps(comparison.to_dict(), indent=2) if as_json else comparison.table())

@@ -1,15 +1,14 @@
-"""What MemRecall costs: its encoder work in tokens a second, beside the same encoder's own speed on full windows.
+"""MemRecall's encoder throughput in tokens per second, relative to the same encoder on full windows.
 
-Both run in one process and in the same arithmetic. A machine may be busy with other work too, so the encoder's own
-speed is measured before, after and, while the clock of MemRecall stands still, every few seconds in between.
-Knows nothing of memory or of other readers (see ``growth``), or of quality.
+Both run in one process and with the same arithmetic. Other processes may slow the machine down at any time, so the
+encoder is measured before, after and, with MemRecall's clock paused, every few seconds during MemRecall.
 """
 
 import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from cogltx.bench.prose import QUESTION, generated
+from cogltx.bench.tables import table
 from cogltx.blocks import load_tokenizer, split
 from cogltx.document import Query
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, Precision, load_encoder
@@ -25,31 +25,29 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import EncoderJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
 
-LENGTHS = (2048, 8192, 32768)
 BATCH_SIZES = (1, 2, 4, 8, 16)
-_SECONDS = 10.0
-_PAUSE_EVERY = 2.0
-_LOOKS = 3
+_PAUSE_EVERY = 2.0  # seconds
+_REPEATS = 3
 _WARM_UP_TOKENS = 4096
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One row: documents of one length, read at once.
+    """Cost of documents of one length that are read together.
 
     Attributes:
-        documents: how many.
-        length: tokens asked for in each.
-        document_tokens: tokens in all of them.
-        windows: how many windows the encoder read.
-        fewest_windows: the least that packing consecutive blocks beside z allows.
-        window_tokens: tokens of those windows, padding left out.
+        documents: number of documents.
+        length: requested tokens per document.
+        document_tokens: tokens of all documents.
+        windows: windows that the encoder read.
+        fewest_windows: fewest windows that can hold consecutive blocks next to z.
+        window_tokens: tokens of those windows without padding.
         padded_tokens: the same with padding.
-        split_seconds: cutting the documents into blocks, tokenising included; not part of ``seconds``.
-        seconds: MemRecall from blocks to key blocks, the mean of all runs.
-        runs: how often MemRecall ran.
-        encoder_tokens_per_second: the encoder alone, on full windows in batches of the best size.
-        encoder_batch: that size.
+        split_seconds: time to tokenize and split the documents; not part of `seconds`.
+        seconds: mean time of MemRecall from blocks to key blocks.
+        runs: repetitions of MemRecall.
+        encoder_tokens_per_second: throughput of the encoder on full windows, with the best batch size.
+        encoder_batch: that batch size.
     """
 
     documents: int
@@ -67,12 +65,12 @@ class Cost:
 
     @property
     def tokens_per_second(self) -> float:
-        """MemRecall's encoder work: tokens of its windows, padding left out."""
+        """MemRecall's throughput, without padding."""
         return self.window_tokens / self.seconds
 
     @property
     def ratio(self) -> float:
-        """MemRecall's speed by the encoder's own."""
+        """MemRecall's throughput relative to the encoder's."""
         return self.tokens_per_second / self.encoder_tokens_per_second
 
     @property
@@ -81,21 +79,22 @@ class Cost:
         return self.window_tokens / self.padded_tokens
 
     def to_dict(self) -> dict[str, int | float]:
-        """All of the above, for JSON."""
-        return {
-            **asdict(self), "tokens_per_second": self.tokens_per_second, "ratio": self.ratio, "filled": self.filled,
-        }  # fmt: skip
+        """Plain data for JSON."""
+        derived = {"tokens_per_second": self.tokens_per_second, "ratio": self.ratio, "filled": self.filled}
+        return {**asdict(self), **derived}
 
-
-def table(rows: Sequence[Cost]) -> str:
-    """The rows as text."""
-    lines = ["documents  tokens each  windows (fewest)  filled  split s  recall s  tokens/s  encoder alone  ratio"]
-    for row in rows:
-        windows = f"{row.windows} ({row.fewest_windows})"
-        work = f"{windows:>16}  {row.filled:>6.1%}  {row.split_seconds:>7.2f}  {row.seconds:>8.2f}"
-        speed = f"{row.tokens_per_second:>8.0f}  {row.encoder_tokens_per_second:>13.0f}  {row.ratio:>5.2f}"
-        lines.append(f"{row.documents:>9}  {row.length:>11}  {work}  {speed}")
-    return "\n".join(lines)
+    @staticmethod
+    def table(costs: Sequence["Cost"]) -> str:
+        """Format costs as text."""
+        columns = "documents|tokens each|windows (fewest)|filled|split s|recall s|tokens/s|encoder tokens/s|ratio"
+        rows = [columns.split("|")]
+        for cost in costs:
+            rows.append([
+                f"{cost.documents:,}", f"{cost.length:,}", f"{cost.windows:,} ({cost.fewest_windows:,})",
+                f"{cost.filled:.1%}", f"{cost.split_seconds:.2f}", f"{cost.seconds:.2f}",
+                f"{cost.tokens_per_second:,.0f}", f"{cost.encoder_tokens_per_second:,.0f}", f"{cost.ratio:.2f}",
+            ])  # fmt: skip
+        return table(rows)
 
 
 def measure(
@@ -103,113 +102,98 @@ def measure(
     lengths: Sequence[int],
     documents: Sequence[int],
     *,
-    precision: Literal["auto", "float32", "bfloat16"] = "auto",
+    precision: Any = "auto",
     seed: int = 0,
-    seconds: float = _SECONDS,
+    seconds: float = 10.0,
 ) -> list[Cost]:
-    """Runs MemRecall, with the encoder judge and its default strides and capacity, over generated documents.
+    """Measure MemRecall with the encoder judge and its default strides and capacity on generated documents.
 
     Args:
-        encoder: as in ``EncoderConfig.name``; the judge's head on it is random, which costs the same.
-        lengths: tokens a document.
-        documents: how many documents at once; a row for each of them and each length.
-        precision: as in ``EncoderConfig.precision``.
+        encoder: name of the encoder; the judge's head on it is random, which costs the same.
+        lengths: tokens per document.
+        documents: numbers of documents to read together; each is measured with each length.
+        precision: of the arithmetic.
         seed: of documents and head.
-        seconds: each row runs again until MemRecall has run for so long.
+        seconds: least time to repeat each measurement for.
 
     Raises:
         ConfigError: the machine has no bfloat16.
         ModelError: the encoder cannot be loaded.
     """
-    config = EncoderConfig(name=encoder, precision=precision)
     torch.manual_seed(seed)
-    bench = _Bench(config)
-    rows = [(length, count) for length in lengths for count in documents]
+    bench = _Bench(EncoderConfig(name=encoder, precision=precision))
+    pairs = [(length, count) for length in lengths for count in documents]
     return [
-        bench.row(length, count, seed, seconds)
-        for length, count in tqdm(rows, desc="cost", unit=" rows", disable=None, leave=False)
+        bench.measure(length, count, seed, seconds)
+        for length, count in tqdm(pairs, desc="cost", unit=" rows", disable=None, leave=False)
     ]
 
 
 class _Bench:
-    """MemRecall on an encoder, and the encoder alone."""
+    """MemRecall on an encoder, next to the encoder on full windows."""
 
     def __init__(self, config: EncoderConfig) -> None:
         recall, precision = MemRecallConfig(), Precision.of(config)
         encoder = load_encoder(config).to(precision.device).eval()
         self.tokenizer = load_tokenizer(config.name)
         self.form = WindowFormat(self.tokenizer, recall.capacity)
-        self.alone = _Alone(encoder, recall.capacity, precision)
-        self.meter = _Meter(EncoderJudge(encoder).to(precision.device), self.alone)
+        self.baseline = _FullWindows(encoder, recall.capacity, precision)
+        self.meter = _Meter(EncoderJudge(encoder).to(precision.device), self.baseline)
         runner = BatchRunner(precision, config.batch_tokens, self.form.padding_id)
         self.memrecall = MemRecall(self.meter, recall, tokenizer=self.tokenizer, runner=runner)
         self.memrecall.recall(generated(_WARM_UP_TOKENS, self.tokenizer, seed=0), QUESTION)
 
-    def row(self, length: int, count: int, seed: int, seconds: float) -> Cost:
-        """Measures documents of one length."""
+    def measure(self, length: int, count: int, seed: int, seconds: float) -> Cost:
         documents = [generated(length, self.tokenizer, seed=seed + number) for number in range(count)]
         start = time.perf_counter()
-        items = [self.form.layout(Query(QUESTION), split(document, self.tokenizer)) for document in documents]
+        layouts = [self.form.layout(Query(QUESTION), split(document, self.tokenizer)) for document in documents]
         split_seconds = time.perf_counter() - start
-        self.alone.start()
-        self.meter.start()
+        self.baseline.restart()
+        self.meter.restart()
         spent, runs = 0.0, 0
         while not runs or spent < seconds:
             start, paused = time.perf_counter(), self.meter.paused
-            recalls = self.memrecall(items)
+            recalls = self.memrecall(layouts)
             spent += time.perf_counter() - start - (self.meter.paused - paused)
             runs += 1
-        self.alone.look(_LOOKS)
-        fewest = sum(map(fewest_windows, recalls))
+        self.baseline.run(_REPEATS)
         return Cost(
-            documents=count, length=length, document_tokens=sum(layout.blocks.n_tokens for layout in items),
-            windows=self.meter.windows // runs, fewest_windows=fewest, window_tokens=self.meter.tokens // runs,
-            padded_tokens=self.meter.padded_tokens // runs, split_seconds=split_seconds,
-            seconds=spent / runs, runs=runs,
-            encoder_tokens_per_second=self.alone.tokens_per_second, encoder_batch=self.alone.size,
+            documents=count, length=length, document_tokens=sum(layout.blocks.n_tokens for layout in layouts),
+            windows=self.meter.windows // runs, fewest_windows=sum(map(_fewest_windows, recalls)),
+            window_tokens=self.meter.tokens // runs, padded_tokens=self.meter.padded_tokens // runs,
+            split_seconds=split_seconds, seconds=spent / runs, runs=runs,
+            encoder_tokens_per_second=self.baseline.tokens / self.baseline.seconds,
+            encoder_batch=len(self.baseline.batch.input_ids),
         )  # fmt: skip
 
 
-class _Alone:
-    """The encoder alone on full windows, in batches of the size that it likes best."""
+class _FullWindows:
+    """The encoder on full windows, in batches of the fastest size."""
 
-    def __init__(self, encoder: Encoder, length: int, precision: Precision) -> None:
-        self.encoder = encoder
-        self.precision = precision
-        self.vocabulary = int(encoder.model.config.vocab_size)
-        self.length = length
-        self.size = 1
-        self.batch = self._full(1)
+    def __init__(self, encoder: Encoder, capacity: int, precision: Precision) -> None:
+        self.encoder, self.precision = encoder, precision
         self.tokens, self.seconds = 0, 0.0
-        self._choose()
+        batches = [self._batch(size, capacity) for size in BATCH_SIZES]
+        for batch in batches:  # warm up
+            self._time(batch)
+        rounds = [[self._time(batch) / len(batch.input_ids) for batch in batches] for _ in range(_REPEATS)]
+        medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
+        self.batch = batches[medians.index(min(medians))]
 
-    @property
-    def tokens_per_second(self) -> float:
-        """Since ``start``."""
-        return self.tokens / self.seconds
-
-    def start(self) -> None:
-        """Forgets what was measured, and looks anew."""
+    def restart(self) -> None:
+        """Discard what was measured, and measure anew."""
         self.tokens, self.seconds = 0, 0.0
-        self.look(_LOOKS)
+        self.run(_REPEATS)
 
-    def look(self, times: int = 1) -> None:
-        """Runs full batches."""
+    def run(self, times: int = 1) -> None:
+        """Run full batches."""
         for _ in range(times):
             self.seconds += self._time(self.batch)
-            self.tokens += self.size * self.length
+            self.tokens += self.batch.input_ids.numel()
 
-    def _choose(self) -> None:
-        """Takes the fastest batch size: the best median of a few rounds through all sizes."""
-        batches = {size: self._full(size) for size in BATCH_SIZES}
-        for batch in batches.values():
-            self._time(batch)
-        rounds = [{size: self._time(batch) / size for size, batch in batches.items()} for _ in range(_LOOKS)]
-        self.size = min(BATCH_SIZES, key=lambda size: statistics.median(times[size] for times in rounds))
-        self.batch = batches[self.size]
-
-    def _full(self, size: int) -> Batch:
-        ids = torch.randint(self.vocabulary, (size, self.length), device=self.precision.device)
+    def _batch(self, size: int, capacity: int) -> Batch:
+        vocabulary = int(self.encoder.model.config.vocab_size)
+        ids = torch.randint(vocabulary, (size, capacity), device=self.precision.device)
         return Batch(ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids))
 
     @torch.inference_mode()
@@ -221,29 +205,23 @@ class _Alone:
 
 
 class _Meter(nn.Module):
-    """A judge model that counts what it reads, and now and then lets the encoder run alone.
+    """A judge model that counts its windows, and runs the encoder on full windows every few seconds."""
 
-    Args:
-        model: the judge.
-        alone: the encoder.
-    """
-
-    def __init__(self, model: nn.Module, alone: _Alone) -> None:
+    def __init__(self, model: nn.Module, baseline: _FullWindows) -> None:
         super().__init__()
-        self.model = model
-        self.alone = alone
-        self.start()
+        self.model, self.baseline = model, baseline
+        self.restart()
 
-    def start(self) -> None:
-        """Sets all counts to zero."""
+    def restart(self) -> None:
+        """Set all counts to zero."""
         self.windows = self.tokens = self.padded_tokens = 0
         self.paused, self._resumed = 0.0, time.perf_counter()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-        """The judge's logits."""
+        """Return the judge's logits."""
         start = time.perf_counter()
         if start - self._resumed > _PAUSE_EVERY:
-            self.alone.look()
+            self.baseline.run()
             self._resumed = time.perf_counter()
             self.paused += self._resumed - start
         self.windows += len(input_ids)
@@ -253,11 +231,11 @@ class _Meter(nn.Module):
         return logits
 
 
-def fewest_windows(recall: Recall) -> int:
-    """The least number of windows for what MemRecall did, by its trace.
+def _fewest_windows(recall: Recall) -> int:
+    """Count the fewest windows for the steps of a recall, independently of how MemRecall packs blocks.
 
     Each step needs one window for rehearsal and, for retrieval, the fewest runs of consecutive blocks outside z that
-    fit beside z; all ways to cut are tried, so this shares nothing with how MemRecall packs.
+    fit next to z.
     """
     if not recall.trace:
         return 1
@@ -271,7 +249,7 @@ def fewest_windows(recall: Recall) -> int:
 
 
 def _fewest_runs(sizes: Sequence[int], room: int) -> int:
-    """The fewest runs of consecutive items with sums of at most ``room``, by dynamic programming."""
+    """Count the fewest runs of consecutive items with sums of at most `room`, by dynamic programming."""
     fewest = [0]
     for end in range(1, len(sizes) + 1):
         first, used = end, 0

@@ -1,8 +1,6 @@
-"""Measurements in a process of their own: start one, and what memory the one under way has taken.
+"""Measure seconds and peak memory in new processes: a function of this package, or a `cogltx` command."""
 
-Knows nothing of what is measured.
-"""
-
+import importlib
 import json
 import os
 import resource
@@ -13,77 +11,79 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from cogltx.errors import ModelError
+from cogltx.errors import CogltxError, ModelError
 
-_FORGET = Path("/proc/self/clear_refs")
-_LOOK_EVERY = 0.05
+_POLL_SECONDS = 0.05
 
 
-def in_new_process(
-    module: str, arguments: Sequence[str], expected: str, *, timeout: float | None = None
+def call(
+    function: str, arguments: dict[str, Any], what: str, *, timeout: float | None = None, limit: int = 0
 ) -> dict[str, Any] | None:
-    """What a module that runs in a process of its own prints as its last line, of JSON; None if it takes too long.
+    """Call a function in a new process and return its result, None after `timeout` seconds.
 
     Args:
-        module: its name.
-        arguments: of its command line.
-        expected: opens the message of an error.
+        function: `package.module:function`; its result is a dict for JSON.
+        arguments: its keyword arguments, plain data.
+        what: the measurement, for error messages.
         timeout: seconds.
+        limit: bytes of memory; a process that needs more returns `{"beyond": "memory"}`. 0: no limit.
 
     Raises:
-        ModelError: the process failed; its last words.
+        ModelError: the process failed; with the last line of its standard error.
     """
-    command = [sys.executable, "-m", module, *arguments]
+    command = [sys.executable, "-m", __name__, function, json.dumps(arguments), str(limit)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
     except subprocess.TimeoutExpired:
         return None
     if done.returncode:
-        words = done.stderr.strip().splitlines() or ["nothing on standard error"]
-        raise ModelError(f"{expected}, got exit code {done.returncode}: {words[-1]}")
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+        lines = done.stderr.strip().splitlines() or ["nothing on standard error"]
+        raise ModelError(f"{what}: the measurement failed with exit code {done.returncode}: {lines[-1]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
 
 
-def cogltx_command(arguments: Sequence[str]) -> tuple[str, float, int]:
-    """Runs a command of cogltx in a process of its own: what it prints, its seconds, its peak memory in bytes.
+def run_command(arguments: Sequence[str]) -> tuple[str, float, int]:
+    """Run a `cogltx` command in a new process; return standard output, seconds and peak memory in bytes.
 
     Raises:
-        ModelError: it failed; what it said stands on standard error.
+        ModelError: it failed; its messages are on standard error.
     """
     started = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "cogltx", *arguments], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None, "a pipe was asked for"
     peak = 0
-    with process.stdout, ThreadPoolExecutor(1) as reading:
-        said = reading.submit(process.stdout.read)
+    with process.stdout, ThreadPoolExecutor(1) as executor:
+        output = executor.submit(process.stdout.read)
         try:
-            while wait([said], timeout=_LOOK_EVERY).not_done:
-                peak = max(peak, _held(process.pid))
-        except BaseException:  # an interrupted call leaves nothing running
+            while wait([output], timeout=_POLL_SECONDS).not_done:
+                peak = max(peak, _high_water_mark(process.pid))
+        except BaseException:  # an interrupted call leaves no process behind
             process.terminate()
             raise
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        command = shlex.join(["cogltx", *arguments])
-        raise ModelError(f"bench: expected exit code 0, got {process.returncode} of: {command}")
-    return said.result(), time.perf_counter() - started, peak or _in_bytes(usage.ru_maxrss)
+        raise ModelError(f"exit code {process.returncode} of: {shlex.join(['cogltx', *arguments])}")
+    return output.result(), time.perf_counter() - started, peak or _in_bytes(usage.ru_maxrss)
 
 
-def peak_bytes() -> int:
-    """The most memory that this process has held (resident set)."""
-    return _held(os.getpid()) or _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+def peak_bytes(device: str = "cpu") -> int:
+    """Peak memory of this process: reserved on the GPU if `device` is "cuda", resident otherwise."""
+    if device == "cuda":
+        import torch
+
+        return int(torch.cuda.max_memory_reserved())
+    return _high_water_mark(os.getpid()) or _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def _held(process: int) -> int:
-    """The most that a process has held by what Linux tells in ``/proc``; 0 where it does not.
+def _high_water_mark(process: int) -> int:
+    """Peak resident memory of a process by `/proc`, 0 on systems without it.
 
-    Linux counts the process that started it into ``getrusage`` and ``wait4``, but not here.
+    On Linux, `getrusage` and `wait4` include the memory of the parent process at the time of the fork; this does not.
     """
     try:
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
@@ -96,19 +96,34 @@ def _in_bytes(ru_maxrss: int) -> int:
     return ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def forget_peak() -> None:
-    """Lets ``peak_bytes`` count from what this process holds now, where the system can (Linux)."""
-    with suppress(OSError):
-        _FORGET.write_text("5")
+def _watch(limit: int) -> None:
+    """End this process once it has used more than `limit` bytes."""
+    while peak_bytes() <= limit:
+        time.sleep(_POLL_SECONDS)
+    print(json.dumps({"beyond": "memory"}), flush=True)
+    os._exit(0)
 
 
-def end_beyond(limit: int) -> None:
-    """Ends this process, with a line ``{"beyond": "memory"}``, once it has held more than ``limit`` bytes."""
+def _main(function: str, arguments: str, limit: str) -> int:
+    """Call the function and print its result as one line of JSON; return the exit code."""
+    if int(limit):
+        threading.Thread(target=_watch, args=[int(limit)], daemon=True).start()
+    module, _, name = function.partition(":")
+    try:
+        result = getattr(importlib.import_module(module), name)(**json.loads(arguments))
+    except CogltxError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except (MemoryError, RuntimeError) as error:
+        import torch
 
-    def watch() -> None:
-        while peak_bytes() <= limit:
-            time.sleep(_LOOK_EVERY)
-        print(json.dumps({"beyond": "memory"}), flush=True)
-        os._exit(0)
+        out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
+        if not out_of_memory and "can't allocate memory" not in str(error):
+            raise
+        result = {"beyond": "memory"}
+    print(json.dumps(result))
+    return 0
 
-    threading.Thread(target=watch, daemon=True).start()
+
+if __name__ == "__main__":
+    sys.exit(_main(*sys.argv[1:]))

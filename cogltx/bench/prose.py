@@ -1,7 +1,4 @@
-"""Generated documents of any length: what the cost of reading is measured on. They look like prose and say nothing.
-
-Knows a tokenizer, to count, and no model.
-"""
+"""Generated documents of any length that look like prose, to measure cost on."""
 
 import random
 from typing import Any
@@ -22,18 +19,12 @@ also then later often again still only first once there here most many some seve
 
 
 def generated(n_tokens: int, tokenizer: Any, *, seed: int) -> Document:
-    """A document of a given length.
-
-    Args:
-        n_tokens: its length, which a tokenizer that joins words across lines may miss by a few.
-        tokenizer: counts; a fast one.
-        seed: the same gives the same text.
-    """
-    dice = random.Random(seed)
+    """Generate a document of `n_tokens` tokens, a few more or less if the tokenizer joins words across lines."""
+    rng = random.Random(seed)
     paragraphs: list[str] = []
     missing = n_tokens
     while missing > 0:
-        text = _paragraph(dice)
+        text = " ".join(_sentence(rng) for _ in range(rng.randint(2, 10)))
         encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
         offsets = encoded["offset_mapping"]
         if len(offsets) > missing:
@@ -43,14 +34,10 @@ def generated(n_tokens: int, tokenizer: Any, *, seed: int) -> Document:
     return Document("\n".join(paragraphs), id=f"generated-{n_tokens}-{seed}")
 
 
-def _paragraph(dice: random.Random) -> str:
-    return " ".join(_sentence(dice) for _ in range(dice.randint(2, 10)))
-
-
-def _sentence(dice: random.Random) -> str:
-    """Six to fifty words, mostly about twenty, with commas."""
-    words = dice.choices(_WORDS.split(), k=round(dice.triangular(6, 50, 14)))
-    for place in range(len(words) - 2):
-        if dice.random() < 0.06:
-            words[place] += ","
+def _sentence(rng: random.Random) -> str:
+    """Join 6 to 50 words, mostly about 20, with commas."""
+    words = rng.choices(_WORDS.split(), k=round(rng.triangular(6, 50, 14)))
+    for index in range(len(words) - 2):
+        if rng.random() < 0.06:
+            words[index] += ","
     return f"{' '.join(words).capitalize()}."

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cogltx.bench.cost import BATCH_SIZES, Cost, fewest_windows, measure, table
+from cogltx.bench.cost import BATCH_SIZES, Cost, _fewest_windows, measure
 from cogltx.bench.prose import QUESTION, generated
-from cogltx.blocks import split
+from cogltx.blocks import load_tokenizer, split
 from cogltx.document import Query
 from cogltx.encoding.layout import WindowFormat, pack
-from cogltx.encoding.pretrained import tokenizer_of
 from cogltx.judges import Judge, Memory
 from cogltx.memrecall import MemRecall, MemRecallConfig
 
@@ -87,9 +86,9 @@ def test_json_holds_all_that_the_table_shows() -> None:
 
 
 def test_table() -> None:
-    head, line = table([COST]).splitlines()
+    head, line = Cost.table([COST]).splitlines()
     assert head.split()[0] == "documents"
-    assert line.split() == ["16", "2048", "222", "(222)", "90.0%", "0.50", "3.00", "3000", "3200", "0.94"]
+    assert line.split() == ["16", "2,048", "222", "(222)", "90.0%", "0.50", "3.00", "3,000", "3,200", "0.94"]
     assert len(head) == len(line)
 
 
@@ -104,22 +103,24 @@ def test_table() -> None:
 def test_fewest_windows_is_what_packing_gives(
     tiny_encoder: Path, n_tokens: int, capacity: int, strides: tuple[int, ...], query: Query | None, seed: int
 ) -> None:
-    tokenizer = tokenizer_of(tiny_encoder)
+    tokenizer = load_tokenizer(tiny_encoder)
     form = WindowFormat(tokenizer, capacity)
     blocks = split(generated(n_tokens, tokenizer, seed=seed), tokenizer)
-    (recall,) = MemRecall(FirstBlocks(), form, MemRecallConfig(capacity=capacity, strides=strides))([(query, blocks)])
-    room = form.room(form.prefix(query, int(blocks.sizes.max())))
+    memrecall = MemRecall(FirstBlocks(), MemRecallConfig(capacity=capacity, strides=strides), tokenizer=tokenizer)
+    layout = form.layout(query, blocks)
+    (recall,) = memrecall([layout])
+    room = layout.room
     expected, kept = 0, ()
     for step in recall.trace:
         sizes = [int(blocks.sizes[index]) for index in range(len(blocks)) if index not in kept]
         expected += len(pack(sizes, room - sum(int(blocks.sizes[index]) for index in kept))) + 1
         kept = step.kept
-    assert fewest_windows(recall, form) == (expected or 1)
+    assert _fewest_windows(recall) == (expected or 1)
 
 
 @pytest.mark.parametrize("n_tokens", [1, 50, 3000])
 def test_generated_documents_have_the_length(tiny_encoder: Path, n_tokens: int) -> None:
-    tokenizer = tokenizer_of(tiny_encoder)
+    tokenizer = load_tokenizer(tiny_encoder)
     document = generated(n_tokens, tokenizer, seed=3)
     assert split(document, tokenizer).n_tokens == n_tokens
     assert generated(n_tokens, tokenizer, seed=3) == document
@@ -127,7 +128,7 @@ def test_generated_documents_have_the_length(tiny_encoder: Path, n_tokens: int) 
 
 
 def test_generated_documents_look_like_prose(tiny_encoder: Path) -> None:
-    text = generated(3000, tokenizer_of(tiny_encoder), seed=0).text
+    text = generated(3000, load_tokenizer(tiny_encoder), seed=0).text
     lengths = [len(sentence.split()) for sentence in text.split(".")[:-1]]
     assert 15 < np.mean(lengths) < 30
     assert min(lengths) >= 6

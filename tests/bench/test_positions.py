@@ -13,7 +13,7 @@ import yaml
 
 from cogltx.__main__ import main
 from cogltx.bench import positions as module
-from cogltx.bench.positions import Comparison, Curve, compare, ways
+from cogltx.bench.positions import Comparison, _Curve, _runs, compare
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
 from cogltx.training.masked import MaskedConfig, MaskedTrainingConfig, Measured
@@ -43,7 +43,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> MaskedConfig:
 
 
 def test_every_way_is_a_run(config: MaskedConfig) -> None:
-    runs = ways(config, [0.2, 0.4, 0.6])
+    runs = _runs(config, [0.2, 0.4, 0.6])
     assert list(runs) == NAMES
     for name in NAMES[:3]:
         positions = runs[name].encoder.positions
@@ -68,7 +68,7 @@ def test_a_comparison_and_the_same_again(config: MaskedConfig, tmp_path: Path, m
     lines: list[str] = []
     assert compare(config, tmp_path, [0.4], report=lines.append) == found
     assert [line for line in lines if "resumed" in line] == ["tiled: resumed at step 2 of 2"]
-    assert "random: done before" in lines
+    assert "random: finished before" in lines
     with pytest.raises(ConfigError, match=r"was started with encoder\.positions\.length 128, not 96"):
         compare(config.model_copy(update={"length": 96}), tmp_path, [0.4], report=quiet)
 
@@ -105,17 +105,17 @@ def test_the_command(
 
 def test_the_table() -> None:
     history = (Measured(0, 2.0, 38.04), Measured(500, 1.5, 55.0))
-    assert Comparison("e", (Curve("tiled", 1024, history),)).table().splitlines() == [
+    assert Comparison("e", (_Curve("tiled", 1024, history),)).table().splitlines() == [
         "| positions | length | step 0 | step 500 |",
-        "|---|---|---|---|",
-        "| tiled | 1024 | 38.0 | 55.0 |",
+        "|---|---:|---:|---:|",
+        "| tiled | 1,024 | 38.0 | 55.0 |",
     ]
 
 
 def test_what_cannot_be_compared(config: MaskedConfig, tiny_encoder: Path) -> None:
-    with pytest.raises(ConfigError, match="expected an encoder with a trained masked-LM head, got one without; cogltx"):
-        ways(config.model_copy(update={"encoder": EncoderConfig(name=str(tiny_encoder))}), [0.4])
-    with pytest.raises(ConfigError, match="^length: expected more than the encoder's own positions, 64, got 64$"):
-        ways(config.model_copy(update={"length": 64}), [0.4])
+    with pytest.raises(ConfigError, match="the encoder has no trained masked-LM head; train one with cogltx mlm"):
+        _runs(config.model_copy(update={"encoder": EncoderConfig(name=str(tiny_encoder))}), [0.4])
+    with pytest.raises(ConfigError, match="^length: 64 is not above the 64 positions of the encoder$"):
+        _runs(config.model_copy(update={"length": 64}), [0.4])
     with pytest.raises(ConfigError, match="expected a number between 0 and 1 other than 0.5, got 0.5"):
-        ways(config, [0.4, 0.5])
+        _runs(config, [0.4, 0.5])

@@ -3,57 +3,68 @@
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cogltx.bench.process import cogltx_command, in_new_process, peak_bytes
+from cogltx.bench.process import call, peak_bytes, run_command
 from cogltx.errors import ModelError
 
 MEGABYTE = 1 << 20
 
 
+Module = Callable[[str], str]
+
+
 @pytest.fixture
-def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A module that new processes find and this one has not loaded."""
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
+    """Write a module with a function `measure` that new processes can import."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     def write(text: str) -> str:
         (tmp_path / "measured_alone.py").write_text(text)
-        return "measured_alone"
+        return "measured_alone:measure"
 
-    return write  # type: ignore[return-value]
-
-
-def test_its_last_line_is_what_it_found(module) -> None:  # type: ignore[no-untyped-def]
-    name = module("import sys\nprint('some library says hello')\nprint('{\"got\": \"' + sys.argv[1] + '\"}')")
-    assert in_new_process(name, ["this"], "expected") == {"got": "this"}
+    return write
 
 
-def test_a_failure_is_one_line(module) -> None:  # type: ignore[no-untyped-def]
-    name = module("raise SystemExit('no such thing')")
-    with pytest.raises(ModelError, match="^a peak expected, got exit code 1: no such thing$"):
-        in_new_process(name, [], "a peak expected")
+def test_the_result_of_a_function(module: Module) -> None:
+    name = module("def measure(got):\n    print('some library says hello')\n    return {'got': got}")
+    assert call(name, {"got": "this"}, "a peak") == {"got": "this"}
 
 
-def test_too_long(module) -> None:  # type: ignore[no-untyped-def]
-    assert in_new_process(module("import time; time.sleep(60)"), [], "expected", timeout=0.5) is None
+def test_a_failure_is_one_line(module: Module) -> None:
+    name = module("def measure():\n    raise SystemExit('no such thing')")
+    with pytest.raises(ModelError, match="^a peak: the measurement failed with exit code 1: no such thing$"):
+        call(name, {}, "a peak")
+    name = module("from cogltx.errors import DataError\ndef measure():\n    raise DataError('no text')")
+    with pytest.raises(ModelError, match="^a peak: the measurement failed with exit code 2: no text$"):
+        call(name, {}, "a peak")
 
 
-def test_it_ends_beyond_its_memory(module) -> None:  # type: ignore[no-untyped-def]
-    name = module(
-        "import time\nfrom cogltx.bench.process import end_beyond, peak_bytes\n"
-        f"end_beyond(peak_bytes() + {50 * MEGABYTE})\nheld = bytearray({200 * MEGABYTE})\ntime.sleep(60)"
-    )
-    assert in_new_process(name, [], "expected", timeout=50) == {"beyond": "memory"}
+def test_too_long(module: Module) -> None:
+    assert call(module("import time\ndef measure(): time.sleep(60)"), {}, "a peak", timeout=0.5) is None
 
 
-def test_within_its_memory_it_goes_on(module) -> None:  # type: ignore[no-untyped-def]
-    name = module(
-        "import time\nfrom cogltx.bench.process import end_beyond, peak_bytes\n"
-        f"end_beyond(peak_bytes() + {500 * MEGABYTE})\nheld = bytearray({20 * MEGABYTE})\ntime.sleep(0.3)\nprint('{{}}')"
-    )
-    assert in_new_process(name, [], "expected") == {}
+@pytest.mark.parametrize(
+    "error", ["MemoryError()", 'RuntimeError("DefaultCPUAllocator: can\'t allocate memory: you tried to allocate")']
+)
+def test_no_memory_left_is_no_failure(error: str, module: Module) -> None:
+    assert call(module(f"def measure():\n    raise {error}"), {}, "a peak") == {"beyond": "memory"}
+
+
+def test_other_errors_are_not_hidden(module: Module) -> None:
+    name = module("def measure():\n    raise RuntimeError('mat1 and mat2 shapes cannot be multiplied')")
+    with pytest.raises(ModelError, match="exit code 1: RuntimeError: mat1 and mat2"):
+        call(name, {}, "a peak")
+
+
+def test_a_process_ends_beyond_its_memory(module: Module) -> None:
+    text = f"import time\ndef measure(size, seconds):\n    held = bytearray(size * {MEGABYTE})\n    time.sleep(seconds)\n    return {{}}"
+    limit = 300 * MEGABYTE
+    assert call(module(text), {"size": 600, "seconds": 60}, "a peak", timeout=50, limit=limit) == {"beyond": "memory"}
+    assert call(module(text), {"size": 10, "seconds": 0.3}, "a peak", limit=limit) == {}
 
 
 def test_peak_of_this_process_never_falls() -> None:
@@ -65,17 +76,17 @@ def test_peak_of_this_process_never_falls() -> None:
 
 
 def test_a_command_is_measured_alone() -> None:
-    """What the process that starts it holds is not its own."""
+    """Memory of the process that starts it is not counted."""
     held = bytearray(b"x") * (1500 * MEGABYTE)
-    said, seconds, peak = cogltx_command(["--help"])
-    assert "evaluate" in said
+    printed, seconds, peak = run_command(["--help"])
+    assert "evaluate" in printed
     assert seconds > 0
     assert 5 * MEGABYTE < peak < 1000 * MEGABYTE < len(held)
 
 
 def test_a_command_that_fails() -> None:
-    with pytest.raises(ModelError, match="^bench: expected exit code 0, got 2 of: cogltx evaluate --no-such-option$"):
-        cogltx_command(["evaluate", "--no-such-option"])
+    with pytest.raises(ModelError, match="^exit code 2 of: cogltx evaluate --no-such-option$"):
+        run_command(["evaluate", "--no-such-option"])
 
 
 def test_an_interrupted_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +101,7 @@ def test_an_interrupted_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("cogltx.bench.process.subprocess.Popen", Started)
-    monkeypatch.setattr("cogltx.bench.process._held", interrupted)
+    monkeypatch.setattr("cogltx.bench.process._high_water_mark", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        cogltx_command(["train"])
+        run_command(["train"])
     assert started[0].wait(timeout=30) == -signal.SIGTERM

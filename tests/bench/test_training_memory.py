@@ -1,4 +1,4 @@
-"""The memory of training: how it is told, and that more rows, longer rows and kept layers take more."""
+"""The memory of training: its table, and that more rows, longer rows and kept layers take more."""
 
 import json
 import signal
@@ -10,7 +10,7 @@ import pytest
 import tiny
 
 from cogltx.__main__ import main as command_line
-from cogltx.bench.training_memory import Room, _peak, main, measure, table
+from cogltx.bench.training_memory import Room, _peak, _train, measure
 from cogltx.errors import ConfigError, ModelError
 
 MEGABYTE = 1 << 20
@@ -49,21 +49,20 @@ def test_the_largest_batch_is_lowered_until_it_fits(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_process_that_fails(tmp_path: Path) -> None:
-    wording = r"memory with 2 rows of 64 tokens: expected a peak, got exit code 2: .*no-such-model"
+    wording = r"memory with 2 sequences of 64 tokens: the measurement failed with exit code 2: .*no-such-model"
     with pytest.raises(ModelError, match=wording):
         measure(str(tmp_path / "no-such-model"), [64], 1.0)
 
 
-def test_one_line_of_json(tiny_encoder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["64", "2", "--encoder", str(tiny_encoder), "--precision", "float32"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["peak_bytes"] > MEGABYTE
-    assert found["device"] in ("cpu", "cuda", "mps")
+def test_the_measured_process(tiny_encoder: Path) -> None:
+    result = _train(str(tiny_encoder), 64, 2, checkpointing=False, precision="float32")
+    assert result["peak_bytes"] > MEGABYTE
+    assert result["device"] in ("cpu", "cuda", "mps")
 
 
 def test_wrong_batches() -> None:
     for batches in ((2,), (6, 2), (2, 2), (1, 2, 3)):
-        with pytest.raises(ConfigError, match="^batches: expected two ascending numbers, got "):
+        with pytest.raises(ConfigError, match="^--batches: .* not two ascending numbers$"):
             measure("minilm", [512], 1.0, batches=batches)
 
 
@@ -71,10 +70,10 @@ def test_json_and_table() -> None:
     values = json.loads(json.dumps(ROOM.within(1 << 30).to_dict()))
     assert (values["row_bytes"], values["largest"]) == (50 * MEGABYTE, 12)
     checked = replace(ROOM.within(1 << 30), checked=1001 * MEGABYTE)
-    head, *lines = table([checked, replace(ROOM, checkpointing=False)], 1.0).splitlines()
+    head, *lines = Room.table([checked, replace(ROOM, checkpointing=False)], 1.0).splitlines()
     assert head.split()[0] == "tokens"
-    assert lines[0].split() == ["1024", "yes", "400", "50.0", "12", "1001"]
-    assert lines[1].split() == ["1024", "no", "400", "50.0", "?"]
+    assert lines[0].split() == ["1,024", "yes", "400", "50.0", "12", "1,001"]
+    assert lines[1].split() == ["1,024", "no", "400", "50.0", "?", "–"]
     assert {len(line) for line in lines} == {len(head)}
 
 
@@ -88,4 +87,4 @@ def test_the_command(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys
     finally:
         signal.signal(signal.SIGINT, before)
     assert stopped.value.code == 2
-    assert capsys.readouterr().err == "cogltx: batches: expected two ascending numbers, got 6, 2\n"
+    assert capsys.readouterr().err == "cogltx: --batches: 6, 2 are not two ascending numbers\n"

@@ -9,7 +9,7 @@ import torch
 from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow
-from cogltx.bench.quality import load_quality
+from cogltx.bench.quality import QualityConfig
 from cogltx.cli.config import load_mlm, load_reader, load_run
 from cogltx.cli.settings import changed
 from cogltx.encoding.positions import PositionsConfig
@@ -73,7 +73,7 @@ def test_the_given_runs_are_right() -> None:
             positions = load_mlm(path).encoder.positions
             assert positions is None or positions.length == load_mlm(path).length
         elif path.name.startswith("quality-"):
-            quality = load_quality(path)
+            quality = QualityConfig.load(path)
             for reader in quality.readers:
                 assert load_run(path.parent / quality.run, reader.changes).data.train
         else:

@@ -15,18 +15,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cogltx.bench.quickstart.words import (
-    FILLER,
-    FIRST_FACTS,
-    KINDS,
-    NAMES,
-    OTHER_QUESTIONS,
-    ROLES,
-    SLOTS,
-    WHO,
-    Kind,
-    Split,
-)  # fmt: skip
+from cogltx.bench.quickstart import words
+from cogltx.bench.quickstart.words import Split
 from cogltx.document import Document, Example, Query, Span
 
 _GAP_WORDS = 521
@@ -108,7 +98,7 @@ def _example(
 ) -> Example:  # fmt: skip
     """Generate one example; its id is the seed of everything in it."""
     rng = random.Random(id)
-    kind, role = rng.choice(KINDS), rng.choice(ROLES)
+    kind, role = rng.choice(words.KINDS), rng.choice(words.ROLES)
     chains = _chains(rng, split, kind, role, rng.choice(counts))
     asked = rng.choice(chains)
     firsts, seconds = [asked.first], [asked.second]
@@ -119,8 +109,8 @@ def _example(
             seconds += [decoy.second] if kept != "1" else []
     text = _few(rng, firsts + seconds, filler) if n_words is None else _text(rng, firsts, seconds, n_words, gap)
     document = Document(text, id=id)
-    who = rng.choice(WHO).format(role=role, subject=asked.subject)
-    question = rng.choice(kind.questions).format(who=who)
+    who = rng.choice(words.WHO).format(role=role, subject=asked.subject)
+    question = rng.choice(words.QUESTIONS[kind]).format(who=who)
     if rng.random() < unanswerable:
         question = _unanswerable(rng, split, kind, role, chains, who)
         return Example(id=id, document=document, query=Query(question), answers=(), relevant=(), extra={"kind": "none"})
@@ -133,30 +123,32 @@ def _example(
         answers=(asked.answer,),
         answer_spans=(Span(answer, answer + len(asked.answer)),),
         relevant=(Span(first, first + len(asked.first)), Span(second, second + len(asked.second))),
-        extra={"kind": kind.name},
+        extra={"kind": kind},
     )
 
 
 def _unanswerable(
-    rng: random.Random, split: Split, kind: Kind, role: str, chains: list[_Chain], who: str
+    rng: random.Random, split: Split, kind: str, role: str, chains: list[_Chain], who: str
 ) -> str:  # fmt: skip
     """Draw a question about a person, a kind of fact or a topic that the document does not have."""
     match rng.randrange(3):
         case 0:
             people = {name for chain in chains for name in (chain.subject, chain.bridge)}
-            absent = rng.choice([name for name in NAMES[split] if name not in people])
-            return rng.choice(kind.questions).format(who=rng.choice(WHO).format(role=role, subject=absent))
+            absent = rng.choice([name for name in words.NAMES[split] if name not in people])
+            return rng.choice(words.QUESTIONS[kind]).format(who=rng.choice(words.WHO).format(role=role, subject=absent))
         case 1:
-            return rng.choice(rng.choice([other for other in KINDS if other is not kind]).questions).format(who=who)
+            return rng.choice(words.QUESTIONS[rng.choice([other for other in words.KINDS if other != kind])]).format(
+                who=who
+            )
         case _:
-            return _filled(rng, rng.choice(OTHER_QUESTIONS[split]).replace("{who}", who))
+            return _filled(rng, rng.choice(words.OTHER_QUESTIONS[split]).replace("{who}", who))
 
 
-def _chains(rng: random.Random, split: Split, kind: Kind, role: str, count: int) -> list[_Chain]:
+def _chains(rng: random.Random, split: Split, kind: str, role: str, count: int) -> list[_Chain]:
     """Draw chains of one form in which no person and no answer occurs twice."""
-    names = rng.sample(NAMES[split], 2 * count)
-    answers = rng.sample(kind.answers[split], count)
-    first, second = rng.choice(FIRST_FACTS), rng.choice(kind.facts)
+    names = rng.sample(words.NAMES[split], 2 * count)
+    answers = rng.sample(words.ANSWERS[kind][split], count)
+    first, second = rng.choice(words.FIRST_FACTS), rng.choice(words.SECOND_FACTS[kind])
     before, after = second.split("{answer}")
     chains = []
     for subject, bridge, answer in zip(names[:count], names[count:], answers, strict=True):
@@ -202,7 +194,7 @@ def _filler(rng: random.Random, n_words: int, used: set[str]) -> list[str]:
     """Draw sentences that are not in `used` until they have `n_words` words."""
     sentences: list[str] = []
     while n_words > 0:
-        sentence = _filled(rng, rng.choice(FILLER))
+        sentence = _filled(rng, rng.choice(words.FILLER))
         if sentence in used:
             continue
         used.add(sentence)
@@ -213,7 +205,7 @@ def _filler(rng: random.Random, n_words: int, used: set[str]) -> list[str]:
 
 def _filled(rng: random.Random, template: str) -> str:
     """Replace each slot of a template by one of its phrases."""
-    return re.sub(r"\{(\w+)\}", lambda slot: rng.choice(SLOTS[slot[1]]), template)
+    return re.sub(r"\{(\w+)\}", lambda slot: rng.choice(words.SLOTS[slot[1]]), template)
 
 
 def _paragraphs(rng: random.Random, sentences: list[str]) -> str:

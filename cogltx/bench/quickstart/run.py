@@ -1,9 +1,10 @@
-"""`cogltx quickstart`: generate a corpus, train three readers on it, print their table and explain one answer.
+"""`cogltx quickstart`: generate a corpus, train two readers on it, print a table and explain one answer.
 
 Uses the training and evaluation commands; everything is in one folder, in the files that a user's own runs have. Run it
 again to resume it.
 """
 
+import json
 import shlex
 import sys
 import threading
@@ -12,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from string import Template
 
-import yaml
 from pydantic import BaseModel, ConfigDict
 
 from cogltx.bench.quickstart.corpus import generate
@@ -39,6 +40,13 @@ from cogltx.training.run import train_run
 
 _FOREIGN = "What is the capital of France?"
 _PROGRESS_SECONDS = 20.0
+_SYSTEMS: dict[str, tuple[str, tuple[str, ...], str | None]] = {  # run, changes of its configuration, judge
+    "CogLTX": ("cogltx", (), None),
+    "CogLTX, one step": ("cogltx", ("memrecall.strides=[5]",), None),
+    "CogLTX, BM25 as judge": ("cogltx", (), "bm25"),
+    "sliding window": ("sliding-window", (), None),
+    "truncation": ("sliding-window", ("reader=truncation",), None),
+}
 
 
 class QuickstartConfig(BaseModel):
@@ -48,29 +56,13 @@ class QuickstartConfig(BaseModel):
         encoder: initial weights of judge and reasoners.
         train: training documents of little more than the facts; they fit one window, so the reasoner sees all decoys.
         train_long: training documents with filler between the facts, from which the judge learns to search.
-        unanswerable: share of the training and validation questions that the document does not answer.
         validation: documents that choose the best epoch and the threshold for "no answer".
         held_out: test documents whose question has an answer; none of their names and answers is in the training set.
         held_out_unanswerable: test documents whose question has none.
+        unanswerable: share of the training and validation questions without an answer.
         chains: pairs of facts per document, all but one of them decoys; training documents have at least two.
         tokens: length of validation and test documents, whose two facts are more than 512 tokens apart.
         train_tokens: length of the training documents with filler.
-        train_gap: least number of words between their two facts.
-        capacity: tokens per window.
-        max_block_tokens: most tokens per block.
-        strides: of MemRecall.
-        overlap: tokens that neighbouring windows of the sliding window share.
-        broken: share of the training documents' decoys that keep only one of their two facts. With complete decoys
-            only, a model stays at chance for minutes before it learns to join two facts.
-        filler: share of the facts of `train` documents with a filler sentence before them, as in key blocks.
-        epochs: epochs of CogLTX.
-        sliding_epochs: additional epochs of the sliding window, which starts from CogLTX's reasoner, on windows of the
-            documents with filler.
-        judge_passes: passes of the judge per epoch.
-        batch_size: examples per optimizer step.
-        learning_rate: of judge and reasoners.
-        head_rate: learning rate of the reasoners' heads, as a multiple of `learning_rate`.
-        relevance_weight: weight of the reasoners' second loss, which predicts relevant tokens.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,39 +70,18 @@ class QuickstartConfig(BaseModel):
     encoder: str = BUNDLED
     train: int = 3700
     train_long: int = 300
-    unanswerable: float = 0.17
     validation: int = 16
     held_out: int = 100
     held_out_unanswerable: int = 20
+    unanswerable: float = 0.17
     chains: int = 3
-    broken: float = 0.5
-    filler: float = 0.4
     tokens: int = 1200
     train_tokens: int = 450
-    train_gap: int = 60
-    capacity: int = 128
-    max_block_tokens: int = 24
-    strides: tuple[int, ...] = (3, 2)
-    overlap: int = 32
-    epochs: int = 1
-    sliding_epochs: int = 1
-    judge_passes: int = 1
-    batch_size: int = 8
-    learning_rate: float = 1.5e-4
-    head_rate: float = 10.0
-    relevance_weight: float = 5.0
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One line of the table, in percent; None where a system has no such figure.
-
-    Attributes:
-        system: its name.
-        right: correct answers, of the questions that have one.
-        complete: documents with both facts among the key blocks, of the same questions.
-        refused: questions without an answer that it gives none to.
-    """
+    """One line of the table, in percent; None where a system has no such figure."""
 
     system: str
     right: float
@@ -127,12 +98,6 @@ def run(
 ) -> str:
     """Run the quickstart, or resume it, and return the text of `results.txt`: table, explanation and commands.
 
-    Args:
-        output: its folder.
-        seed: of corpus and training.
-        config: its sizes.
-        report: receives one or several lines at a time.
-
     Raises:
         ConfigError: the folder holds a finished quickstart, one with another seed or other sizes, or other files.
     """
@@ -141,21 +106,23 @@ def run(
     n_train, n_test = config.train + config.train_long, config.held_out + config.held_out_unanswerable
     report(f"1. Corpus in {output}: {n_train:,} training and {n_test:,} test documents")
     _write_corpus(output, seed, config)
-    _write_runs(output, seed, config)
     report("2. Training")
-    steps = -(-n_train // config.batch_size) * (1 + config.judge_passes) * config.epochs
-    sliding_steps = -(-config.train_long // config.batch_size) * config.sliding_epochs
-    for name, total in (("cogltx", steps), ("sliding-window", sliding_steps)):
+    for name in ("cogltx", "sliding-window"):
         path, folder = output / f"{name}.yaml", output / name
+        paths = {key: output / f"{key.replace('_', '-')}.jsonl" for key in ("train", "train_long", "validation")}
+        values = {"encoder": config.encoder, "cogltx": output / "cogltx", **paths}
+        template = Template(files(__package__).joinpath(path.name).read_text(encoding="utf-8"))
+        write_file(path, template.substitute({key: json.dumps(str(each)) for key, each in values.items()}, seed=seed))
         report(f"{name}, by cogltx train {path} --output {folder}")
-        with _progress(name, folder / "log.jsonl", total, "steps"):
-            train_run(load_run(path), folder, resume=True, report=lambda line: report(f"  {line}"))
-    report(
-        f"3. {n_test:,} test documents of {config.tokens:,} tokens, with names and answers that training never showed"
-    )
+        settings = load_run(path)
+        n_examples = n_train if name == "cogltx" else config.train_long
+        steps = -(-n_examples // settings.training.batch_size) * (2 if name == "cogltx" else 1)  # judge and reasoner
+        with _progress(name, folder / "log.jsonl", steps, "steps"):
+            train_run(settings, folder, resume=True, report=lambda line: report(f"  {line}"))
+    report(f"3. {n_test:,} test documents of {config.tokens:,} tokens, with names and answers that are not in training")
     examples = list(make_task("jsonl", {}).read(output / "test.jsonl", split="test"))
-    guessing = _Row(f"guessing one of {config.chains} answers", 100 / config.chains)
-    results = _table([guessing, *_measure(output, examples, config)])
+    chance = _Row(f"guessing one of {config.chains} answers", 100 / config.chains)
+    results = _table([chance, *(_measure(output, system, examples) for system in _SYSTEMS)])
     report(f"\n{results}\n")
     report("4. One answer, step by step")
     explanation = _explain(output, examples)
@@ -181,18 +148,21 @@ def _check_folder(output: Path, seed: int, config: QuickstartConfig) -> None:
 
 
 def _write_corpus(output: Path, seed: int, config: QuickstartConfig) -> None:
-    """Write the splits; training and validation share names and answers, the test split has others."""
-    first = 5 * seed
-    easier = partial(
-        generate, split="train", chains=(2, config.chains), broken=config.broken, unanswerable=config.unanswerable
-    )
-    few = partial(easier, config.train, seed=first, tokens=None, filler=config.filler)
-    filled = partial(easier, config.train_long, seed=first + 1, tokens=config.train_tokens, gap=config.train_gap)
+    """Write the splits; training and validation share names and answers, the test split has others.
+
+    Half of the training documents' decoys keep only one of their two facts. With complete decoys only, a model stays
+    at chance for minutes before it learns to join two facts. Some facts have a filler sentence next to them, as in key
+    blocks.
+    """
+    first, share = 5 * seed, config.unanswerable
+    easier = partial(generate, split="train", chains=(2, config.chains), broken=0.5, unanswerable=share)
+    few = partial(easier, config.train, seed=first, tokens=None, filler=0.4)
+    filled = partial(easier, config.train_long, seed=first + 1, tokens=config.train_tokens, gap=60)
     long = partial(generate, tokens=config.tokens, chains=config.chains)
     corpora = {
         "train": chain(few(), filled()),
         "train-long": filled(),
-        "validation": long(config.validation, seed=first + 2, split="train", unanswerable=config.unanswerable),
+        "validation": long(config.validation, seed=first + 2, split="train", unanswerable=share),
         "test": chain(
             long(config.held_out, seed=first + 3, split="test"),
             long(config.held_out_unanswerable, seed=first + 4, split="test", unanswerable=1.0),
@@ -203,44 +173,9 @@ def _write_corpus(output: Path, seed: int, config: QuickstartConfig) -> None:
             write_examples(output / f"{name}.jsonl", examples)
 
 
-def _write_runs(output: Path, seed: int, config: QuickstartConfig) -> None:
-    """Write the runs as YAML, so that `cogltx train` repeats them."""
-    shared: dict[str, Any] = {
-        "task": {"name": "jsonl"},
-        "encoder": {"name": config.encoder, "hidden_dropout": 0.0},
-        "max_block_tokens": config.max_block_tokens,
-        "memrecall": {"capacity": config.capacity, "strides": list(config.strides)},
-        "data": {"train": str(output / "train.jsonl"), "validation": str(output / "validation.jsonl")},
-        "training": {
-            "epochs": config.epochs,
-            "batch_size": config.batch_size,
-            "judge_passes": config.judge_passes,
-            "judge": {"learning_rate": config.learning_rate},
-            "reasoner": {"learning_rate": config.learning_rate, "head_rate": config.head_rate},
-            "seed": seed,
-        },
-    }
-    reasoner = {"name": "span", "relevance_weight": config.relevance_weight}
-    runs = {
-        "cogltx": {"reader": "cogltx", **shared, "reasoner": {**reasoner, "init_from": "judge"}},
-        "sliding-window": {
-            "reader": "sliding_window",
-            **shared,
-            "data": {**shared["data"], "train": str(output / "train-long.jsonl")},
-            "reasoner": {**reasoner, "init_from": str(output / "cogltx")},
-            "overlap": config.overlap,
-            "training": {**shared["training"], "epochs": config.sliding_epochs},
-        },
-    }
-    for name, settings in runs.items():
-        path = output / f"{name}.yaml"
-        comment = f"# Written by cogltx quickstart. Repeat it: cogltx train {path} --output RUN\n"
-        write_file(path, comment + yaml.safe_dump(settings, sort_keys=False))
-
-
 @contextmanager
 def _progress(name: str, path: Path, total: int, unit: str) -> Iterator[None]:
-    """Print the number of lines of a growing file to standard error at intervals, unless progress bars show there."""
+    """Print the number of lines of a growing file to standard error at intervals, if no progress bar is visible."""
     started, finished = time.monotonic(), threading.Event()
 
     def watch() -> None:
@@ -248,48 +183,35 @@ def _progress(name: str, path: Path, total: int, unit: str) -> Iterator[None]:
             count = path.read_bytes().count(b"\n") if path.exists() else 0
             note(f"  {name}: {count:,} of {total:,} {unit}, {(time.monotonic() - started) / 60:.1f} minutes")
 
-    thread = threading.Thread(target=watch, daemon=True)
     if not sys.stderr.isatty():
-        thread.start()
+        threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
         finished.set()
 
 
-def _measure(output: Path, examples: Sequence[Example], config: QuickstartConfig) -> Iterator[_Row]:
-    """Evaluate each system; truncation is the sliding window's model with the first window only."""
-    one_step = f"memrecall.strides=[{sum(config.strides)}]"
-    systems: dict[str, tuple[str, Sequence[str], str | None]] = {
-        "CogLTX": ("cogltx", (), None),
-        "CogLTX, one step": ("cogltx", (one_step,), None),
-        "CogLTX, BM25 as judge": ("cogltx", (), "bm25"),
-        "sliding window": ("sliding-window", (), None),
-        "truncation": ("sliding-window", ("reader=truncation",), None),
-    }
-    for system, (name, changes, judge) in systems.items():
-        path = _predictions(output, system)
-        with _progress(system, path, len(examples), "answers"):
-            evaluate(output / name, str(output / "test.jsonl"), changes=changes, judge=judge, predictions=path)
-        predictions = {prediction.id: prediction for prediction in read_predictions(path)}
-        scores = [_scores(example, predictions[example.id]) for example in examples]
-        right = [score["exact_match"] for example, score in zip(examples, scores, strict=True) if example.answers]
-        refused = [score["exact_match"] for example, score in zip(examples, scores, strict=True) if not example.answers]
-        complete = [score["evidence_complete"] for score in scores if "evidence_complete" in score]
-        yield _Row(
-            system,
-            100 * fmean(right),
-            100 * fmean(complete) if name == "cogltx" else None,
-            100 * fmean(refused) if refused else None,
-        )
+def _measure(output: Path, system: str, examples: Sequence[Example]) -> _Row:
+    """Evaluate a system; truncation is the sliding window's model with the first window only."""
+    name, changes, judge = _SYSTEMS[system]
+    path = _predictions(output, system)
+    with _progress(system, path, len(examples), "answers"):
+        evaluate(output / name, str(output / "test.jsonl"), changes=changes, judge=judge, predictions=path)
+    predictions = {prediction.id: prediction for prediction in read_predictions(path)}
+    task = make_task("jsonl", {})
+    scores = [task.per_example(example, predictions[example.id]) for example in examples]
+    answerable = [score for example, score in zip(examples, scores, strict=True) if example.answers]
+    others = [score for example, score in zip(examples, scores, strict=True) if not example.answers]
+    return _Row(
+        system,
+        right=100 * fmean(score["exact_match"] for score in answerable),
+        complete=100 * fmean(score["evidence_complete"] for score in answerable) if name == "cogltx" else None,
+        refused=100 * fmean(score["exact_match"] for score in others),
+    )
 
 
 def _predictions(output: Path, system: str) -> Path:
     return output / f"{system.lower().replace(',', '').replace(' ', '-')}.predictions.jsonl"
-
-
-def _scores(example: Example, prediction: Prediction) -> dict[str, float]:
-    return make_task("jsonl", {}).per_example(example, prediction)
 
 
 def _table(rows: Sequence[_Row]) -> str:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain as joined
 from itertools import islice, product
 from pathlib import Path
 
@@ -12,12 +13,27 @@ import pytest
 from tokenizers import Tokenizer
 
 from cogltx.bench.quickstart.corpus import generate
-from cogltx.bench.quickstart.words import FILLER, FIRST_FACTS, KINDS, NAMES, OTHER_QUESTIONS, ROLES, SLOTS, WHO, Split
+from cogltx.bench.quickstart.words import (
+    ANSWERS as ANSWERS_BY_KIND,
+)
+from cogltx.bench.quickstart.words import (
+    FILLER,
+    FIRST_FACTS,
+    KINDS,
+    NAMES,
+    OTHER_QUESTIONS,
+    QUESTIONS,
+    ROLES,
+    SECOND_FACTS,
+    SLOTS,
+    WHO,
+    Split,
+)
 from cogltx.document import Example, Span
 
 SPLITS: tuple[Split, ...] = ("train", "test")
 PEOPLE = {name for split in SPLITS for name in NAMES[split]}
-ANSWERS = {answer for kind in KINDS for split in SPLITS for answer in kind.answers[split]}
+ANSWERS = {answer for kind in KINDS for split in SPLITS for answer in ANSWERS_BY_KIND[kind][split]}
 CHANCE, TOLERANCE = 0.25, 0.06  # 400 documents: a standard error of 0.022
 
 
@@ -115,23 +131,23 @@ def test_every_chain_has_the_same_form_and_frequencies(examples: list[Example]) 
 def test_splits_share_no_person_and_no_answer() -> None:
     assert not set(NAMES["train"]) & set(NAMES["test"])
     for kind in KINDS:
-        assert not set(kind.answers["train"]) & set(kind.answers["test"])
+        assert not set(ANSWERS_BY_KIND[kind]["train"]) & set(ANSWERS_BY_KIND[kind]["test"])
     for split in SPLITS:
         for example in generate(30, seed=0, split=split):
             people = PEOPLE & set(words(example.document.text))
             assert people <= set(NAMES[split])
-            assert {chain.answer for chain in chains(example)} <= {a for k in KINDS for a in k.answers[split]}
+            assert {chain.answer for chain in chains(example)} <= {a for k in KINDS for a in ANSWERS_BY_KIND[k][split]}
 
 
 def test_words_are_unique_and_absent_from_the_filler() -> None:
     telling = [
         word.lower()
-        for group in (*NAMES.values(), *(a for kind in KINDS for a in kind.answers.values()), ROLES)
+        for group in (*NAMES.values(), *(a for kind in KINDS for a in ANSWERS_BY_KIND[kind].values()), ROLES)
         for word in group
     ]
     assert [word for word, count in Counter(telling).items() if count > 1] == []
-    filler = [word.lower() for text in (*FILLER, *sum(SLOTS.values(), ())) for word in words(text)]
-    templates = [text for kind in KINDS for text in kind.questions + kind.facts] + [*FIRST_FACTS, *WHO]
+    filler = [word.lower() for text in (*FILLER, *joined.from_iterable(SLOTS.values())) for word in words(text)]
+    templates = [text for kind in KINDS for text in QUESTIONS[kind] + SECOND_FACTS[kind]] + [*FIRST_FACTS, *WHO]
     templates += [text for texts in OTHER_QUESTIONS.values() for text in texts]
     assert not set(telling) & set(filler)
     assert not set(telling) & {word.lower() for text in templates for word in words(text)}
@@ -176,7 +192,7 @@ def test_both_orders_and_all_kinds_are_equally_frequent(examples: list[Example])
     ahead = [e.relevant[0].start < e.relevant[1].start for e in examples if e.relevant]
     assert sum(ahead) / len(examples) == pytest.approx(0.5, abs=0.08)
     kinds = Counter(example.extra["kind"] for example in examples)
-    assert set(kinds) == {kind.name for kind in KINDS}
+    assert set(kinds) == set(KINDS)
     assert min(kinds.values()) / len(examples) == pytest.approx(0.25, abs=TOLERANCE)
 
 

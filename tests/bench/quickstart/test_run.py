@@ -16,7 +16,7 @@ from cogltx.errors import ConfigError
 from cogltx.tasks import make_task
 
 SIZES = {
-    "train": 4, "train_long": 2, "validation": 2, "held_out": 3, "held_out_unanswerable": 2, "unanswerable": 0.5, "epochs": 1, "batch_size": 4,
+    "train": 4, "train_long": 2, "validation": 2, "held_out": 3, "held_out_unanswerable": 2, "unanswerable": 0.5,
     "chains": 2, "tokens": 800, "train_tokens": 300,
 }  # fmt: skip
 
