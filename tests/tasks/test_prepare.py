@@ -1,5 +1,6 @@
 """Fetching and preparing data sets, against a server on this machine."""
 
+import gc
 import hashlib
 import http.server
 import json
@@ -110,6 +111,8 @@ def test_addresses_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
         download("squad", "train", tmp_path)
     assert str(error.value).startswith(f"{url} cannot be downloaded: ")
     assert list(tmp_path.iterdir()) == []
+    del error
+    gc.collect()
 
 
 @pytest.mark.parametrize(
