@@ -88,7 +88,8 @@ def describe(
             key = _join(name, (_key(context["discriminator"]),))
             problem = f"{key}: {context['tag']!r} is not known{suggestion(context['tag'], names)}"
         elif kind == "value_error":
-            problem = ": ".join(filter(None, (name, text.removeprefix("Value error, "))))
+            text = text.removeprefix("Value error, ")
+            problem = f"{name}{' ' if text.startswith('must ') else ': '}{text}" if name else text
         else:
             problems.setdefault((path, name or "the value", shorten(finding["input"])), []).append(text)
             continue
@@ -173,8 +174,3 @@ def _members(annotation: Any) -> list[Any]:
 def _is_tagged(kind: type[BaseModel], tag: str) -> bool:
     """Whether a class is the member of a discriminated union with this tag."""
     return any(tag in typing.get_args(field.annotation) for field in kind.model_fields.values())
-
-
-def wrong_value(error: Mapping[str, Any]) -> str:
-    """One finding of pydantic about a value; use ``describe`` instead."""
-    return f"expected {error['msg'].removeprefix('Input should be ')}, got {error['input']!r}"

@@ -1,4 +1,4 @@
-"""Reading and writing files: text, JSON, JSON Lines and long JSON lists, plain or gzipped; atomic writes.
+"""Reading and writing files: text, JSON and JSON Lines, plain or gzipped; atomic writes.
 
 Every failure is one line that names the file. Does not depend on torch, or on what the files mean.
 """
@@ -17,14 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import ijson
-
 from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError, shorten
 
 _WEIGHTS = ".safetensors"
-_BOM, _GZIP_MAGIC = b"\xef\xbb\xbf", b"\x1f\x8b"
-_OPENING, _CLOSING = ("start_map", "start_array"), ("end_map", "end_array")
-_DEEPEST = 200  # nested lists and objects of a JSON list
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_text(path: Path | str) -> str:
@@ -35,7 +31,7 @@ def read_text(path: Path | str) -> str:
     """
     if str(path) == "-":
         return _decode(sys.stdin.buffer.read(), "standard input", 1)
-    with _opened(Path(path)) as file:
+    with open_binary(Path(path)) as file:
         return _decode(file.read(), str(path), 1)
 
 
@@ -45,7 +41,7 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
         DataError: as ``read_text``.
     """
-    with _opened(path) as file:
+    with open_binary(path) as file:
         for number, raw in enumerate(file, 1):
             yield _decode(raw, str(path), number).rstrip("\r\n")
 
@@ -62,46 +58,36 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
             yield where, _object(line, where, DataError)
 
 
-def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``FILE: item NUMBER`` and each object of a long JSON list; only one is held in memory.
-
-    Args:
-        path: the file, plain or gzipped.
-        key: None if the file is the list; otherwise the file is an object that holds the list under this key.
-
-    Raises:
-        DataError: as ``read_text``, or the file is not such a list.
-    """
-    n_items = 0
-    with _opened(path) as file:
-        if file.peek(3)[:3] == _BOM:  # type: ignore[attr-defined]
-            file.read(3)
-        try:
-            for item in _list_items(ijson.basic_parse(file, use_float=True), key):
-                n_items += 1
-                where = f"{path}: item {n_items}"
-                if not isinstance(item, dict):
-                    raise DataError(f"{where} must be a JSON object, but is {shorten(item)}")
-                yield where, item
-        except ijson.JSONError as error:
-            reason = str(error).removeprefix("b'").replace("\\n", "\n").partition("\n")[0].rstrip(".")
-            reason = {
-                "parse error: premature EOF": "the file ends early",
-                "lexical error: invalid bytes in UTF8 string": "not UTF-8",
-            }.get(reason, f"not valid JSON ({reason})")
-            raise DataError(f"{path}: {reason}, after {n_items} complete items") from None
-        except ValueError as error:
-            raise error if isinstance(error, DataError) else DataError(f"{path}: item {n_items + 1}: {error}") from None
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """Read the JSON object in a file of a model or run.
 
     Raises:
         ModelError: the file is missing, cut off or not a JSON object.
     """
-    with _opened(path, ModelError) as file:
+    with open_binary(path, ModelError) as file:
         return _object(_decode(file.read(), str(path), 1, ModelError), str(path), ModelError)
+
+
+@contextmanager
+def open_binary(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[bytes]]:
+    """Open a file for reading, decompressed if its first bytes are gzip's; its name does not matter."""
+    try:
+        with open(path, "rb") as raw:
+            yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP_MAGIC else raw  # type: ignore[misc]
+    except FileNotFoundError:
+        raise kind(f"{path}: file not found") from None
+    except IsADirectoryError:
+        raise kind(f"{path}: is a folder, not a file") from None
+    except EOFError:
+        raise kind(f"{path}: the gzip file ends early") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise kind(f"{path}: the gzip file is broken ({error})") from None
+    except OSError as error:
+        raise kind(f"{path}: cannot be read: {error.strerror or error}") from None
+    except ValueError:
+        if "\0" not in str(path):
+            raise
+        raise kind(f"{str(path)!r}: a file name cannot hold a null character") from None
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str]) -> None:
@@ -198,28 +184,6 @@ def check_settings(
 
 
 @contextmanager
-def _opened(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed if its first bytes are gzip's; its name does not matter."""
-    try:
-        with open(path, "rb") as raw:
-            yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP_MAGIC else raw  # type: ignore[misc]
-    except FileNotFoundError:
-        raise kind(f"{path}: file not found") from None
-    except IsADirectoryError:
-        raise kind(f"{path}: is a folder, not a file") from None
-    except EOFError:
-        raise kind(f"{path}: the gzip file ends early") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise kind(f"{path}: the gzip file is broken ({error})") from None
-    except OSError as error:
-        raise kind(f"{path}: cannot be read: {error.strerror or error}") from None
-    except ValueError:
-        if "\0" not in str(path):
-            raise
-        raise kind(f"{str(path)!r}: a file name cannot hold a null character") from None
-
-
-@contextmanager
 def _saving(path: Path) -> Iterator[None]:
     """Translate a failed write."""
     try:
@@ -309,40 +273,8 @@ def _object(text: str, where: str, kind: type[CogltxError]) -> dict[str, Any]:
 
 def _unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, for its decoder; refuses a key that comes twice."""
-    values = _UniqueKeys()
-    for key, value in fields:
-        values[key] = value
-    return dict(values)
-
-
-class _UniqueKeys(dict[str, Any]):
-    def __setitem__(self, key: str, value: Any) -> None:
-        if key in self:
-            raise ValueError(f"the key {shorten(key)} comes twice")
-        super().__setitem__(key, value)
-
-
-def _list_items(events: Iterable[tuple[str, Any]], key: str | None) -> Iterator[Any]:
-    """The items of the list at the top, or under a key of the object at the top; reads all events."""
-    level = 0 if key is None else 1  # the depth at which the list opens
-    depth, name, is_open, is_there = 0, None, False, False
-    builder = None
-    for event, value in events:
-        depth -= event in _CLOSING
-        if is_open and depth == level:
-            is_open = False
-        elif is_open:
-            builder = builder or ijson.ObjectBuilder(map_type=_UniqueKeys)
-            builder.event(event, value)
-        elif event == "map_key" and depth == 1:
-            name = value
-        elif event == "start_array" and depth == level and name == key:
-            is_open = is_there = True
-        depth += event in _OPENING
-        if depth > _DEEPEST:
-            raise ValueError("nested too deeply")
-        if builder is not None and depth == level + 1:
-            yield builder.value
-            builder = None
-    if not is_there:
-        raise ValueError("must be a JSON list" if key is None else f"must be a JSON object with the list {key!r}")
+    values = dict(fields)
+    if len(values) < len(fields):
+        keys = [key for key, _ in fields]
+        raise ValueError(f"the key {shorten(next(key for key in keys if keys.count(key) > 1))} comes twice")
+    return values

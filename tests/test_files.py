@@ -1,16 +1,32 @@
 """Every write is complete or leaves no trace; broken files are described in one line."""
 
 import errno
+import gzip
+import io
+import json
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cogltx.encoding.weights import save_tensors
-from cogltx.errors import ConfigError, ModelError, TrainingError
-from cogltx.files import check_settings, fingerprint, new_folder, read_json, write_file, write_json
+from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
+from cogltx.files import (
+    check_settings,
+    fingerprint,
+    new_folder,
+    read_json,
+    read_json_lines,
+    read_text,
+    write_file,
+    write_json,
+)
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -172,3 +188,116 @@ def test_other_settings(now: dict[str, Any], then: dict[str, Any], wording: str)
     check_settings(Path("place"), now, now)
     with pytest.raises(ConfigError, match=f"^place: {wording}"):
         check_settings(Path("place"), now, then)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(st.text(), VALUES, max_size=4)
+
+
+def put(folder: Path, content: str | bytes, name: str = "data.json") -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def message(error: pytest.ExceptionInfo[DataError], path: Path) -> str:
+    """The text of an error that must open with the file, without the file."""
+    text = str(error.value)
+    assert text.startswith(str(path))
+    assert "\n" not in text
+    return text[len(str(path)) :]
+
+
+@given(objects=st.lists(OBJECTS, max_size=4), pack=st.booleans())
+def test_lines_come_back(
+    tmp_path_factory: pytest.TempPathFactory, objects: list[dict[str, object]], pack: bool
+) -> None:
+    raw = "".join(json.dumps(value) + "\r\n\n" for value in objects).encode()
+    path = put(tmp_path_factory.mktemp("lines"), gzip.compress(raw) if pack else raw)
+    assert list(read_json_lines(path)) == [(f"{path}:{2 * number + 1}", value) for number, value in enumerate(objects)]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"a": 1}\n{"a": ', ":2: not valid JSON (it ends early)"),
+        ('{"a": 1}\n\n{a}\n', ":3: not valid JSON at character 2: 'a}'"),
+        ('{"a": 1} 2\n', ":1: not valid JSON at character 10: '2'"),
+        ("[1]\n", ":1: must be one JSON object, but is [1]"),
+        ('{"a": 1, "a": 1}', ":1: not valid JSON (the key 'a' comes twice)"),
+        ('{"a": "\\ud800"}', ":1: holds half of a surrogate pair, '\\ud800'"),
+        ('{"a": ' + "[" * 200_000, ":1: not valid JSON (nested too deeply)"),
+        (b'{"a": 1}\n{"b": "\xe9"}', ":2: not UTF-8 (byte 0xe9)"),
+        (gzip.compress(b'{"a": 1}\n' * 99, mtime=0)[:-4], ": the gzip file ends early"),
+    ],
+)
+def test_broken_lines(tmp_path: Path, content: str | bytes, expected: str) -> None:
+    path = put(tmp_path, content)
+    with pytest.raises(DataError) as error:
+        list(read_json_lines(path))
+    assert message(error, path) == expected
+
+
+def test_text_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "\ta\r\nb\u2028c\n"
+    assert read_text(put(tmp_path, "\ufeff" + text)) == text
+    assert read_text(put(tmp_path, gzip.compress(text.encode()), "no-suffix")) == text
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert read_text("-") == text
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n\n\xff")))
+    with pytest.raises(DataError, match=r"^standard input:3: not UTF-8 \(byte 0xff\)$"):
+        read_text("-")
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    for path, found in ((tmp_path, "is a folder, not a file"), (tmp_path / "none", "file not found")):
+        for read in (read_text, lambda path: list(read_json_lines(path))):
+            with pytest.raises(DataError) as error:
+                read(path)
+            assert message(error, path) == f": {found}"
+
+
+def test_written_text_is_there_only_when_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "out.txt"
+
+    def fails_in_the_middle() -> Iterator[str]:
+        yield "half"
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        write_file(path, fails_in_the_middle())
+    assert list(path.parent.iterdir()) == []
+    write_file(path, ["old", "\n"])
+    with pytest.raises(KeyError):
+        write_file(path, fails_in_the_middle())
+    assert path.read_bytes() == b"old\n"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_gzip_is_the_same_every_time(tmp_path: Path) -> None:
+    for name in ("a.gz", "b.gz"):
+        write_file(tmp_path / name, "Gleiches für alle\n")
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+    assert read_text(tmp_path / "a.gz") == "Gleiches für alle\n"
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    put(tmp_path, "", "file")
+    for path, expected in ((tmp_path, "Is a directory"), (tmp_path / "file" / "x", "File exists")):
+        with pytest.raises(TrainingError) as error:
+            write_file(path, "text")
+        assert str(error.value) == f"{path}: cannot be saved: {expected}; what was saved before is kept"
+
+
+def test_links_and_devices_stay(tmp_path: Path) -> None:
+    target, link = put(tmp_path, "old", "target"), tmp_path / "link"
+    link.symlink_to(target)
+    for path in (link, Path("/dev/null")):
+        write_file(path, "new")
+    assert target.read_text() == "new"
+    assert link.is_symlink()
+    assert Path("/dev/null").is_char_device()

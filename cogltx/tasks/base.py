@@ -1,30 +1,32 @@
-"""What a task is: a reader of files into Examples, and the measure of their predictions.
+"""The base class of tasks: reads files into Examples and measures predictions.
 
-Knows nothing about any one data set, about tokens or about models.
+Does not depend on any one data set, on tokens or on models.
 """
 
 import abc
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cogltx.document import Example, Query
+from cogltx.errors import DataError, describe
 from cogltx.prediction import Prediction
-from cogltx.tasks import metrics as scores
+from cogltx.tasks.metrics import best_score
 
 Split = Literal["train", "validation", "test"]
 
 
 @dataclass(frozen=True)
 class Unmapped:
-    """Gold that has no place in the text.
+    """A gold annotation without a place in the text.
 
     Attributes:
-        id: the example's.
+        id: the id of the example.
         reason: what could not be placed.
     """
 
@@ -34,36 +36,46 @@ class Unmapped:
 
 @dataclass
 class ReadReport:
-    """What reading a file counted.
+    """Counts of one reading.
 
     Attributes:
-        examples: how many were read.
-        unmapped: gold without a place in the text; the examples themselves are kept.
-        entities: how many distinct entities the file has.
-        left_out: those that overlap others or stand in several pieces, which the examples do not have.
+        examples: number of examples.
+        unmapped: gold annotations without a place in the text; the examples themselves are kept.
+        entities: number of distinct entities in the file.
+        left_out: number of entities that overlap others or have several pieces, and are not in the examples.
     """
 
     examples: int = 0
     unmapped: list[Unmapped] = field(default_factory=list)
     entities: int = 0
     left_out: int = 0
+    _places: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def count(self, id: str, where: str) -> None:
+        """Count an example.
+
+        Raises:
+            DataError: its id is not new.
+        """
+        if id in self._places:
+            raise DataError(f"{where}: the id {id!r} is already used at {self._places[id]}; every id must be unique")
+        self._places[id] = where
+        self.examples += 1
 
     def notes(self) -> list[str]:
-        """What a user should know of gold that is not in the examples, beside ``unmapped``."""
+        """Remarks for the user on gold annotations that are not in the examples, besides ``unmapped``."""
         if not self.left_out:
             return []
-        return [
-            f"{self.left_out} of {self.entities} entities overlap others or stand in several pieces and are left out"
-        ]  # fmt: skip
+        return [f"{self.left_out:,} of {self.entities:,} entities overlap others or have several pieces; left out"]
 
 
 class Task(BaseModel, abc.ABC):
     """A data set's format and its official measure. The fields of a subclass are the task's options.
 
     Attributes:
-        name: what configurations call the task.
-        main_metric: the key of ``metrics`` that chooses the best checkpoint; higher is better.
-        answer_metric: the same for readers that show no evidence, where ``main_metric`` asks for it.
+        name: the name in configurations.
+        main_metric: the key of ``metrics`` that selects the best checkpoint; higher is better.
+        answer_metric: the same for readers without evidence, if ``main_metric`` needs evidence.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -73,75 +85,78 @@ class Task(BaseModel, abc.ABC):
 
     @abc.abstractmethod
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Reads a file's examples one after another, in the order of the file.
+        """Yield the examples of a file in the order of the file.
 
         Args:
-            path: a file in the data set's own format, plain or gzipped.
-            split: what the examples are for. No example is ever left out for evaluation because its gold has
+            path: a file in the data set's format, plain or gzipped.
+            split: the purpose of the examples. No example is left out of an evaluation because its gold annotation has
                 no place in the text.
-            report: counts what is read, if given.
+            report: receives the counts.
 
         Raises:
-            DataError: the file is missing or not in the format; names the file and line.
+            DataError: the file is missing or not in the format; names the file and the line or item.
         """
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """The numbers of one example that ``metrics`` averages, each in [0, 1]; compare two systems by them.
+        """Scores of one example in [0, 1], which ``metrics`` averages; compare two systems by them.
 
-        A number that has no meaning for the example (unknown answer, no evidence labels) is left out.
+        By default SQuAD's ``exact_match`` and ``f1``; ``evidence_recall``, the share of the relevant spans that a key
+        block overlaps; ``evidence_complete``, whether all are. Scores without gold are left out.
         """
-        return evidence_scores(example, prediction)
+        scores: dict[str, float] = {}
+        if example.answers is not None:
+            scores["exact_match"], scores["f1"] = best_score(prediction.answer, example.answers)
+        if example.relevant:
+            touched = [
+                any(span.start < block.end and block.start < span.end for block in prediction.evidence)
+                for span in example.relevant
+            ]
+            scores["evidence_recall"] = sum(touched) / len(touched)
+            scores["evidence_complete"] = float(all(touched))
+        return scores
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        """The task's measures in percent: for each number, its mean over the examples that have it.
+        """Mean scores in percent, each over the examples that have it.
 
         Args:
             pairs: every example of the split with its prediction.
-
-        Returns:
-            Percentages in [0, 100]; a measure that no example has is left out.
         """
-        values: dict[str, list[float]] = defaultdict(list)
+        scores: dict[str, list[float]] = defaultdict(list)
         for example, prediction in pairs:
-            for key, value in self.per_example(example, prediction).items():
-                values[key].append(value)
-        return {key: 100 * sum(numbers) / len(numbers) for key, numbers in values.items()}
+            for key, score in self.per_example(example, prediction).items():
+                scores[key].append(score)
+        return {key: 100 * sum(numbers) / len(numbers) for key, numbers in scores.items()}
 
     def describe(self, example: Example, prediction: Prediction) -> dict[str, object]:
-        """What the task adds to a prediction's JSON line."""
+        """Additional fields of a prediction's JSON line."""
         return {}
 
 
+@contextmanager
+def errors_at(where: str, model: type[BaseModel] | None = None) -> Iterator[None]:
+    """Put the file and line before a DataError, and translate findings of pydantic.
+
+    Args:
+        where: opens the message.
+        model: the class that pydantic validates; suggests the nearest name for an unknown field.
+
+    Raises:
+        DataError: the translated error.
+    """
+    try:
+        yield
+    except ValidationError as error:
+        problems = describe(error, model, noun="field")
+        raise DataError(f"{where}: {problems}" if where else problems) from None
+    except DataError as error:
+        text = str(error)
+        raise DataError(text if text.startswith(where) else f"{where}: {text}") from None
+
+
 def question(text: str) -> Query | None:
-    """The question, or None for a blank one: data sets have a few, and none may stop an evaluation.
+    """The query, or None for a blank question: data sets have a few, and none may stop an evaluation.
 
     >>> question(" "), question("Who?")
     (None, Query(text='Who?'))
     """
     return Query(text) if text.strip() else None
-
-
-def evidence_scores(example: Example, prediction: Prediction) -> dict[str, float]:
-    """How much of the labelled evidence the key blocks touch; empty for an example without such labels.
-
-    Returns:
-        ``evidence_recall``, the share of the relevant spans that some key block overlaps, and
-        ``evidence_complete``, whether all do.
-    """
-    if not example.relevant:
-        return {}
-    touched = [
-        any(span.start < block.end and block.start < span.end for block in prediction.evidence)
-        for span in example.relevant
-    ]
-    return {"evidence_recall": sum(touched) / len(touched), "evidence_complete": float(all(touched))}
-
-
-def answer_scores(example: Example, prediction: Prediction) -> dict[str, float]:
-    """SQuAD's ``exact_match`` and ``f1`` against the best accepted answer; empty where none is known."""
-    if example.answers is None:
-        return {}
-    return {
-        "exact_match": scores.best(scores.exact_match, prediction.answer, example.answers),
-        "f1": scores.best(scores.f1, prediction.answer, example.answers),
-    }

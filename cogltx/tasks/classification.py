@@ -1,7 +1,7 @@
-"""Classification of texts: JSON Lines with ``label`` or ``labels``, or a folder with one folder of texts a label.
+"""Classification of texts: JSON Lines with ``label`` or ``labels``, or a folder of texts per label.
 
-One label of several, or any number of them; the latter also the paper's way (``label_queries``): every label name is a
-query of its own, answered by yes or no, and one model serves all. Knows nothing about tokens or models.
+Texts have one label or several. With ``label_queries``, as in the paper, every label name is a separate query with the
+answer yes or no, and one model serves all labels. Does not depend on tokens or models.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,9 +11,9 @@ from typing import ClassVar
 
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import read_text
 from cogltx.prediction import Prediction
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, evidence_scores
-from cogltx.tasks.files import read_text
+from cogltx.tasks.base import ReadReport, Split, Task, Unmapped
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.metrics import label_scores
 
@@ -24,8 +24,8 @@ class Classification(Task):
     """Texts with labels.
 
     Attributes:
-        label_queries: whether every label name is a query; a text then becomes one example a label.
-        labels: the names for ``label_queries``, all of them.
+        label_queries: make every label name a query, and one example of every text and label.
+        labels: all label names, for ``label_queries``.
     """
 
     name: ClassVar[str] = "classification"
@@ -34,16 +34,18 @@ class Classification(Task):
     labels: tuple[str, ...] = ()
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Reads a JSON Lines file, or a folder of folders; in the latter, one named as the split comes first.
+        """Yield the texts of a JSON Lines file or a folder of label folders.
+
+        Label folders are searched in the folder with the split's name, if there is one. Hidden files are ignored.
 
         Raises:
-            DataError: the file is missing or not in the format, a text is empty, an id comes twice, or a text has a
-                label that ``labels`` does not hold; names the file and line.
+            DataError: the file is missing or not in the format, a text is empty, an id is not unique, or a text has a
+                label that ``labels`` lacks; names the file and line.
             ConfigError: ``label_queries`` without ``labels``.
         """
-        report = report if report is not None else ReadReport()
+        report = report or ReadReport()
         if self.label_queries and not self.labels:
-            raise ConfigError("task classification: expected labels beside label_queries, got none")
+            raise ConfigError("task classification: label_queries needs all label names; set task.options.labels")
         read = self._folder(path, split) if path.is_dir() else JsonLines().read(path, split=split)
         for example in read:
             report.examples += 1
@@ -53,38 +55,41 @@ class Classification(Task):
 
     def _folder(self, path: Path, split: Split) -> Iterator[Example]:
         root = path / split if (path / split).is_dir() else path
-        folders = sorted(folder for folder in root.iterdir() if folder.is_dir())
-        if not folders:
-            raise DataError(f"{root}: expected a folder for each label, found none")
-        for folder in folders:
-            for file in sorted(file for file in folder.rglob("*") if file.is_file()):
-                id = str(file.relative_to(root))
-                if any("\ud800" <= character <= "\udfff" for character in id):
-                    raise DataError(f"{str(root)!r}: expected names of files in UTF-8, got {id!r}")
-                text = read_text(file)
-                if not text.strip():
-                    raise DataError(f"{file}: expected text, got none")
-                yield Example(id=id, document=Document(text, id), labels=(folder.name,))
+        files = sorted(file for file in root.rglob("*") if file.is_file())
+        places = [(file, file.relative_to(root)) for file in files]
+        texts = [(file, id) for file, id in places if len(id.parts) > 1 and not _is_hidden(id)]
+        if not texts:
+            raise DataError(
+                f"{root}: has no label folders with texts; put each text into a folder with the name of its label, "
+                f"such as {root / 'positive' / '1.txt'} and {root / 'negative' / '2.txt'}"
+            )
+        for file, id in texts:
+            if any("\ud800" <= character <= "\udfff" for character in str(id)):
+                raise DataError(f"{str(root)!r}: the file name {str(id)!r} is not UTF-8; rename the file")
+            text = read_text(file)
+            if not text.strip():
+                raise DataError(f"{file}: the file holds no text; delete it or add its text")
+            yield Example(id=str(id), document=Document(text, str(id)), labels=(id.parts[0],))
 
     def _queries(self, example: Example) -> Iterator[Example]:
-        own = set(example.labels or ())
-        unknown = sorted(own - set(self.labels))
+        gold = set(example.labels or ())
+        unknown = sorted(gold - set(self.labels))
         if unknown:
-            raise DataError(f"example {example.id!r}: expected labels among those of the task, got {unknown[0]!r}")
+            raise DataError(f"example {example.id!r}: the label {unknown[0]!r} is not in task.options.labels")
         for label in self.labels:
             yield replace(
                 example,
                 id=f"{example.id}: {label}",
                 query=Query(label),
-                labels=None if example.labels is None else (YES if label in own else NO,),
+                labels=None if example.labels is None else (YES if label in gold else NO,),
                 extra={"text": example.id, "label": label},
             )
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
         """``accuracy``: whether the predicted labels are exactly the gold ones."""
-        scores = evidence_scores(example, prediction)
+        scores = super().per_example(example, prediction)
         if example.labels is not None:
-            scores["accuracy"] = float(set(example.labels) == set(chosen(prediction)))
+            scores["accuracy"] = float(set(example.labels) == set(_chosen(prediction)))
         return scores
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
@@ -92,33 +97,37 @@ class Classification(Task):
 
         Macro F1 is the mean over the labels that occur in the gold or the predictions.
         """
-        known = [(example, prediction) for example, prediction in pairs]
-        gold, said = gold_and_predicted(known)
-        exact = super().metrics(known)
+        every = list(pairs)
+        gold, predicted = gold_and_predicted(every)
+        scores = super().metrics(every)
         if not gold:
-            return exact
-        accuracy = 100 * sum(set(own) == set(found) for own, found in zip(gold, said, strict=True)) / len(gold)
-        return exact | {"accuracy": accuracy} | {key: 100 * value for key, value in label_scores(gold, said).items()}
+            return scores
+        accuracy = sum(set(a) == set(b) for a, b in zip(gold, predicted, strict=True)) / len(gold)
+        of_labels = {"accuracy": accuracy} | label_scores(gold, predicted)
+        return scores | {key: 100 * score for key, score in of_labels.items()}
 
 
-def chosen(prediction: Prediction) -> tuple[str, ...]:
-    """The labels that a prediction gives."""
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _chosen(prediction: Prediction) -> tuple[str, ...]:
     return tuple(label.name for label in prediction.labels if label.chosen)
 
 
 def gold_and_predicted(
     pairs: Sequence[tuple[Example, Prediction]],
 ) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
-    """Gold and predicted labels of every text with known labels; examples of label queries are put together again."""
+    """Gold and predicted labels of every text with known labels; joins the examples of label queries."""
     gold: dict[str, list[str]] = {}
-    said: dict[str, list[str]] = {}
+    predicted: dict[str, list[str]] = {}
     for example, prediction in pairs:
         if example.labels is None:
             continue
         text, label = example.extra.get("text"), example.extra.get("label")
         if isinstance(text, str) and isinstance(label, str):
             gold.setdefault(text, []).extend([label] if YES in example.labels else [])
-            said.setdefault(text, []).extend([label] if YES in chosen(prediction) else [])
+            predicted.setdefault(text, []).extend([label] if YES in _chosen(prediction) else [])
         else:
-            gold[example.id], said[example.id] = list(example.labels), list(chosen(prediction))
-    return [tuple(own) for own in gold.values()], [tuple(found) for found in said.values()]
+            gold[example.id], predicted[example.id] = list(example.labels), list(_chosen(prediction))
+    return [tuple(labels) for labels in gold.values()], [tuple(labels) for labels in predicted.values()]

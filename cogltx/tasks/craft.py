@@ -1,47 +1,52 @@
-"""Standoff annotations of several pieces, as CRAFT has them: ``{"id", "split", "text", "entities"}`` a line.
+"""Standoff annotations with entities of several pieces, as in CRAFT: ``{"id", "split", "text", "entities"}`` per line.
 
 Each entity is ``{"type", "spans": [[start, end], …]}``; other fields are ignored.
 """
 
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, StrictInt, StrictStr
+
 from cogltx.document import Document, Entity, Example
-from cogltx.errors import DataError
 from cogltx.tasks.base import Split
-from cogltx.tasks.records import Record, shorten
 
 _NAMES: dict[Split, tuple[str, ...]] = {"train": ("train",), "validation": ("validation", "dev"), "test": ("test",)}
 
 
-def is_craft(record: Record) -> bool:
-    """Whether a line is of this format: it names a split, or an entity has ``spans``."""
-    entities = record.fields.get("entities")
-    pieces = isinstance(entities, list) and any(isinstance(one, dict) and "spans" in one for one in entities)
-    return "split" in record.fields or pieces
+class _Entity(BaseModel):
+    type: StrictStr
+    spans: Annotated[list[tuple[StrictInt, StrictInt]], Field(min_length=1)]
 
 
-def of_split(record: Record, split: Split) -> bool:
-    """Whether a line belongs to a split; one that names none belongs to all."""
-    own = record.find("split", str)
-    return own is None or own in _NAMES[split]
+class _Line(BaseModel):
+    id: StrictStr
+    split: StrictStr | None = None
+    text: StrictStr
+    entities: list[_Entity]
 
 
-def craft_example(record: Record) -> tuple[Example, list[str]]:
-    """One document with its entities of one piece, and a description of each one of several.
+def is_craft(values: Mapping[str, Any]) -> bool:
+    """Whether a line has this format: it names a split, or an entity has ``spans``."""
+    entities = values.get("entities")
+    return "split" in values or (
+        isinstance(entities, list) and any("spans" in e for e in entities if isinstance(e, dict))
+    )
+
+
+def craft_example(values: Mapping[str, Any], split: Split) -> tuple[Example, list[str]] | None:
+    """Convert a line to a document with its entities of one piece, and a description of each entity of several.
+
+    Returns:
+        None if the line belongs to another split; a line without a split belongs to all.
 
     Raises:
-        DataError: the line is not in the format; names the file and line.
+        ValidationError: a field is missing or wrong.
+        DataError: an entity is outside the text.
     """
-    id = record.get("id", str)
-    entities: list[Entity] = []
-    broken: list[str] = []
-    for number, item in enumerate(record.children("entities")):
-        item = item.named(f"entities[{number}]")
-        label, spans = item.get("type", str), item.get("spans", list)
-        match spans:
-            case [[int(start), int(end)]]:
-                entities.append(Entity(start, end, label))
-            case [_, _, *_]:
-                broken.append(f"{label} of {len(spans)} pieces")
-            case _:
-                raise DataError(f"{item.where}: expected spans [[start, end], …], got {shorten(spans)}")
-    with record.named_in_errors():
-        return Example(id=id, document=Document(record.get("text", str), id), entities=tuple(entities)), broken
+    line = _Line.model_validate(values)
+    if line.split is not None and line.split not in _NAMES[split]:
+        return None
+    entities = tuple(Entity(*one.spans[0], one.type) for one in line.entities if len(one.spans) == 1)
+    broken = [f"{one.type} of {len(one.spans)} pieces" for one in line.entities if len(one.spans) > 1]
+    return Example(id=line.id, document=Document(line.text, line.id), entities=entities), broken

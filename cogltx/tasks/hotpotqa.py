@@ -1,22 +1,20 @@
 """HotpotQA in the distractor setting: its official JSON, supporting facts and joint scores.
 
-Yang et al. 2018. Knows nothing about tokens or models.
+Yang et al. 2018. Does not depend on tokens or models.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, cast
 
-from pydantic import Field
+from pydantic import BaseModel, Field, StrictInt, StrictStr
 
 from cogltx.document import Document, Example, Segment, Span
-from cogltx.errors import DataError
 from cogltx.prediction import Evidence, Prediction
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, evidence_scores, question
+from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at, question
 from cogltx.tasks.json_list import read_json_list
-from cogltx.tasks.metrics import Score, answer_score, facts_score, joint_score
-from cogltx.tasks.records import Record, expect, note_id, shorten
+from cogltx.tasks.metrics import Score, answer_score
 from cogltx.tasks.spans import occurrences
 
 Fact = tuple[str, int]  # a paragraph's title and the number of a sentence in it, from 0
@@ -29,18 +27,28 @@ class _Sentence:
     span: Span
 
 
+class _Question(BaseModel):
+    id: StrictStr = Field(alias="_id")
+    question: StrictStr
+    answer: StrictStr | None = None
+    supporting_facts: list[tuple[StrictStr, StrictInt]] | None = None
+    context: list[tuple[StrictStr, list[StrictStr]]]
+    type: object = None
+    level: object = None
+
+
 class HotpotQA(Task):
     """HotpotQA, distractor setting.
 
-    A document is the question's paragraphs, one a line, their sentences as given. Each sentence that is not
-    blank is a segment headed by its paragraph's title, so every block lies in one sentence. ``extra`` of an
-    example holds ``sentences``, a list of [title, index, start, end], ``supporting_facts`` as the file has
-    them, ``type`` and ``level``.
+    A document consists of the question's paragraphs, one per line, with their sentences as given. Each sentence that is
+    not blank is a segment with its paragraph's title as heading, so every block lies in one sentence. ``extra`` of an
+    example holds ``sentences``, a list of [title, index, start, end], ``supporting_facts`` as in the file, ``type`` and
+    ``level``.
 
     Attributes:
-        supporting_facts: how many sentences to predict, those of the blocks that score highest (paper: 2).
-        fact_threshold: also predict the sentences of all blocks of at least this score, in [0, 1].
-        headings: whether windows show a sentence's title before it.
+        supporting_facts: number of sentences to predict, those of the blocks with the highest scores (paper: 2).
+        fact_threshold: also predict the sentences of all blocks with at least this score, in [0, 1].
+        headings: show a sentence's title before it in windows.
     """
 
     name: ClassVar[str] = "hotpotqa"
@@ -51,27 +59,25 @@ class HotpotQA(Task):
     headings: bool = True
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Reads the official JSON, a list of questions.
+        """Yield the questions of the official JSON, a list.
 
-        An answer's spans are its occurrences in the supporting sentences; if it has none there, those in the
-        whole document. ``answers`` and ``relevant`` are None in a test file without gold.
+        An answer's spans are its occurrences in the supporting sentences or, if it does not occur there, in the whole
+        document. ``answers`` and ``relevant`` are None in a test file without gold.
 
         Raises:
-            DataError: the file is missing or not in the format; names the file and line.
+            DataError: the file is missing or not in the format; names the file and question.
         """
-        report = report if report is not None else ReadReport()
-        seen: dict[str, str] = {}
-        for record in read_json_list(path):
-            report.examples += 1
-            id = record.get("_id", str)
-            note_id(id, record.where, seen)
-            record = record.named(f"question {id!r}")
-            with record.named_in_errors():
-                example = _example(id, record, report.unmapped, headings=self.headings)
+        report = report or ReadReport()
+        for where, values in read_json_list(path):
+            where = f"{where}: question {values.get('_id')!r}"
+            with errors_at(where):
+                record = _Question.model_validate(values)
+                example = _example(record, report.unmapped, headings=self.headings)
+            report.count(example.id, where)
             yield example
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """The official answer, supporting-fact and joint scores, and the evidence's."""
+        """The official answer, supporting-fact and joint scores, and the scores of evidence."""
         numbers: dict[str, float] = {}
         answer = None
         if example.answers is not None:
@@ -79,18 +85,19 @@ class HotpotQA(Task):
             numbers |= {"answer_em": answer.em, "answer_f1": answer.f1}
         if "supporting_facts" in example.extra:
             gold = [tuple(fact) for fact in cast(list[Fact], example.extra["supporting_facts"])]
-            facts = facts_score(self.predicted_facts(example, prediction), gold)
+            facts = Score.of_sets(self._predicted_facts(example, prediction), gold)
             numbers |= _fact_numbers(facts)
             if answer is not None:
-                joint = joint_score(answer, facts)
+                joint = answer.joint(facts)
                 numbers |= {"joint_em": joint.em, "joint_f1": joint.f1}
-        return numbers | evidence_scores(example, prediction)
+        evidence = super().per_example(replace(example, answers=None), prediction)
+        return numbers | evidence
 
     def describe(self, example: Example, prediction: Prediction) -> dict[str, object]:
-        """The predicted supporting facts, as the official prediction file has them."""
-        return {"supporting_facts": [list(fact) for fact in self.predicted_facts(example, prediction)]}
+        """The predicted supporting facts, as in the official prediction file."""
+        return {"supporting_facts": [list(fact) for fact in self._predicted_facts(example, prediction)]}
 
-    def predicted_facts(self, example: Example, prediction: Prediction) -> list[Fact]:
+    def _predicted_facts(self, example: Example, prediction: Prediction) -> list[Fact]:
         """The sentences of the highest-scoring key blocks, best first, each once."""
         sentences = [
             _Sentence(title, index, Span(start, end))
@@ -106,61 +113,38 @@ class HotpotQA(Task):
         return facts
 
 
-def _example(id: str, record: Record, unmapped: list[Unmapped], *, headings: bool) -> Example:
-    text, sentences = _read_context(record)
+def _example(record: _Question, unmapped: list[Unmapped], *, headings: bool) -> Example:
+    text, sentences = _join(record.context)
     segments = tuple(Segment(item.span.start, item.span.end, item.title if headings else "") for item in sentences)
     extra: dict[str, object] = {"sentences": [[s.title, s.index, s.span.start, s.span.end] for s in sentences]}
-    extra |= {key: record.fields[key] for key in ("type", "level") if key in record.fields}
-    facts = _read_facts(record)
+    extra |= {key: getattr(record, key) for key in ("type", "level") if key in record.model_fields_set}
     relevant = None
-    if facts is not None:
-        extra["supporting_facts"] = [list(fact) for fact in facts]
-        relevant = _place_facts(id, facts, sentences, unmapped)
-    answer = record.find("answer", str)
+    if record.supporting_facts is not None:
+        extra["supporting_facts"] = [list(fact) for fact in record.supporting_facts]
+        relevant = _place_facts(record.id, record.supporting_facts, sentences, unmapped)
+    spans = () if record.answer is None else _place_answer(record.id, record.answer, text, relevant or (), unmapped)
     return Example(
-        id=id,
-        document=Document(text, id, segments),
-        query=question(record.get("question", str)),
-        answers=None if answer is None else (answer,),
-        answer_spans=() if answer is None else _place_answer(id, answer, text, relevant or (), unmapped),
+        id=record.id,
+        document=Document(text, record.id, segments),
+        query=question(record.question),
+        answers=None if record.answer is None else (record.answer,),
+        answer_spans=spans,
         relevant=relevant,
         extra=extra,
     )
 
 
-def _read_context(record: Record) -> tuple[str, list[_Sentence]]:
+def _join(context: list[tuple[str, list[str]]]) -> tuple[str, list[_Sentence]]:
     """The document's text and its sentences that are not blank."""
     text, sentences = "", []
-    for number, paragraph in enumerate(record.get("context", list)):
-        where = f"context[{number}]"
-        title, given = _pair(paragraph, where)
+    for number, (title, given) in enumerate(context):
         text += "\n" if number else ""
-        for index, sentence in enumerate(expect(given, list, where)):
+        for index, sentence in enumerate(given):
             start = len(text)
-            text += expect(sentence, str, f"{where}: sentence {index}")
-            if text[start:].strip():
+            text += sentence
+            if sentence.strip():
                 sentences.append(_Sentence(title, index, Span(start, len(text))))
     return text, sentences
-
-
-def _read_facts(record: Record) -> list[Fact] | None:
-    given = record.find("supporting_facts", list)
-    if given is None:
-        return None
-    facts = []
-    for number, fact in enumerate(given):
-        title, index = _pair(fact, f"supporting_facts[{number}]")
-        facts.append((title, expect(index, int, f"supporting_facts[{number}]")))
-    return facts
-
-
-def _pair(value: object, where: str) -> tuple[str, object]:
-    """A list of a title and one thing more."""
-    match value:
-        case [str(title), other]:
-            return title, other
-        case _:
-            raise DataError(f"{where}: expected a list of a title and one thing more, got {shorten(value)}")
 
 
 def _place_facts(id: str, facts: list[Fact], sentences: list[_Sentence], unmapped: list[Unmapped]) -> tuple[Span, ...]:

@@ -1,86 +1,103 @@
-"""The package's own data format: one JSON object a line, for a user's own documents and questions.
+"""The package's own data format: one JSON object per line, for your own documents, questions, labels and entities.
 
-Knows nothing about tokens or models. ``data/README.md`` describes the format for users.
+The same objects as Python dicts are accepted by ``train``. ``data/README.md`` describes the format for users.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, PlainValidator, StrictInt, StrictStr, model_validator
 
 from cogltx.document import Document, Entity, Example, Query, Segment, Span
-from cogltx.errors import DataError
-from cogltx.prediction import Prediction
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, answer_scores, evidence_scores
-from cogltx.tasks.files import read_json_lines, write_text
-from cogltx.tasks.records import Record, expect, note_id, shorten
-from cogltx.tasks.spans import words
-
-_KEYS = (
-    "id",
-    "document",
-    "text",
-    "question",
-    "answers",
-    "answer_spans",
-    "label",
-    "labels",
-    "entities",
-    "relevant",
-    "segments",
-    "extra",
-)
+from cogltx.errors import DataError, shorten
+from cogltx.files import read_json_lines, write_file
+from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at
+from cogltx.tasks.spans import occurrences
 
 
 class JsonLines(Task):
-    """The user's own examples, one JSON object a line.
+    """Your own examples, one JSON object per line.
 
-    ``text`` must be there. ``answers`` absent: unknown; empty: the text holds no answer. An answer without an
-    offset is looked for in the text at word boundaries. Lines that follow each other with the same
-    ``document``, text and segments share one Document object.
+    Only ``text`` is required. Without ``answers`` the answer is unknown; an empty list means none. An answer
+    without an offset is searched in the text at word boundaries. Consecutive lines with the same ``document``, text and
+    segments share one Document object.
     """
 
     name: ClassVar[str] = "jsonl"
     main_metric: ClassVar[str] = "f1"
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Reads the file; ``split`` makes no difference.
+        """Yield the examples; ``split`` makes no difference.
 
         Raises:
-            DataError: the file is missing or not in the format, an offset does not match, an id comes twice;
-                names the file and line.
+            DataError: the file is missing or not in the format, an offset does not match, or an id is not unique.
         """
-        report = report if report is not None else ReadReport()
-        seen: dict[str, str] = {}
+        report = report or ReadReport()
         last: Document | None = None
-        for record in read_json_lines(path):
-            report.examples += 1
-            example = _example(record, last, report.unmapped)
-            note_id(example.id, record.where, seen)
+        for where, values in read_json_lines(path):
+            with errors_at(where):
+                example = _shared(_example(values, where.rpartition(":")[2], report.unmapped), last)
+                report.count(example.id, where)
             last = example.document
             yield example
 
-    def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """SQuAD's ``exact_match`` and ``f1``, and the evidence's."""
-        return answer_scores(example, prediction) | evidence_scores(example, prediction)
+
+def example_from_dict(values: Mapping[str, Any], *, id: str = "") -> Example:
+    """Convert a dict in the JSON Lines form to an Example.
+
+    Args:
+        values: the fields of one line.
+        id: the id of the example if ``values`` has none.
+
+    Raises:
+        DataError: a field is missing, unknown or wrong, or an offset does not match; names all of them.
+
+    >>> example_from_dict({"text": "A cat.", "question": "Who?", "answers": ["cat"]}, id="7").answer_spans
+    (Span(start=2, end=5),)
+    """
+    return _example(values, id, [])
+
+
+def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
+    """Convert Example objects, dicts in the JSON Lines form or the rows of a ``datasets.Dataset`` to Examples.
+
+    Raises:
+        DataError: an item is neither, is not in the form, or has the id of another; names its index, from 0.
+    """
+    examples: list[Example] = []
+    report = ReadReport()
+    for number, item in enumerate(data):
+        where = f"example {number}"
+        if isinstance(item, Example):
+            examples.append(item)
+        elif isinstance(item, Mapping):
+            last = examples[-1].document if examples else None
+            with errors_at(where):
+                examples.append(_shared(example_from_dict(item, id=str(number)), last))
+                report.count(examples[-1].id, where)
+        else:
+            raise DataError(f"{where}: must be an Example or a dict with the field text, but is {type(item).__name__}")
+    return examples
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
-    """Writes examples so that reading them gives equal ones; the file comes to be only when all are written.
+    """Write examples atomically in the JSON Lines form; reading them gives equal ones.
 
     Raises:
-        DataError: the place cannot be written, or an ``extra`` cannot be written as JSON.
+        DataError: an ``extra`` cannot be written as JSON.
+        TrainingError: the file cannot be written.
     """
-    with write_text(path) as file:
-        for example in examples:
-            file.write(to_json(example) + "\n")
+    write_file(path, (to_json(example) + "\n" for example in examples))
 
 
 def to_json(example: Example) -> str:
-    """One line of the format, without the line end; fields that have their default are left out.
+    """Convert an example to one line, without the line end; fields with their default are left out.
 
     Raises:
-        DataError: ``extra`` holds what JSON cannot.
+        DataError: ``extra`` cannot be written as JSON.
 
     >>> to_json(Example(id="1", document=Document("A cat.", "1"), relevant=(Span(2, 5),)))
     '{"id": "1", "text": "A cat.", "relevant": [[2, 5]]}'
@@ -103,163 +120,147 @@ def to_json(example: Example) -> str:
     if example.relevant is not None:
         fields["relevant"] = [[span.start, span.end] for span in example.relevant]
     if document.segments:
-        fields["segments"] = [_segment_fields(segment) for segment in document.segments]
+        heading = [{"heading": segment.heading} if segment.heading else {} for segment in document.segments]
+        places = [{"start": segment.start, "end": segment.end} for segment in document.segments]
+        fields["segments"] = [place | extra for place, extra in zip(places, heading, strict=True)]
     if example.extra:
         fields["extra"] = example.extra
     try:
         return json.dumps(fields, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise DataError(f"example {example.id!r}: expected an extra that JSON can hold, got: {error}") from None
+        raise DataError(f"example {example.id!r}: extra cannot be written as JSON: {error}") from None
 
 
-def _example(record: Record, last: Document | None, unmapped: list[Unmapped]) -> Example:
-    for key in record.fields:
-        if key not in _KEYS:
-            raise DataError(f"{record.where}: expected only the fields {', '.join(_KEYS)}, got {key!r}")
-    id = _id(record)
-    with record.named_in_errors():
-        document = Document(record.get("text", str), _document_id(record, id), _segments(record))
-        document = last if document == last else document
-        answers = _answers(record, document.text)
-        spans = _spans(record, "answer_spans")
-        if spans is not None:
-            _check_places(record, spans, answers or (), document.text)
-        else:
-            spans = _find_answers(id, record, document.text, unmapped)
-        question = record.find("question", str)
-        return Example(
-            id=id,
-            document=document,
-            query=None if question is None else Query(question),
-            answers=answers,
-            answer_spans=spans,
-            labels=_labels(record),
-            entities=_entities(record, document.text),
-            relevant=_spans(record, "relevant"),
-            extra=record.find("extra", dict) or {},
-        )
+def _span(value: object) -> Span:
+    match value:
+        case [int(start), int(end)] if not isinstance(start, bool) and not isinstance(end, bool):
+            return Span(start, end)
+        case _:
+            raise ValueError(f"must be [start, end], but is {shorten(value)}")
 
 
-def _id(record: Record) -> str:
-    """The given id, a string or an integer, or the number of the line."""
-    given = record.fields.get("id")
-    if isinstance(given, int) and not isinstance(given, bool):
-        return str(given)
-    return record.get("id", str) if given is not None else record.where.rpartition(":")[2]
+_Span = Annotated[Span, PlainValidator(_span)]
 
 
-def _document_id(record: Record, id: str) -> str:
-    given = record.find("document", str)
-    return id if given is None else given
+class _Answer(BaseModel):
+    text: StrictStr
+    start: StrictInt | None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"text": value, "start": None}
+        if not isinstance(value, dict):
+            raise ValueError(f"must be a string or an object with text and start, but is {shorten(value)}")
+        return value
 
 
-def _segments(record: Record) -> tuple[Segment, ...]:
-    if record.find("segments", list) is None:
-        return ()
-    segments = []
-    for number, item in enumerate(record.children("segments")):
-        item = item.named(f"segments[{number}]")
-        segments.append(Segment(item.get("start", int), item.get("end", int), item.find("heading", str) or ""))
-    return tuple(segments)
+class _Entity(BaseModel):
+    start: StrictInt
+    end: StrictInt
+    label: StrictStr
+    text: StrictStr | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_list(cls, value: Any) -> Any:
+        if isinstance(value, list | tuple) and len(value) == 3:
+            return dict(zip(("start", "end", "label"), value, strict=True))
+        if not isinstance(value, dict):
+            raise ValueError(f"must be [start, end, label], but is {shorten(value)}")
+        return value
 
 
-def _segment_fields(segment: Segment) -> dict[str, object]:
-    fields: dict[str, object] = {"start": segment.start, "end": segment.end}
-    return fields | {"heading": segment.heading} if segment.heading else fields
+class _Segment(BaseModel):
+    start: StrictInt
+    end: StrictInt
+    heading: StrictStr | None = None
 
 
-def _spans(record: Record, key: str) -> tuple[Span, ...] | None:
-    """A field that is a list of [start, end]; None if it is absent."""
-    given = record.find(key, list)
-    if given is None:
-        return None
-    spans = []
-    for number, pair in enumerate(given):
-        match pair:
-            case [int(start), int(end)] if not isinstance(start, bool) and not isinstance(end, bool):
-                spans.append(Span(start, end))
-            case _:
-                raise DataError(f"{record.where}: {key}[{number}]: expected [start, end], got {shorten(pair)}")
-    return tuple(spans)
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    id: StrictStr | StrictInt | None = None
+    document: StrictStr | None = None
+    text: StrictStr
+    question: StrictStr | None = None
+    answers: list[_Answer] | None = None
+    answer_spans: list[_Span] | None = None
+    label: StrictStr | None = None
+    labels: list[StrictStr] | None = None
+    entities: list[_Entity] | None = None
+    relevant: list[_Span] | None = None
+    segments: list[_Segment] | None = None
+    extra: dict[str, object] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> "_Line":
+        problems = []
+        labels = self.labels or []
+        if self.label is not None and self.labels is not None:
+            problems.append("has both label and labels; keep one")
+        if len(set(labels)) < len(labels) or any(not name.strip() for name in [*labels, self.label or "x"]):
+            problems.append(f"labels must be different names, but are {shorten(labels or self.label)}")
+        for number, answer in enumerate(self.answers or []):
+            if answer.start is not None:
+                problems += self._compare(f"answers[{number}]", answer.start, answer.text)
+        for number, entity in enumerate(self.entities or []):
+            if entity.text is not None:
+                problems += self._compare(f"entities[{number}]", entity.start, entity.text, entity.end)
+        accepted = [_bare(answer.text) for answer in self.answers or []]
+        for number, span in enumerate(self.answer_spans or []):
+            text = self.text[span.start : span.end]
+            if accepted and not any(_bare(text) in answer or answer in _bare(text) for answer in accepted):
+                wanted = shorten((self.answers or [])[0].text)
+                problems.append(f"answer_spans[{number}]: the text there is {shorten(text)}, not {wanted}")
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _compare(self, name: str, start: int, wanted: str, end: int | None = None) -> list[str]:
+        text = self.text[max(start, 0) : start + len(wanted) if end is None else end]
+        same = start >= 0 and text == wanted
+        return [] if same else [f"{name}: the text at {start} is {shorten(text)}, not {shorten(wanted)}"]
 
 
-def _entities(record: Record, text: str) -> tuple[Entity, ...] | None:
-    """A list of [start, end, label], or of objects with these keys; a ``text`` beside them is compared."""
-    given = record.find("entities", list)
-    if given is None:
-        return None
-    found = []
-    for number, item in enumerate(given):
-        where = f"{record.where}: entities[{number}]"
-        match item:
-            case [int(start), int(end), str(label)] if not isinstance(start, bool) and not isinstance(end, bool):
-                found.append(Entity(start, end, label))
-            case {"start": _, "end": _, "label": _}:
-                own = Record(item, where)
-                found.append(Entity(own.get("start", int), own.get("end", int), own.get("label", str)))
-                shown = own.find("text", str)
-                if shown is not None and shown != text[found[-1].start : found[-1].end]:
-                    got = shorten(text[found[-1].start : found[-1].end])
-                    raise DataError(f"{where}: expected {shorten(shown)} at {found[-1].start}, got {got}")
-            case _:
-                raise DataError(f"{where}: expected [start, end, label], got {shorten(item)}")
-    return tuple(found)
+def _bare(text: str) -> str:
+    """Letters and digits only, without case."""
+    return "".join(filter(str.isalnum, text.casefold()))
 
 
-def _labels(record: Record) -> tuple[str, ...] | None:
-    """One ``label``, or any number of ``labels``; None where there is neither."""
-    one, several = record.find("label", str), record.find("labels", list)
-    if one is not None and several is not None:
-        raise DataError(f"{record.where}: expected label or labels, got both")
-    if one is not None:
-        several = [one]
-    if several is None:
-        return None
-    names = [expect(name, str, f"{record.where}: labels[{number}]") for number, name in enumerate(several)]
-    blank = next((name for name in names if not name.strip()), None)
-    if blank is not None or len(set(names)) < len(names):
-        raise DataError(f"{record.where}: expected different names as labels, got {shorten(names)}")
-    return tuple(names)
+def _example(values: Mapping[str, Any], id: str, unmapped: list[Unmapped]) -> Example:
+    with errors_at("", _Line):
+        line = _Line.model_validate(dict(values))
+    id = id if line.id is None else str(line.id)
+    segments = tuple(Segment(one.start, one.end, one.heading or "") for one in line.segments or [])
+    labels = [line.label] if line.label is not None else line.labels
+    return Example(
+        id=id,
+        document=Document(line.text, id if line.document is None else line.document, segments),
+        query=None if line.question is None else Query(line.question),
+        answers=None if line.answers is None else tuple(answer.text for answer in line.answers),
+        answer_spans=_places(id, line, unmapped) if line.answer_spans is None else tuple(line.answer_spans),
+        labels=None if labels is None else tuple(labels),
+        entities=None if line.entities is None else tuple(Entity(e.start, e.end, e.label) for e in line.entities),
+        relevant=None if line.relevant is None else tuple(line.relevant),
+        extra=line.extra or {},
+    )
 
 
-def _answers(record: Record, text: str) -> tuple[str, ...] | None:
-    """The accepted texts; each given offset is compared with the text."""
-    given = record.find("answers", list)
-    if given is None:
-        return None
-    texts: list[str] = []
-    for number, answer in enumerate(given):
-        if not isinstance(answer, dict):
-            texts.append(expect(answer, str, f"{record.where}: answers[{number}]"))
-            continue
-        item = Record(answer, f"{record.where}: answers[{number}]")
-        texts.append(item.get("text", str))
-        start = item.get("start", int)
-        found = text[max(start, 0) : max(start, 0) + len(texts[-1])]
-        if start < 0 or found != texts[-1]:
-            raise DataError(f"{item.where}: expected {shorten(texts[-1])} at {start}, got {shorten(found)}")
-    return tuple(texts)
-
-
-def _check_places(record: Record, spans: Sequence[Span], answers: Sequence[str], text: str) -> None:
-    """The places of the answers hold them, or a part of them; only letters and digits count, of either case."""
-    wanted = ["".join(filter(str.isalnum, answer.casefold())) for answer in answers]
-    for number, span in enumerate(spans):
-        found = "".join(filter(str.isalnum, text[span.start : span.end].casefold()))
-        if wanted and not any(found in answer or answer in found for answer in wanted):
-            got = shorten(text[span.start : span.end])
-            raise DataError(f"{record.where}: answer_spans[{number}]: expected {shorten(answers[0])}, got {got}")
-
-
-def _find_answers(id: str, record: Record, text: str, unmapped: list[Unmapped]) -> tuple[Span, ...]:
-    """The answers' places: the given ones, or all at word boundaries."""
+def _places(id: str, line: _Line, unmapped: list[Unmapped]) -> tuple[Span, ...]:
+    """The spans of the answers: the given ones, or all at word boundaries."""
     places: dict[Span, None] = {}
-    for answer in record.find("answers", list) or []:
-        if isinstance(answer, dict):
-            places[Span(answer["start"], answer["start"] + len(answer["text"]))] = None
-        elif answer not in ("yes", "no"):
-            found = words(text, answer)
-            places |= dict.fromkeys(found)
-            if not found:
-                unmapped.append(Unmapped(id, f"the answer {answer!r} does not occur in the text"))
+    for answer in line.answers or []:
+        if answer.start is not None:
+            places[Span(answer.start, answer.start + len(answer.text))] = None
+        elif answer.text not in ("yes", "no"):
+            spans = occurrences(line.text, answer.text, whole_words=True)
+            places |= dict.fromkeys(spans)
+            if not spans:
+                unmapped.append(Unmapped(id, f"the answer {answer.text!r} does not occur in the text"))
     return tuple(places)
+
+
+def _shared(example: Example, last: Document | None) -> Example:
+    """The example with the previous document object, if the two are equal."""
+    return replace(example, document=last) if last is not None and example.document == last else example

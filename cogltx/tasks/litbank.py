@@ -1,49 +1,56 @@
-"""Sentences of words with layers of BIO tags, as LitBank has them: ``{"id", "sentences", "tags"}`` a line.
+"""Sentences of words with layers of IOB2 tags, as in LitBank: ``{"id", "sentences", "tags"}`` per line.
 
-``tags[layer][sentence][word]``; an entity of one layer may lie within one of another. ``tags[sentence][word]`` is one
-layer alone.
+The tags are ``tags[layer][sentence][word]``; an entity of one layer may lie within one of another.
+``tags[sentence][word]`` is a single layer.
 """
 
-from cogltx.document import Document, Example
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, StrictInt, StrictStr, field_validator
+
+from cogltx.document import Document, Entity, Example
 from cogltx.errors import DataError
-from cogltx.tasks.entities import bio_entities, joined
-from cogltx.tasks.records import Record, expect
+from cogltx.tasks.conll import joined, tagged
 
 
-def litbank_example(record: Record, *, spaces: bool | None = None) -> Example:
-    """One document with the entities of all layers.
+class _Line(BaseModel):
+    id: StrictStr | StrictInt | None = None
+    sentences: list[list[StrictStr]]
+    tags: list[list[list[StrictStr]]]
+
+    @field_validator("tags", mode="before")
+    @classmethod
+    def _layers(cls, tags: Any) -> Any:
+        match tags:
+            case [[str(), *_], *_]:
+                return [tags]
+            case _:
+                return tags
+
+
+def litbank_example(values: Mapping[str, Any], where: str, *, spaces: bool | None = None) -> Example:
+    """Convert a line to a document with the entities of all layers.
 
     Args:
-        record: a line's object.
-        spaces: as of ``joined``.
+        values: the object of the line.
+        where: opens the message about a tag.
+        spaces: as in ``read_conll``.
 
     Raises:
-        DataError: there are other numbers of tags than of words, or a tag is no IOB2; names the file and line.
+        ValidationError: a field is missing or wrong.
+        DataError: the numbers of tags and words differ, or a tag is not IOB2.
     """
-    id = str(record.fields.get("id") or record.where.rpartition(":")[2])
-    sentences = _words(record.get("sentences", list), record.where, "sentences")
-    tags = record.get("tags", list)
-    layers = [tags] if tags and isinstance(tags[0], list) and tags[0] and isinstance(tags[0][0], str) else tags
-    text, starts = joined(sentences, spaces=spaces)
-    entities = []
-    for layer, own in enumerate(layers):
-        place = f"{record.where}: tags[{layer}]"
-        rows = _words(expect(own, list, place), record.where, f"tags[{layer}]")
-        if len(rows) != len(sentences):
-            raise DataError(f"{place}: expected {len(sentences)} sentences as in sentences, got {len(rows)}")
-        for number, (words, row) in enumerate(zip(sentences, rows, strict=True)):
-            if len(row) != len(words):
-                raise DataError(f"{place}[{number}]: expected {len(words)} tags, one a word, got {len(row)}")
-            where = [f"{place}[{number}][{word}]" for word in range(len(words))]
-            entities += bio_entities(words, starts[number], row, where)
-    with record.named_in_errors():
-        return Example(id=id, document=Document(text, id), entities=tuple(entities))
-
-
-def _words(rows: list[object], where: str, name: str) -> list[list[str]]:
-    """Lists of strings."""
-    found = []
-    for number, row in enumerate(rows):
-        place = f"{where}: {name}[{number}]"
-        found.append([expect(word, str, f"{place}[{at}]") for at, word in enumerate(expect(row, list, place))])
-    return found
+    line = _Line.model_validate(values)
+    id = str(line.id or where.rpartition(":")[2])
+    text, starts = joined(line.sentences, spaces=spaces)
+    entities: list[Entity] = []
+    for layer, rows in enumerate(line.tags):
+        name = f"{where}: tags[{layer}]"
+        if len(rows) != len(line.sentences):
+            raise DataError(f"{name} has {len(rows)} sentences, but sentences has {len(line.sentences)}")
+        for number, (words, tags) in enumerate(zip(line.sentences, rows, strict=True)):
+            if len(tags) != len(words):
+                raise DataError(f"{name}[{number}] has {len(tags)} tags for {len(words)} words")
+        entities += tagged(line.sentences, starts, rows, lambda row, word, name=name: f"{name}[{row}][{word}]")  # type: ignore[misc]
+    return Example(id=id, document=Document(text, id), entities=tuple(entities))

@@ -1,13 +1,12 @@
-"""Scores of answers and evidence, and whether a difference between two systems is more than chance.
+"""Scores of answers, sets, labels and entities, all in [0, 1], and a paired bootstrap of their differences.
 
-SQuAD's exact match and token F1, HotpotQA's answer, supporting-fact and joint scores, entities, a paired bootstrap.
-Knows nothing about documents, tasks or files; every score is in [0, 1].
+Does not depend on documents, tasks or files.
 """
 
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +14,17 @@ import numpy as np
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED_ANSWERS = frozenset({"yes", "no", "noanswer"})
-_BOOTSTRAP_CELLS = 4_000_000  # random indices held at once, 32 MB
+_BOOTSTRAP_CELLS = 4_000_000  # random indices in memory at once, 32 MB
 
 
 @dataclass(frozen=True)
 class Score:
-    """How well one prediction matches one gold answer or set of facts; every number in [0, 1].
+    """Agreement of a prediction with the gold, every number in [0, 1].
 
     Attributes:
-        em: 1 where they are the same.
-        f1: harmonic mean of the next two.
-        precision: share of the predicted that is gold.
+        em: 1 if they are the same.
+        f1: harmonic mean of precision and recall.
+        precision: share of the prediction that is gold.
         recall: share of the gold that is predicted.
     """
 
@@ -34,15 +33,39 @@ class Score:
     precision: float
     recall: float
 
+    @classmethod
+    def of_counts(cls, hits: int, predicted: int, gold: int) -> "Score":
+        """Score of numbers of items; an empty side has precision or recall 0."""
+        precision, recall = hits / predicted if predicted else 0.0, hits / gold if gold else 0.0
+        return cls(float(hits == predicted == gold), _harmonic(precision, recall), precision, recall)
+
+    @classmethod
+    def of_sets(cls, predicted: Collection[Hashable], gold: Collection[Hashable]) -> "Score":
+        """HotpotQA's score of supporting facts.
+
+        >>> Score.of_sets([("A", 0), ("B", 1)], [("A", 0), ("C", 2)])
+        Score(em=0.0, f1=0.5, precision=0.5, recall=0.5)
+        """
+        return cls.of_counts(len(set(predicted) & set(gold)), len(set(predicted)), len(set(gold)))
+
+    def joint(self, other: "Score") -> "Score":
+        """HotpotQA's joint score: exact match, precision and recall are products, F1 is computed from those.
+
+        >>> Score(1, 1, 1, 1).joint(Score(0, 0.5, 0.5, 0.5))
+        Score(em=0, f1=0.5, precision=0.5, recall=0.5)
+        """
+        precision, recall = self.precision * other.precision, self.recall * other.recall
+        return Score(self.em * other.em, _harmonic(precision, recall), precision, recall)
+
 
 @dataclass(frozen=True)
 class EntityScores:
-    """How well predicted entities match the gold ones.
+    """Agreement of predicted entities with the gold.
 
     Attributes:
-        micro: over all types.
-        types: of each type that occurs, sorted by name.
-        gold: how many gold entities each type has.
+        micro: the score over all types.
+        types: the score of each type that occurs, sorted by name.
+        gold: the number of gold entities of each type.
     """
 
     micro: Score
@@ -59,92 +82,39 @@ class Interval:
     high: float
 
 
-def normalize_answer(text: str) -> str:
-    """An answer as SQuAD compares it: lower case, no punctuation, no articles, single spaces.
+def best_score(prediction: str, answers: Collection[str]) -> tuple[float, float]:
+    """SQuAD's exact match and token F1 against the best accepted answer.
 
-    Source: the official SQuAD 1.1 and 2.0 evaluation (Rajpurkar et al. 2016, 2018).
-
-    >>> normalize_answer("The  U.S. dollar, a currency")
-    'us dollar currency'
-    """
-    bare = text.lower().translate(_NO_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", bare).split())
-
-
-def exact_match(prediction: str, gold: str) -> float:
-    """1 if both are the same after ``normalize_answer``, else 0.
-
-    >>> exact_match("the Cat.", "cat"), exact_match("a dog", "cat")
-    (1.0, 0.0)
-    """
-    return float(normalize_answer(prediction) == normalize_answer(gold))
-
-
-def f1(prediction: str, gold: str) -> float:
-    """F1 of the bags of normalised tokens; if either is empty, 1 where both are (SQuAD 2.0), else 0.
-
-    >>> round(f1("the big cat", "a cat"), 3), f1("", ""), f1("", "cat")
-    (0.667, 1.0, 0.0)
-    """
-    return _token_score(normalize_answer(prediction), normalize_answer(gold)).f1
-
-
-def best(metric: Callable[[str, str], float], prediction: str, answers: Collection[str]) -> float:
-    """The best score of a prediction over the accepted answers.
+    Texts are compared in lower case without punctuation and articles, as in the official SQuAD 1.1 and 2.0 evaluation
+    (Rajpurkar et al. 2016, 2018).
 
     Args:
-        metric: ``exact_match`` or ``f1``.
-        prediction: the answer given; "" says that there is none.
+        prediction: the predicted answer; "" if there is none.
         answers: the accepted texts; none if the question has no answer: then the empty prediction is right.
 
-    Returns:
-        A score in [0, 1]; 0 for an empty prediction where there is an answer.
-
-    >>> best(f1, "cat", ["dog", "cat"]), best(exact_match, "", []), best(exact_match, "", ["the"])
-    (1.0, 1.0, 0.0)
+    >>> best_score("The Cat.", ["dog", "cat"]), best_score("the big cat", ["a cat"])[0]
+    ((1.0, 1.0), 0.0)
+    >>> best_score("", []), best_score("", ["the"]), best_score("a dog", [])
+    ((1.0, 1.0), (0.0, 0.0), (0.0, 0.0))
     """
-    if not answers:
-        return metric(prediction, "")
-    if not prediction.strip():
-        return 0.0
-    return max(metric(prediction, answer) for answer in answers)
+    if answers and not prediction.strip():
+        return 0.0, 0.0
+    scores = [_token_score(_normalized(prediction), _normalized(answer)) for answer in answers or ("",)]
+    return max(score.em for score in scores), max(score.f1 for score in scores)
 
 
 def answer_score(prediction: str, gold: str) -> Score:
-    """HotpotQA's answer score: as SQuAD's, but yes, no and "noanswer" match nothing except themselves.
+    """HotpotQA's answer score: as SQuAD's, but yes, no and "noanswer" match only themselves.
 
     Source: the official HotpotQA evaluation (Yang et al. 2018).
 
     >>> answer_score("no", "no way").f1, answer_score("No.", "no").em
     (0.0, 1.0)
     """
-    said, true = normalize_answer(prediction), normalize_answer(gold)
-    if said != true and _CLOSED_ANSWERS & {said, true}:
+    predicted, expected = _normalized(prediction), _normalized(gold)
+    if predicted != expected and _CLOSED_ANSWERS & {predicted, expected}:
         return Score(0.0, 0.0, 0.0, 0.0)
-    return _token_score(said, true)
-
-
-def facts_score(predicted: Collection[Hashable], gold: Collection[Hashable]) -> Score:
-    """HotpotQA's score of supporting facts, compared as sets; an empty side has precision or recall 0.
-
-    >>> facts_score([("A", 0), ("B", 1)], [("A", 0), ("C", 2)])
-    Score(em=0.0, f1=0.5, precision=0.5, recall=0.5)
-    """
-    said, true = set(predicted), set(gold)
-    hits = len(said & true)
-    precision = hits / len(said) if said else 0.0
-    recall = hits / len(true) if true else 0.0
-    return Score(float(said == true), _harmonic(precision, recall), precision, recall)
-
-
-def joint_score(answer: Score, facts: Score) -> Score:
-    """HotpotQA's joint score: precision, recall and exact match are the products, F1 is of those.
-
-    >>> joint_score(Score(1, 1, 1, 1), Score(0, 0.5, 0.5, 0.5))
-    Score(em=0, f1=0.5, precision=0.5, recall=0.5)
-    """
-    precision, recall = answer.precision * facts.precision, answer.recall * facts.recall
-    return Score(answer.em * facts.em, _harmonic(precision, recall), precision, recall)
+    return _token_score(predicted, expected)
 
 
 def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, seed: int = 0, samples: int = 10_000) -> Interval:
@@ -153,19 +123,17 @@ def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, seed: int = 0, s
     Args:
         a: one number per example, of the first system.
         b: the numbers of the second system for the same examples, in the same order.
-        seed: of the resampling.
-        samples: how often the examples are drawn anew, with replacement.
+        seed: the seed of the resampling.
+        samples: the number of resamplings, with replacement.
 
     Raises:
-        ValueError: the two differ in length or are empty, or ``samples`` is below 1.
+        ValueError: the two differ in length or are empty.
 
     >>> paired_bootstrap([1, 1, 1], [0, 0, 0])
     Interval(mean_difference=1.0, low=1.0, high=1.0)
     """
     if len(a) != len(b) or not len(a):
-        raise ValueError(f"paired_bootstrap: expected two equally long, non-empty sequences, got {len(a)} and {len(b)}")
-    if samples < 1:
-        raise ValueError(f"paired_bootstrap: expected samples >= 1, got {samples}")
+        raise ValueError(f"two sequences of one length > 0 are needed, not of {len(a)} and {len(b)}")
     difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     rng = np.random.default_rng(seed)
     rows = max(1, _BOOTSTRAP_CELLS // len(difference))
@@ -177,15 +145,19 @@ def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, seed: int = 0, s
     return Interval(float(difference.mean()), float(low), float(high))
 
 
-def _token_score(said: str, true: str) -> Score:
-    """The score of two normalised answers as bags of tokens."""
-    em = float(said == true)
-    if not said or not true:
-        return Score(em, em, em, em)
-    said_tokens, true_tokens = said.split(), true.split()
-    same = (Counter(said_tokens) & Counter(true_tokens)).total()
-    precision, recall = same / len(said_tokens), same / len(true_tokens)
-    return Score(em, _harmonic(precision, recall), precision, recall)
+def _normalized(text: str) -> str:
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def _token_score(predicted: str, expected: str) -> Score:
+    """The score of two normalized answers as bags of tokens."""
+    if not predicted or not expected:
+        same = float(predicted == expected)
+        return Score(same, same, same, same)
+    predicted_tokens, expected_tokens = predicted.split(), expected.split()
+    hits = (Counter(predicted_tokens) & Counter(expected_tokens)).total()
+    precision, recall = hits / len(predicted_tokens), hits / len(expected_tokens)
+    return Score(float(predicted == expected), _harmonic(precision, recall), precision, recall)
 
 
 def _harmonic(precision: float, recall: float) -> float:
@@ -193,61 +165,52 @@ def _harmonic(precision: float, recall: float) -> float:
 
 
 def label_scores(gold: Sequence[Collection[str]], predicted: Sequence[Collection[str]]) -> dict[str, float]:
-    """Micro and macro F1 of sets of labels, each in [0, 1].
+    """Micro F1 over all labels of all texts, and macro F1, the mean over the labels that occur.
 
     Args:
         gold: the labels of each text.
-        predicted: those that a model gives it.
-
-    Returns:
-        ``micro_f1`` over all labels of all texts, and ``macro_f1``, the mean over the labels that occur.
+        predicted: the predicted labels of each text.
 
     >>> label_scores([{"a"}, {"b"}], [{"a"}, {"a"}])
     {'micro_f1': 0.5, 'macro_f1': 0.3333333333333333}
     """
-    counts = label_counts(gold, predicted)
-    hits, said, true = (sum(count[place] for count in counts.values()) for place in range(3))
-    every = [2 * count[0] / (count[1] + count[2]) for count in counts.values()]
-    micro = 2 * hits / (said + true) if said + true else 1.0
-    return {"micro_f1": micro, "macro_f1": sum(every) / len(every) if every else 1.0}
-
-
-def entity_scores(
-    gold: Sequence[Collection[tuple[int, int, str]]], predicted: Sequence[Collection[tuple[int, int, str]]]
-) -> EntityScores:
-    """Precision, recall and F1 of entities, each (start, end, type): right are those with the exact place and type.
-
-    The definition of seqeval and of CoNLL-2003: counts are summed over all texts (micro); an empty side has precision
-    or recall 0.
-
-    Args:
-        gold: the entities of each text.
-        predicted: those that a model finds in it.
-
-    >>> entity_scores([{(0, 2, "PER"), (5, 6, "LOC")}], [{(0, 2, "PER"), (5, 7, "LOC")}]).micro
-    Score(em=0.0, f1=0.5, precision=0.5, recall=0.5)
-    """
-    hits, said, true = Counter[str](), Counter[str](), Counter[str]()
-    for own, found in zip(gold, predicted, strict=True):
-        hits.update(label for _, _, label in set(own) & set(found))
-        said.update(label for _, _, label in set(found))
-        true.update(label for _, _, label in set(own))
-    types = {label: _count_score(hits[label], said[label], true[label]) for label in sorted(said | true)}
-    return EntityScores(_count_score(hits.total(), said.total(), true.total()), types, dict(true))
-
-
-def _count_score(hits: int, said: int, true: int) -> Score:
-    precision, recall = (hits / whole if whole else 0.0 for whole in (said, true))
-    return Score(float(hits == said == true), _harmonic(precision, recall), precision, recall)
+    counts = label_counts(gold, predicted).values()
+    if not counts:
+        return {"micro_f1": 1.0, "macro_f1": 1.0}
+    micro = Score.of_counts(*(sum(numbers) for numbers in zip(*counts, strict=True)))
+    return {"micro_f1": micro.f1, "macro_f1": sum(Score.of_counts(*numbers).f1 for numbers in counts) / len(counts)}
 
 
 def label_counts(
     gold: Sequence[Collection[str]], predicted: Sequence[Collection[str]]
 ) -> dict[str, tuple[int, int, int]]:
-    """How often each label was rightly predicted, was predicted, and is gold; sorted by name."""
+    """Numbers of right predictions, predictions and gold occurrences of each label, sorted by name."""
     hits, said, true = Counter[str](), Counter[str](), Counter[str]()
-    for own, found in zip(gold, predicted, strict=True):
-        hits.update(set(own) & set(found))
+    for expected, found in zip(gold, predicted, strict=True):
+        hits.update(set(expected) & set(found))
         said.update(set(found))
-        true.update(set(own))
+        true.update(set(expected))
     return {label: (hits[label], said[label], true[label]) for label in sorted(said | true)}
+
+
+def entity_scores(
+    gold: Sequence[Collection[tuple[int, int, str]]], predicted: Sequence[Collection[tuple[int, int, str]]]
+) -> EntityScores:
+    """Precision, recall and F1 of entities (start, end, type), right if span and type are exact.
+
+    The definition of seqeval and of CoNLL-2003: counts are summed over all texts (micro).
+
+    Args:
+        gold: the entities of each text.
+        predicted: the predicted entities of each text.
+
+    >>> entity_scores([{(0, 2, "PER"), (5, 6, "LOC")}], [{(0, 2, "PER"), (5, 7, "LOC")}]).micro
+    Score(em=0.0, f1=0.5, precision=0.5, recall=0.5)
+    """
+    hits, said, true = Counter[str](), Counter[str](), Counter[str]()
+    for expected, found in zip(gold, predicted, strict=True):
+        hits.update(label for _, _, label in set(expected) & set(found))
+        said.update(label for _, _, label in set(found))
+        true.update(label for _, _, label in set(expected))
+    types = {label: Score.of_counts(hits[label], said[label], true[label]) for label in sorted(said | true)}
+    return EntityScores(Score.of_counts(hits.total(), said.total(), true.total()), types, dict(true))

@@ -1,8 +1,8 @@
 """20 Newsgroups, the "bydate" split: a folder or archive as distributed, or scikit-learn's download.
 
-Three treatments of a post: ``headers`` (the raw post), ``paper`` (what CogLTX's authors feed their model) and
-``stripped`` (scikit-learn's ``remove=("headers", "footers", "quotes")``). A treatment that leaves nothing leaves the
-words "(no text)", as no post may be missing from the evaluation.
+A post is used in one of three forms: ``headers`` (the raw post), ``paper`` (the text that CogLTX's authors give their
+model) and ``stripped`` (scikit-learn's ``remove=("headers", "footers", "quotes")``). An empty form is replaced by
+"(no text)", so that no post is missing from the evaluation.
 """
 
 import re
@@ -28,7 +28,7 @@ class Newsgroups(Classification):
     """20 Newsgroups.
 
     Attributes:
-        text: the treatment of a post.
+        text: the form of a post.
     """
 
     name: ClassVar[str] = "newsgroups"
@@ -36,25 +36,26 @@ class Newsgroups(Classification):
     text: Literal["headers", "paper", "stripped"] = "paper"
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Reads ``20news-bydate.tar.gz``, a folder with ``20news-bydate-train`` and ``-test`` in it, or, for the path
-        ``fetch``, what scikit-learn downloads.
+        """Yield the posts of ``20news-bydate.tar.gz`` or of a folder with ``20news-bydate-train`` and ``-test`` in it.
+
+        The path ``fetch`` is scikit-learn's download.
 
         Raises:
-            DataError: there is no such post.
+            DataError: the posts cannot be read.
         """
-        report = report if report is not None else ReadReport()
+        report = report or ReadReport()
         part = "test" if split == "test" else "train"
         for id, label, post in _posts(path, part):
             report.examples += 1
             text = treat(post, self.text)
             if not text.strip():
-                report.unmapped.append(Unmapped(id, f"the treatment {self.text!r} leaves no text"))
+                report.unmapped.append(Unmapped(id, f"the form {self.text!r} of the post is empty"))
                 text = NO_TEXT
             yield Example(id=id, document=Document(text, id), labels=(label,))
 
 
 def treat(post: str, treatment: Literal["headers", "paper", "stripped"]) -> str:
-    """A post after its treatment.
+    """Convert a post to one of the three forms.
 
     >>> treat("From: a@b.c\\n\\n> he said (Note well) it is well-known", "paper")
     'he said it is wellknown'
@@ -91,7 +92,7 @@ def _fetched(part: str) -> Iterator[tuple[str, str, str]]:
     try:
         found = fetch_20newsgroups(subset=part, shuffle=False)
     except OSError as error:
-        raise DataError(f"20 Newsgroups: expected scikit-learn to download it, got: {error}") from error
+        raise DataError(f"20 Newsgroups: cannot be downloaded by scikit-learn: {error}") from error
     for name, text, label in zip(found.filenames, found.data, found.target, strict=True):
         group = found.target_names[label]
         yield f"{part}/{group}/{Path(name).name}", group, text
@@ -100,8 +101,8 @@ def _fetched(part: str) -> Iterator[tuple[str, str, str]]:
 def _from_folder(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
     root = path / f"20news-bydate-{part}"
     if not root.is_dir():
-        raise DataError(f"{path}: expected the folder {root.name}, found none")
-    for file in sorted(file for file in root.glob("*/*") if file.is_file()):
+        raise DataError(f"{path}: the folder {root.name} is missing in it")
+    for file in sorted(file for file in root.glob("*/*") if file.is_file() and not file.name.startswith(".")):
         group = file.parent.name
         yield f"{part}/{group}/{file.name}", group, file.read_bytes().decode("latin-1")
 
@@ -116,6 +117,6 @@ def _from_archive(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
                     assert file is not None, "an ordinary file"
                     yield f"{part}/{folders[1]}/{folders[2]}", folders[1], file.read().decode("latin-1")
     except FileNotFoundError:
-        raise DataError(f"{path}: expected a folder or archive, got nothing of that name") from None
+        raise DataError(f"{path}: file not found") from None
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise DataError(f"{path}: expected an archive of 20 Newsgroups, got: {error}") from error
+        raise DataError(f"{path}: not an archive of 20 Newsgroups: {error}") from error

@@ -1,44 +1,57 @@
-"""NewsQA: the file combined-newsqa-data-v1.json that its own scripts make (Trischler et al. 2017).
-
-Knows nothing about tokens or models.
-"""
+"""NewsQA: the file combined-newsqa-data-v1.json that its official scripts produce (Trischler et al. 2017)."""
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from cogltx.document import Document, Example, Segment, Span
-from cogltx.errors import DataError
 from cogltx.prediction import Prediction
-from cogltx.tasks.base import (
-    ReadReport,
-    Split,
-    Task,
-    Unmapped,
-    answer_scores,
-    evidence_scores,
-    question,
-)
+from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at, question
 from cogltx.tasks.json_list import read_json_list
-from cogltx.tasks.records import Record, shorten
-from cogltx.tasks.spans import trim
 
 _TYPES: dict[Split, str] = {"train": "train", "validation": "dev", "test": "test"}
-_TRAILING = frozenset(".,;:!?\"'”’")  # what ranges often include too much of; the scores ignore it anyway
+_TRAILING = frozenset(".,;:!?\"'”’")  # ranges often include these; the scores ignore them anyway
+
+
+class _Consensus(BaseModel):
+    s: StrictInt | None = None
+    e: StrictInt | None = None
+    no_answer: StrictBool | None = Field(default=None, alias="noAnswer")
+    bad_question: StrictBool | None = Field(default=None, alias="badQuestion")
+
+    @model_validator(mode="after")
+    def _check(self) -> "_Consensus":
+        if not self.no_answer and not self.bad_question and (self.s is None or self.e is None):
+            raise ValueError("must have s and e, noAnswer or badQuestion")
+        return self
+
+
+class _Question(BaseModel):
+    q: StrictStr
+    consensus: _Consensus
+
+
+class _Story(BaseModel):
+    id: StrictStr = Field(alias="storyId")
+    text: StrictStr
+    type: Literal["train", "dev", "test"]
+    questions: list[_Question]
 
 
 class NewsQA(Task):
     """NewsQA. Each line of a story that is not blank is a segment.
 
-    As in practice, the span of the workers' consensus is the only gold answer. ``exact_match`` and ``f1``
-    count all questions, those without an answer ("noAnswer") and bad ones included, whose right answer is
-    the empty one (the authors of CogLTX leave bad ones out). ``answerable_em`` and ``answerable_f1`` count
-    the questions with an answer only, as MRQA does. No question is left out for evaluation. The original has
-    no identifiers for questions: they are ``STORY#NUMBER``.
+    As is usual, the span of the workers' consensus is the only gold answer. ``exact_match`` and ``f1`` count all
+    questions, including those without an answer ("noAnswer") and bad ones, whose right answer is the empty one (the
+    authors of CogLTX leave bad ones out). ``answerable_em`` and ``answerable_f1`` count only questions with an answer,
+    as MRQA does. No question is left out of an evaluation. The original has no ids of questions: they are
+    ``STORY#NUMBER``.
 
     Attributes:
-        keep_bad_questions: whether to train on the questions that the consensus calls bad, as questions
-            without an answer; ``extra["bad_question"]`` marks them.
+        keep_bad_questions: train on the questions that the consensus calls bad, as questions without an answer;
+            ``extra["bad_question"]`` marks them.
     """
 
     name: ClassVar[str] = "newsqa"
@@ -46,37 +59,30 @@ class NewsQA(Task):
     keep_bad_questions: bool = False
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Reads the questions of one split; all three lie in one file, told apart by each story's ``type``.
+        """Yield the questions of one split; one file holds all three, by each story's ``type``.
 
         Raises:
-            DataError: the file is missing or not in the format; names the file, line and question.
+            DataError: the file is missing or not in the format; names the file, story and question.
         """
-        report = report if report is not None else ReadReport()
-        for story in read_json_list(path, "data"):
-            type = story.get("type", str)
-            if type not in _TYPES.values():
-                raise DataError(f"{story.where}: field 'type': expected train, dev or test, got {shorten(type)}")
-            if type == _TYPES[split]:
-                yield from self._read_story(story, split, report)
+        report = report or ReadReport()
+        for where, values in read_json_list(path, "data"):
+            with errors_at(f"{where}: story {values.get('storyId')!r}"):
+                story = _Story.model_validate(values)
+                document = _document(story.id, story.text)
+            if story.type != _TYPES[split]:
+                continue
+            for number, asked in enumerate(story.questions):
+                is_bad = bool(asked.consensus.bad_question)
+                if not is_bad or split != "train" or self.keep_bad_questions:
+                    report.examples += 1
+                    yield _example(f"{story.id}#{number}", asked, document, is_bad, report.unmapped)
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """``exact_match`` and ``f1``, again for answerable questions only, and the evidence's."""
-        numbers = answer_scores(example, prediction)
+        """``exact_match`` and ``f1``, also for answerable questions only, and the scores of evidence."""
+        scores = super().per_example(example, prediction)
         if example.answers:
-            numbers |= {"answerable_em": numbers["exact_match"], "answerable_f1": numbers["f1"]}
-        return numbers | evidence_scores(example, prediction)
-
-    def _read_story(self, story: Record, split: Split, report: ReadReport) -> Iterator[Example]:
-        id = story.get("storyId", str)
-        with story.named(f"story {id!r}").named_in_errors():
-            document = _document(id, story.get("text", str))
-        for number, record in enumerate(story.children("questions")):
-            record = record.named(f"question '{id}#{number}'")
-            bad = Record(record.get("consensus", dict), record.where).find("badQuestion", bool) or False
-            if bad and split == "train" and not self.keep_bad_questions:
-                continue
-            report.examples += 1
-            yield _example(f"{id}#{number}", record, document, bad, report.unmapped)
+            scores |= {"answerable_em": scores["exact_match"], "answerable_f1": scores["f1"]}
+        return scores
 
 
 def _document(id: str, text: str) -> Document:
@@ -89,28 +95,35 @@ def _document(id: str, text: str) -> Document:
     return Document(text, id, tuple(segments))
 
 
-def _example(id: str, record: Record, document: Document, bad: bool, unmapped: list[Unmapped]) -> Example:
-    span = _consensus(id, record, document.text, unmapped)
+def _example(id: str, asked: _Question, document: Document, is_bad: bool, unmapped: list[Unmapped]) -> Example:
+    span = _span(id, asked.consensus, document.text, unmapped)
     spans = () if span is None else (span,)
     return Example(
         id=id,
         document=document,
-        query=question(record.get("q", str)),
+        query=question(asked.q),
         answers=tuple(document.text[span.start : span.end] for span in spans),
         answer_spans=spans,
         relevant=spans,
-        extra={"bad_question": True} if bad else {},
+        extra={"bad_question": True} if is_bad else {},
     )
 
 
-def _consensus(id: str, record: Record, text: str, unmapped: list[Unmapped]) -> Span | None:
-    """The agreed span, clipped to the text and trimmed; None where there is no answer or nothing is left."""
-    consensus = Record(record.get("consensus", dict), f"{record.where}: consensus")
-    if consensus.find("noAnswer", bool) or consensus.find("badQuestion", bool):
+def _span(id: str, consensus: _Consensus, text: str, unmapped: list[Unmapped]) -> Span | None:
+    """The agreed span, clipped to the text and trimmed; None if there is no answer or nothing is left."""
+    if consensus.no_answer or consensus.bad_question or consensus.s is None or consensus.e is None:
         return None
-    start, end = consensus.get("s", int), consensus.get("e", int)
-    start, end = max(start, 0), min(end, len(text))
-    span = trim(text, start, end, _TRAILING) or trim(text, start, end)
+    start, end = max(consensus.s, 0), min(consensus.e, len(text))
+    span = _trimmed(text, start, end, _TRAILING) or _trimmed(text, start, end, frozenset())
     if span is None:
-        unmapped.append(Unmapped(id, f"expected an answer at {start}:{end}, got no text"))
+        unmapped.append(Unmapped(id, f"the answer at {start}:{end} is not text"))
     return span
+
+
+def _trimmed(text: str, start: int, end: int, trailing: frozenset[str]) -> Span | None:
+    """The slice without white space around it and ``trailing`` characters at its end; None if empty."""
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and (text[end - 1].isspace() or text[end - 1] in trailing):
+        end -= 1
+    return Span(start, end) if start < end else None

@@ -1,46 +1,122 @@
-"""Turning any task's file into the package's own format, one JSON object a line.
+"""Conversion of any task's file to JSON Lines, and downloads of data sets from their official homes.
 
-Knows nothing about any one format.
+The checksums are those that Hugging Face datasets recorded (``dataset_infos.json``); those of SQuAD agree with
+TensorFlow Datasets and ParlAI, the sizes of HotpotQA with GluonNLP.
 """
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from tqdm import tqdm
 
 from cogltx.document import Example
-from cogltx.errors import DataError
+from cogltx.errors import DataError, suggestion
 from cogltx.tasks.base import ReadReport, Split, Task
-from cogltx.tasks.download import download
 from cogltx.tasks.jsonl import write_examples
+
+_HOTPOTQA = "http://curtis.ml.cmu.edu/datasets/hotpot/"
+_SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset/"
+
+SOURCES: dict[str, dict[Split, tuple[str, str]]] = {  # address and sha256 of each file
+    "hotpotqa": {
+        "train": (
+            _HOTPOTQA + "hotpot_train_v1.1.json",
+            "26650cf50234ef5fb2e664ed70bbecdfd87815e6bffc257e068efea5cf7cd316",
+        ),
+        "validation": (
+            _HOTPOTQA + "hotpot_dev_distractor_v1.json",
+            "4e9ecb5c8d3b719f624d66b60f8d56bf227f03914f5f0753d6fa1b359d7104ea",
+        ),
+    },
+    "squad": {
+        "train": (
+            _SQUAD + "train-v2.0.json",
+            "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
+        ),
+        "validation": (
+            _SQUAD + "dev-v2.0.json",
+            "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
+        ),
+    },
+    "squad-1.1": {
+        "train": (
+            _SQUAD + "train-v1.1.json",
+            "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+        ),
+        "validation": (
+            _SQUAD + "dev-v1.1.json",
+            "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
+        ),
+    },
+}
+
+_NOT_PUBLIC = {
+    "newsqa": (
+        "its stories may not be redistributed: make combined-newsqa-data-v1.json with the scripts of "
+        "github.com/Maluuba/newsqa from the questions (newsqa-data-v1.csv) and CNN's stories (cnn_stories.tgz), and "
+        "give that file"
+    ),
+    "cuad": "unpack data.zip of github.com/TheAtticusProject/cuad, and give its files to the task squad",
+    "jsonl": "this is the format of your own data; give its file",
+}
 
 
 def prepare(task: Task, source: Path | None, output: Path, split: Split) -> ReadReport:
-    """Reads a file of a task and writes its examples as JSON Lines, one after another.
+    """Read a file of a task and write its examples as JSON Lines, one after another.
 
     Args:
-        task: who reads.
-        source: the file; None: it is first fetched from its official home into the folder of ``output``.
-        output: where the examples go, gzipped if the name ends in ``.gz``; comes to be only when all are
-            written.
-        split: what the examples are for.
+        task: the format.
+        source: the file; None: download it from its official home into the folder of ``output``.
+        output: receives the examples, gzipped if the name ends in ``.gz``; written atomically.
+        split: the purpose of the examples.
 
     Returns:
-        How many examples were written, and the gold that has no place in the text.
+        The number of examples, and gold annotations without a place in the text.
 
     Raises:
-        DataError: the source is missing or not in the task's format, or the output cannot be written.
+        DataError: the source is missing or not in the task's format, or cannot be downloaded.
+        TrainingError: the output cannot be written.
     """
     if source is None:
-        source = download(task.name, split, output.parent).path
+        source = download(task.name, split, output.parent)
     if source.exists() and output.exists() and source.samefile(output):
-        raise DataError(f"{output}: expected another file than the source, got the same")
+        raise DataError(f"{output}: is both the source and the output; choose another output")
     report = ReadReport()
-    write_examples(output, _counted(task.read(source, split=split, report=report), source.name))
+    write_examples(output, _with_progress(task.read(source, split=split, report=report), source.name))
     return report
 
 
-def _counted(examples: Iterator[Example], name: str) -> Iterator[Example]:
-    """The same examples, counted by a progress bar where there is a terminal."""
+def download(data_set: str, split: Split, folder: Path) -> Path:
+    """Download one split of a data set into a folder, unless a file with the right checksum is there.
+
+    Args:
+        data_set: a key of ``SOURCES``; "squad" is SQuAD 2.0.
+        split: the split.
+        folder: receives the file under its official name.
+
+    Raises:
+        DataError: there is no such download, it fails, or the checksum is wrong.
+    """
+    if data_set in _NOT_PUBLIC:
+        raise DataError(f"{data_set} cannot be downloaded: {_NOT_PUBLIC[data_set]}")
+    if data_set not in SOURCES:
+        raise DataError(f"{data_set} cannot be downloaded{suggestion(data_set, SOURCES)}")
+    if split not in SOURCES[data_set]:
+        raise DataError(f"{data_set}: the split {split} is not public; choose {' or '.join(SOURCES[data_set])}")
+    import pooch
+
+    url, sha256 = SOURCES[data_set][split]
+    pooch.get_logger().setLevel("WARNING")
+    name, bar = url.rpartition("/")[2], sys.stderr.isatty()
+    try:
+        path = Path(pooch.retrieve(url, f"sha256:{sha256}", fname=name, path=folder, progressbar=bar))
+        path.chmod(0o644)
+    except (OSError, ValueError) as error:
+        raise DataError(f"{url} cannot be downloaded: {' '.join(str(error).split())}") from None
+    return path
+
+
+def _with_progress(examples: Iterator[Example], name: str) -> Iterator[Example]:
     with tqdm(examples, desc=name, unit=" examples", disable=None) as bar:
         yield from bar

@@ -1,42 +1,56 @@
-"""SQuAD 1.1 and 2.0, and what shares their schema, such as CUAD with several spans an answer.
+"""SQuAD 1.1 and 2.0, and data sets with their schema, such as CUAD with several spans per answer.
 
-Rajpurkar et al. 2016 and 2018; Hendrycks et al. 2021. Knows nothing about tokens or models.
+Rajpurkar et al. 2016 and 2018; Hendrycks et al. 2021. Does not depend on tokens or models.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
+
+from pydantic import BaseModel, StrictBool, StrictInt, StrictStr
 
 from cogltx.document import Document, Example, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, answer_scores, evidence_scores, question
+from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at, question
 from cogltx.tasks.json_list import read_json_list
-from cogltx.tasks.records import Record, note_id
-from cogltx.tasks.spans import trim
 
-_BETWEEN_PARAGRAPHS = "\n\n"  # a paragraph may itself hold single line breaks
+_BETWEEN_PARAGRAPHS = "\n\n"  # a paragraph may itself contain single line breaks
 
 
-@dataclass(frozen=True)
-class _Paragraph:
-    record: Record
-    document: Document
-    offset: int  # where the paragraph starts in the document
-    context: str
+class _Answer(BaseModel):
+    text: StrictStr
+    answer_start: StrictInt
+    start_ambiguous: StrictBool | None = None
+
+
+class _Question(BaseModel):
+    id: StrictStr
+    question: StrictStr
+    answers: list[_Answer] | None = None
+    is_impossible: StrictBool | None = None
+
+
+class _Paragraph(BaseModel):
+    context: StrictStr
+    qas: list[_Question]
+
+
+class _Article(BaseModel):
+    title: StrictStr | None = None
+    paragraphs: list[_Paragraph]
 
 
 class Squad(Task):
-    """SQuAD 1.1, 2.0 and CUAD. The answer spans are the labelled evidence (``relevant``).
+    """SQuAD 1.1, 2.0 and CUAD. The answer spans are also the evidence labels (``relevant``).
 
-    Of several gold answers the best match counts, as in the official scripts.
+    The best match of several gold answers counts, as in the official scripts.
 
     Attributes:
-        join_paragraphs: whether a document is a whole article, a blank line between its paragraphs, rather
-            than one paragraph; all questions of a document share one Document object.
-        headings: whether the article's title is the heading of each paragraph.
-        only: where it is not empty, questions that hold none of these words are left out: a choice of CUAD's clauses.
+        join_paragraphs: make a document of each article, with blank lines between its paragraphs, instead of each
+            paragraph; all questions about a document share one Document object.
+        headings: use the article's title as heading of each paragraph.
+        only: if not empty, only questions that contain one of these strings are read: a selection of CUAD's clauses.
     """
 
     name: ClassVar[str] = "squad"
@@ -46,66 +60,61 @@ class Squad(Task):
     only: tuple[str, ...] = ()
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Reads the official JSON, an object whose ``data`` is a list of articles.
+        """Yield the questions of the official JSON, an object whose ``data`` is a list of articles.
 
         Raises:
-            DataError: the file is missing or not in the format, an answer's offset lies outside its
-                paragraph, or an id comes twice; names the file, line and question.
+            DataError: the file is missing or not in the format, an answer's offset is outside its paragraph, or an id
+                is not unique; names the file, article and question.
         """
-        report = report if report is not None else ReadReport()
-        seen: dict[str, str] = {}
-        for number, article in enumerate(read_json_list(path, "data")):
-            title = article.find("title", str) or f"article {number + 1}"
-            article = article.named(f"article {title!r}")
-            for paragraph in self._paragraphs(article, title):
-                for record in paragraph.record.children("qas"):
-                    if self.only and not any(words in record.get("question", str) for words in self.only):
+        report = report or ReadReport()
+        for number, (where, values) in enumerate(read_json_list(path, "data")):
+            title = str(values.get("title") or f"article {number + 1}")
+            where = f"{where}: article {title!r}"
+            with errors_at(where):
+                article = _Article.model_validate(values)
+                documents = self._documents(article.paragraphs, title)
+            for paragraph, (document, offset) in zip(article.paragraphs, documents, strict=True):
+                for asked in paragraph.qas:
+                    if self.only and not any(words in asked.question for words in self.only):
                         continue
-                    report.examples += 1
-                    note_id(record.get("id", str), record.where, seen)
-                    yield _example(record, paragraph, report.unmapped)
+                    report.count(asked.id, where)
+                    with errors_at(f"{where}: question {asked.id!r}"):
+                        example = _example(asked, paragraph.context, document, offset, report.unmapped)
+                    yield example
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """``exact_match`` and ``f1``; ``has_answer_f1`` or ``no_answer_accuracy``; the evidence's."""
-        numbers = answer_scores(example, prediction)
+        """``exact_match`` and ``f1``; ``has_answer_f1`` or ``no_answer_accuracy``; the scores of evidence."""
+        scores = super().per_example(example, prediction)
         if example.answers:
-            numbers["has_answer_f1"] = numbers["f1"]
+            scores["has_answer_f1"] = scores["f1"]
         elif example.answers is not None:
-            numbers["no_answer_accuracy"] = numbers["exact_match"]
-        return numbers | evidence_scores(example, prediction)
+            scores["no_answer_accuracy"] = scores["exact_match"]
+        return scores
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        """The means in percent; with and without an answer apart only where the data has both kinds."""
-        found = super().metrics(pairs)
+        """Means in percent; questions with and without an answer apart only if the data has both kinds."""
+        scores = super().metrics(pairs)
         kinds = ("has_answer_f1", "no_answer_accuracy")
-        return found if all(kind in found for kind in kinds) else {k: v for k, v in found.items() if k not in kinds}
+        return scores if all(kind in scores for kind in kinds) else {k: v for k, v in scores.items() if k not in kinds}
 
-    def _paragraphs(self, article: Record, title: str) -> list[_Paragraph]:
-        """The paragraphs of one article, each with the document that holds it."""
+    def _documents(self, paragraphs: list[_Paragraph], title: str) -> list[tuple[Document, int]]:
+        """The document of each paragraph, and where the paragraph starts in it."""
         heading = title if self.headings else ""
-        records = article.children("paragraphs")
-        contexts = [record.get("context", str) for record in records]
+        contexts = [paragraph.context for paragraph in paragraphs]
         if not self.join_paragraphs:
-            return [
-                _Paragraph(record, _document([context], f"{title}#{number}", heading, article), 0, context)
-                for number, (record, context) in enumerate(zip(records, contexts, strict=True))
-            ]
-        if not contexts:
-            return []
-        document = _document(contexts, title, heading, article)
-        starts = _starts(contexts)
-        return [_Paragraph(*place) for place in zip(records, [document] * len(starts), starts, contexts, strict=True)]
+            return [(_document([text], f"{title}#{number}", heading), 0) for number, text in enumerate(contexts)]
+        document = _document(contexts, title, heading) if contexts else None
+        return [(document, start) for start in _starts(contexts)] if document else []
 
 
-def _document(contexts: list[str], id: str, heading: str, article: Record) -> Document:
-    """The paragraphs as one document, each that is not blank a segment."""
+def _document(contexts: list[str], id: str, heading: str) -> Document:
+    """A document of paragraphs; each one that is not blank is a segment."""
     segments = tuple(
         Segment(start, start + len(context), heading)
         for start, context in zip(_starts(contexts), contexts, strict=True)
         if context.strip()
     )
-    with article.named_in_errors():
-        return Document(_BETWEEN_PARAGRAPHS.join(contexts), id, segments)
+    return Document(_BETWEEN_PARAGRAPHS.join(contexts), id, segments)
 
 
 def _starts(contexts: list[str]) -> list[int]:
@@ -115,52 +124,35 @@ def _starts(contexts: list[str]) -> list[int]:
     return starts
 
 
-def _example(record: Record, paragraph: _Paragraph, unmapped: list[Unmapped]) -> Example:
-    id = record.get("id", str)
-    record = record.named(f"question {id!r}")
-    impossible = record.find("is_impossible", bool) or False
-    given = record.children("answers") if "answers" in record.fields and not impossible else []
-    answers: tuple[str, ...] | None = tuple(dict.fromkeys(answer.get("text", str) for answer in given))
-    if "answers" not in record.fields and not impossible:
-        answers = None
-    spans = _spans(id, given, paragraph, unmapped)
-    with record.named_in_errors():
-        return Example(
-            id=id,
-            document=paragraph.document,
-            query=question(record.get("question", str)),
-            answers=answers,
-            answer_spans=spans,
-            relevant=None if answers is None else spans,
-        )
+def _example(asked: _Question, context: str, document: Document, offset: int, unmapped: list[Unmapped]) -> Example:
+    given = [] if asked.is_impossible else asked.answers or []
+    is_known = asked.is_impossible or asked.answers is not None
+    spans = _spans(asked.id, given, context, offset, unmapped)
+    return Example(
+        id=asked.id,
+        document=document,
+        query=question(asked.question),
+        answers=tuple(dict.fromkeys(answer.text for answer in given)) if is_known else None,
+        answer_spans=spans,
+        relevant=spans if is_known else None,
+    )
 
 
-def _spans(id: str, answers: list[Record], paragraph: _Paragraph, unmapped: list[Unmapped]) -> tuple[Span, ...]:
-    """The answers' places in the document; a guessed place (``start_ambiguous``) only if all are."""
-    sure: dict[Span, None] = {}
+def _spans(id: str, answers: list[_Answer], context: str, offset: int, unmapped: list[Unmapped]) -> tuple[Span, ...]:
+    """The answers' spans in the document; a guessed one (``start_ambiguous``) only if all are guessed."""
+    certain: dict[Span, None] = {}
     guessed: dict[Span, None] = {}
     for answer in answers:
-        text, start = answer.get("text", str), answer.get("answer_start", int)
-        span = _locate(paragraph.context, text, start, answer.where)
-        if span is None:
-            found = paragraph.context[start : start + len(text)]
-            unmapped.append(Unmapped(id, f"expected the answer {text!r} at {start}, got {found!r}"))
+        text, start = answer.text, answer.answer_start
+        if not 0 <= start < len(context):
+            raise DataError(f"answer_start is {start}, outside the {len(context)} characters of the paragraph")
+        bare = text.strip()
+        places = (start + len(text) - len(text.lstrip()), start)
+        place = next((place for place in places if bare and context.startswith(bare, place)), None)
+        if place is None:
+            got = context[start : start + len(text)]
+            unmapped.append(Unmapped(id, f"the text at {start} is {got!r}, not the answer {text!r}"))
             continue
-        kind = guessed if answer.find("start_ambiguous", bool) else sure
-        kind[Span(span.start + paragraph.offset, span.end + paragraph.offset)] = None
-    return tuple(sure or guessed)
-
-
-def _locate(context: str, answer: str, start: int, where: str) -> Span | None:
-    """The answer's place without white space around it; None if the text there is another.
-
-    Raises:
-        DataError: the offset lies outside the text.
-    """
-    if not 0 <= start < len(context):
-        raise DataError(f"{where}: expected answer_start within the {len(context)} characters of the text, got {start}")
-    bare = answer.strip()
-    for place in (start + len(answer) - len(answer.lstrip()), start):
-        if bare and context.startswith(bare, place):
-            return trim(context, place, place + len(bare))
-    return None
+        kind = guessed if answer.start_ambiguous else certain
+        kind[Span(place + offset, place + offset + len(bare))] = None
+    return tuple(certain or guessed)

@@ -1,43 +1,51 @@
-"""Texts alone: a text file, a folder of ``.txt`` files, or JSON Lines with the field ``text``; each plain or gzipped.
-
-Knows nothing about tokens, or about what the texts are for.
-"""
+"""Plain texts: a text file, a folder of ``.txt`` files, or JSON Lines with ``text``; each plain or gzipped."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic import BaseModel, StrictStr
+
 from cogltx.errors import DataError
-from cogltx.tasks.files import read_json_lines, read_text
+from cogltx.files import read_json_lines, read_text
+from cogltx.tasks.base import errors_at
 
 _TEXTS = (".txt", ".txt.gz")
 _LINES = (".jsonl", ".jsonl.gz")
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """The texts of a file or folder, one after another; blank ones are left out.
+    """Yield the texts of a file or folder that are not blank.
 
     Args:
-        path: a folder, with folders in it or not; a JSON Lines file, by its name; or a file that is one text.
+        path: a folder, with or without folders in it; a JSON Lines file, by its name; or a file that is one text.
 
     Raises:
-        DataError: it is missing, not UTF-8, not JSON Lines with texts, or holds no text; names the file and line.
+        DataError: the file is missing, not UTF-8, not JSON Lines with texts, or there is no text.
     """
-    texts = 0
+    is_empty = True
     for text in _all(path):
         if text.strip():
-            texts += 1
+            is_empty = False
             yield text
-    if not texts:
-        raise DataError(f"{path}: expected text, got none")
+    if is_empty:
+        raise DataError(f"{path}: holds no text")
+
+
+class _Line(BaseModel):
+    text: StrictStr
 
 
 def _all(path: Path) -> Iterator[str]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.name.endswith(_TEXTS) and file.is_file())
-        if not files:
-            raise DataError(f"{path}: expected files that end in {' or '.join(_TEXTS)}, found none")
-        yield from map(read_text, files)
+        visible = [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+        if not visible:
+            raise DataError(f"{path}: the folder holds no files that end in {' or '.join(_TEXTS)}")
+        yield from map(read_text, visible)
     elif path.name.endswith(_LINES):
-        yield from (record.get("text", str) for record in read_json_lines(path))
+        for where, values in read_json_lines(path):
+            with errors_at(where):
+                text = _Line.model_validate(values).text
+            yield text
     else:
         yield read_text(path)

@@ -90,7 +90,7 @@ def test_from_texts_to_an_encoder(config: Path, call: Call, tmp_path: Path) -> N
         ("length=601", "length: expected at most 600, the positions of the encoder, got 601"),
         ("data.train=FOLDER/missing", "FOLDER/missing: file not found"),
         ("data.train=FOLDER/latin.txt", "FOLDER/latin.txt:2: not UTF-8 (byte 0xfc)"),
-        ("data.train=FOLDER/empty.txt", "FOLDER/empty.txt: expected text, got none"),
+        ("data.train=FOLDER/empty.txt", "FOLDER/empty.txt: holds no text"),
         ("data.train=$NOT_SET_AT_ALL/a", "expected the environment variable NOT_SET_AT_ALL, which is not set"),
         ("data.validation=FOLDER/nothing", "FOLDER/nothing: expected files that end in .txt or .txt.gz, found none"),
         ("data.validation=null", "expected more rows than data.held_out, 100, got"),

@@ -128,7 +128,7 @@ def test_one_title_twice(tmp_path: Path) -> None:
     assert example.relevant == (Span(0, 4), Span(9, 16))
     assert not report.unmapped
     prediction = predict(example, "yes", ("One.", 0.9), ("Two.", 0.8), ("Three.", 0.7))
-    assert HotpotQA().predicted_facts(example, prediction) == [("A", 0), ("A", 1)]
+    assert HotpotQA().describe(example, prediction)["supporting_facts"] == [["A", 0], ["A", 1]]
     assert HotpotQA().per_example(example, prediction)["joint_em"] == 1.0
 
 
@@ -153,7 +153,7 @@ def test_predicted_facts(tmp_path: Path) -> None:
         ("film by", 0.5),
     )
     prediction = predict(example, "York", *blocks)
-    best = [("Ann Lee", 1), ("Anvil (film)", 1), ("Ann Lee", 0), ("Anvil (film)", 0)]
+    best = [["Ann Lee", 1], ["Anvil (film)", 1], ["Ann Lee", 0], ["Anvil (film)", 0]]
     for task, count in (
         (HotpotQA(), 2),
         (HotpotQA(supporting_facts=3), 3),
@@ -163,7 +163,7 @@ def test_predicted_facts(tmp_path: Path) -> None:
         (HotpotQA(fact_threshold=0.95), 2),
         (HotpotQA(fact_threshold=0.6), 3),
     ):
-        assert task.predicted_facts(example, prediction) == best[:count]
+        assert task.describe(example, prediction) == {"supporting_facts": best[:count]}
 
 
 def test_scores(tmp_path: Path) -> None:
@@ -197,31 +197,33 @@ def test_a_fact_without_a_place_still_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"_id": 3}, "1: field '_id': expected a string, got 3"),
-        ({"answer": 3}, "1: question '5a7a': field 'answer': expected a string, got 3"),
+        ({"_id": 3}, "question 3: _id must be a string, but is 3"),
+        ({"answer": 3}, "question '5a7a': answer must be a string, but is 3"),
         (
             {"context": [["A", ["x", 1]]]},
-            "1: question '5a7a': context[0]: sentence 1: expected a string, got 1",
+            "question '5a7a': context[0][1][1] must be a string, but is 1",
         ),
         (
             {"context": [["A"]]},
-            "1: question '5a7a': context[0]: expected a list of a title and one thing more, got ['A']",
+            "question '5a7a': context[0][1] is missing",
         ),
-        ({"context": []}, "1: question '5a7a': document '5a7a': expected text, got an empty text"),
+        ({"context": []}, "question '5a7a': document '5a7a': "),
         (
             {"supporting_facts": [["A", "0"]]},
-            "1: question '5a7a': supporting_facts[0]: expected an integer, got '0'",
+            "question '5a7a': supporting_facts[0][1] must be an integer, but is '0'",
         ),
     ],
 )
 def test_wrong_files(tmp_path: Path, changes: dict[str, object], expected: str) -> None:
     with pytest.raises(DataError) as error:
         read(tmp_path, QUESTION | changes)
-    assert str(error.value) == f"{tmp_path / 'hotpot.json'}:{expected}"
+    assert str(error.value).startswith(f"{tmp_path / 'hotpot.json'}: item 1: {expected}")
 
 
 def test_missing_field(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"json:1: expected the field '_id', got only 'id'$"):
+    with pytest.raises(
+        DataError, match=r"json: item 1: question None: _id is missing; question is missing; context is missing$"
+    ):
         read(tmp_path, {"id": "1"})
 
 

@@ -13,7 +13,7 @@ from cogltx.document import Document, Example, Query, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks import ReadReport
-from cogltx.tasks.jsonl import JsonLines, to_json, write_examples
+from cogltx.tasks.jsonl import JsonLines, as_examples, example_from_dict, to_json, write_examples
 
 TEXT = "The cat sat. A cat concatenates."
 JSON = st.recursive(
@@ -140,42 +140,41 @@ def test_one_document_for_many_questions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ({}, "expected the field 'text', got an empty object"),
+        ({}, "text is missing"),
         ({"text": " "}, "document '2': expected text, got only white space"),
-        ({"text": 3}, "field 'text': expected a string, got 3"),
+        ({"text": 3}, "text must be a string, but is 3"),
         (
             {"text": "x", "answer": "x"},
-            "expected only the fields id, document, text, question, answers, answer_spans, label, labels, "
-            "entities, relevant, segments, extra, got 'answer'",
+            "answer is not a field; did you mean answers?",
         ),
-        ({"text": "x", "id": True}, "field 'id': expected a string, got True"),
-        ({"text": "x", "id": "first"}, "expected a new id, got 'first', already at FILE:1"),
+        ({"text": "x", "id": True}, "id must be a string or an integer, but is True"),
+        ({"text": "x", "id": "first"}, "the id 'first' is already used at FILE:1; every id must be unique"),
         ({"text": "x", "question": ""}, "question: expected text, got an empty one"),
-        ({"text": "x", "answers": "x"}, "field 'answers': expected a list, got 'x'"),
-        ({"text": "x", "answers": [1]}, "answers[0]: expected a string, got 1"),
+        ({"text": "x", "answers": "x"}, "answers must be a list, but is 'x'"),
+        ({"text": "x", "answers": [1]}, "answers[0] must be a string or an object with text and start, but is 1"),
         (
             {"text": TEXT, "answers": ["cat", {"text": "cat", "start": 12}]},
-            "answers[1]: expected 'cat' at 12, got ' A '",
+            "answers[1]: the text at 12 is ' A ', not 'cat'",
         ),
         (
             {"text": TEXT, "answers": [{"text": "cat", "start": -3}]},
-            "answers[0]: expected 'cat' at -3, got 'The'",
+            "answers[0]: the text at -3 is '', not 'cat'",
         ),
         (
             {"text": TEXT, "answers": [{"text": "cat", "start": 99}]},
-            "answers[0]: expected 'cat' at 99, got ''",
+            "answers[0]: the text at 99 is '', not 'cat'",
         ),
         (
             {"text": TEXT, "answers": [{"text": "cat"}]},
-            "answers[0]: expected the field 'start', got only 'text'",
+            "answers[0].start is missing",
         ),
-        ({"text": "x", "answer_spans": [[0]]}, "answer_spans[0]: expected [start, end], got [0]"),
+        ({"text": "x", "answer_spans": [[0]]}, "answer_spans[0] must be [start, end], but is [0]"),
         (
             {"text": TEXT, "answers": ["cat"], "answer_spans": [[4, 7], [0, 3]]},
-            "answer_spans[1]: expected 'cat', got 'The'",
+            "answer_spans[1]: the text there is 'The', not 'cat'",
         ),
-        ({"text": "x", "relevant": [[0, 1], "x"]}, "relevant[1]: expected [start, end], got 'x'"),
-        ({"text": "x", "relevant": [[1, 1]]}, "span: expected 0 <= start < end, got start 1 and end 1"),
+        ({"text": "x", "relevant": [[0, 1], "x"]}, "relevant[1] must be [start, end], but is 'x'"),
+        ({"text": "x", "relevant": [[1, 1]]}, "relevant[0]: span: expected 0 <= start < end, got start 1 and end 1"),
         (
             {"text": "x", "relevant": [[0, 2]]},
             "example '2': expected spans within the 1 characters of the document, got 0:2",
@@ -186,9 +185,9 @@ def test_one_document_for_many_questions(tmp_path: Path) -> None:
         ),
         (
             {"text": "x", "segments": [{"start": 0}]},
-            "segments[0]: expected the field 'end', got only 'start'",
+            "segments[0].end is missing",
         ),
-        ({"text": "x", "extra": []}, "field 'extra': expected an object, got []"),
+        ({"text": "x", "extra": []}, "extra must be an object with named fields, but is []"),
     ],
 )
 def test_wrong_lines(tmp_path: Path, line: dict[str, object], expected: str) -> None:
@@ -198,10 +197,45 @@ def test_wrong_lines(tmp_path: Path, line: dict[str, object], expected: str) -> 
     assert str(error.value) == f"{path}:2: {expected.replace('FILE', str(path))}"
 
 
+def test_all_findings_of_a_line_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        read(tmp_path, {"txt": "x", "label": 3, "segments": [{"start": "0", "end": 1}]})
+    assert str(error.value) == (
+        f"{tmp_path / 'data.jsonl'}:1: text is missing; label must be a string, but is 3; "
+        "segments[0].start must be an integer, but is '0'; txt is not a field; did you mean text?"
+    )
+
+
+def test_examples_from_objects_and_dicts() -> None:
+    made = Example(id="a", document=Document(TEXT))
+    line = {"text": TEXT, "document": "d", "answers": ["cat"], "relevant": [(0, 3)], "question": None}
+    first, second, third = as_examples([made, line, line])
+    assert first is made
+    assert (second.id, third.id, second.answers) == ("1", "2", ("cat",))
+    assert second.document is third.document
+    assert second == example_from_dict(line, id="1")
+    assert second.answer_spans == (Span(4, 7), Span(15, 18))
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ([{"text": TEXT}, {"txt": TEXT}], "example 1: text is missing; txt is not a field; did you mean text?"),
+        ([{"text": " "}], "example 0: document '0': "),
+        ([{"text": "x", "id": "a"}] * 2, "example 1: the id 'a' is already used at example 0; every id must be unique"),
+        (["text"], "example 0: must be an Example or a dict with the field text, but is str"),
+    ],
+)
+def test_wrong_examples(data: list[Any], expected: str) -> None:
+    with pytest.raises(DataError) as error:
+        as_examples(iter(data))
+    assert str(error.value).startswith(expected)
+
+
 @pytest.mark.parametrize("extra", [{"a": Span(0, 1)}, {"a": float("nan")}])
 def test_what_json_cannot_hold(tmp_path: Path, extra: dict[str, object]) -> None:
     example = Example(id="1", document=Document(TEXT), extra=extra)
-    with pytest.raises(DataError, match=r"^example '1': expected an extra that JSON can hold, got: "):
+    with pytest.raises(DataError, match=r"^example '1': extra cannot be written as JSON: "):
         write_examples(tmp_path / "out.jsonl", [example])
     assert list(tmp_path.iterdir()) == []
 

@@ -112,8 +112,8 @@ def test_a_place_that_does_not_match(tmp_path: Path) -> None:
     assert texts(example) == ["old"]
     assert example.answers == ("Tiber", "old", "")
     assert [(problem.id, problem.reason) for problem in report.unmapped] == [
-        ("a", "expected the answer 'Tiber' at 0, got 'Rome '"),
-        ("a", "expected the answer '' at 3, got ''"),
+        ("a", "the text at 0 is 'Rome ', not the answer 'Tiber'"),
+        ("a", "the text at 3 is '', not the answer ''"),
     ]
 
 
@@ -166,7 +166,7 @@ def test_scores(tmp_path: Path) -> None:
 
 
 def test_an_id_that_comes_twice(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"article 'Cities': expected a new id, got 'a', already at "):
+    with pytest.raises(DataError, match=r"article 'Cities': the id 'a' is already used at "):
         read(tmp_path, Squad(), article([question("a", ("Rome", 0)), question("a", ("Rome", 0))], []))
 
 
@@ -175,32 +175,32 @@ def test_an_offset_outside_the_text(tmp_path: Path, start: int) -> None:
     with pytest.raises(DataError) as error:
         read(tmp_path, Squad(join_paragraphs=True), article([question("a", ("Rome", start))], []))
     assert str(error.value) == (
-        f"{tmp_path / 'squad.json'}:1: article 'Cities': question 'a': expected answer_start within the "
-        f"{len(FIRST)} characters of the text, got {start}"
+        f"{tmp_path / 'squad.json'}: item 1: article 'Cities': question 'a': answer_start is {start}, outside the "
+        f"{len(FIRST)} characters of the paragraph"
     )
 
 
 @pytest.mark.parametrize(
     ("paragraph", "expected"),
     [
-        ({"qas": []}, "expected the field 'context', got only 'qas'"),
+        ({"qas": []}, "paragraphs[0].context is missing"),
         ({"context": " ", "qas": []}, "document 'Cities#0': expected text, got only white space"),
-        ({"context": "x", "qas": {}}, "field 'qas': expected a list, got {}"),
-        ({"context": "x", "qas": [{"question": "?"}]}, "expected the field 'id', got only 'question'"),
+        ({"context": "x", "qas": {}}, "paragraphs[0].qas must be a list, but is {}"),
+        ({"context": "x", "qas": [{"question": "?"}]}, "paragraphs[0].qas[0].id is missing"),
         (
             {"context": "x", "qas": [{"id": "1"}]},
-            "question '1': expected the field 'question', got only 'id'",
+            "paragraphs[0].qas[0].question is missing",
         ),
         (
             {"context": "x", "qas": [question("1") | {"answers": [{"text": "x"}]}]},
-            "question '1': expected the field 'answer_start', got only 'text'",
+            "paragraphs[0].qas[0].answers[0].answer_start is missing",
         ),
     ],
 )
 def test_wrong_files(tmp_path: Path, paragraph: dict[str, object], expected: str) -> None:
     with pytest.raises(DataError) as error:
         read(tmp_path, Squad(), {"title": "Cities", "paragraphs": [paragraph]})
-    assert str(error.value) == f"{tmp_path / 'squad.json'}:1: article 'Cities': {expected}"
+    assert str(error.value) == f"{tmp_path / 'squad.json'}: item 1: article 'Cities': {expected}"
 
 
 @pytest.mark.parametrize("name", ["squad/dev-v1.1", "squad/dev-v2.0", "cuad/test"])

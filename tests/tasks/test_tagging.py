@@ -13,9 +13,10 @@ from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.tasks import ReadReport, make_task
-from cogltx.tasks.entities import bio_entities, flat, joined
+from cogltx.tasks.conll import joined, tagged
 from cogltx.tasks.jsonl import JsonLines, to_json
 from cogltx.tasks.metrics import Score, entity_scores
+from cogltx.tasks.tagging import _flat
 
 HERE = Path(__file__).parents[1] / "data"
 CONLL = """-DOCSTART- -X- -X- O
@@ -78,15 +79,15 @@ def test_a_brace_is_a_word(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Anna B-PER\nsat\n", "a.conll:2: expected 2 columns as in line 1, got 1 column"),
-        ("Anna B-PER\nsat X O\n", "a.conll:2: expected 2 columns as in line 1, got 3 columns"),
-        ("Anna\n", "a.conll:1: expected a word and its tag, got 1 column"),
-        ("Anna O\nsat I-PER\n", r"a.conll:2: expected B-PER or I-PER before I-PER (IOB2), got O"),
-        ("Anna B-LOC\nsat I-PER\n", "a.conll:2: expected B-PER or I-PER before I-PER (IOB2), got B-LOC"),
-        ("Anna B-PER\n\nsat I-PER\n", "a.conll:3: expected B-PER or I-PER before I-PER (IOB2), got O"),
-        ("Anna PER\n", "a.conll:1: expected a tag O, B-TYPE or I-TYPE, got 'PER'"),
-        ("Anna S-PER\n", "a.conll:1: expected a tag O, B-TYPE or I-TYPE, got 'S-PER'"),
-        ("Anna B-\n", "a.conll:1: expected a tag O, B-TYPE or I-TYPE, got 'B-'"),
+        ("Anna B-PER\nsat\n", "a.conll:2: 1 column, but line 1 has 2"),
+        ("Anna B-PER\nsat X O\n", "a.conll:2: 3 columns, but line 1 has 2"),
+        ("Anna\n", "a.conll:1: 1 column, but a word and its tag are needed"),
+        ("Anna O\nsat I-PER\n", r"a.conll:2: I-PER follows O, but only B-PER begins an entity (IOB2)"),
+        ("Anna B-LOC\nsat I-PER\n", "a.conll:2: I-PER follows B-LOC, but only B-PER begins an entity (IOB2)"),
+        ("Anna B-PER\n\nsat I-PER\n", "a.conll:3: I-PER follows O, but only B-PER begins an entity (IOB2)"),
+        ("Anna PER\n", "a.conll:1: the tag 'PER' is not O, B-TYPE or I-TYPE"),
+        ("Anna S-PER\n", "a.conll:1: the tag 'S-PER' is not O, B-TYPE or I-TYPE"),
+        ("Anna B-\n", "a.conll:1: the tag 'B-' is not O, B-TYPE or I-TYPE"),
     ],
 )
 def test_wrong_columns(tmp_path: Path, text: str, expected: str) -> None:
@@ -137,7 +138,7 @@ def test_tags_say_what_they_were_made_from(pieces: list[tuple[int, str]]) -> Non
             gold.append((len(tags), len(tags) + length, label))
         tags += ["O"] * length if label == "O" else [f"B-{label}", *[f"I-{label}"] * (length - 1)]
     starts = [2 * place for place in range(len(tags))]
-    found = bio_entities(["x"] * len(tags), starts, tags, ["a:1"] * len(tags))
+    found = tagged([["x"] * len(tags)], [starts], [tags], lambda sentence, word: "a:1")
     assert [(own.start // 2, own.end // 2 + 1, own.label) for own in found] == gold
 
 
@@ -156,14 +157,13 @@ def test_nested_layers(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         read(path)
     assert str(error.value) == (
-        f"{path}:1: expected entities that do not overlap, got FAC 0:20 and PER 13:20; "
-        "set task.options.overlapping to outermost or innermost"
+        f"{path}:1: the entities FAC 0:20 and PER 13:20 overlap; set task.options.overlapping to outermost or innermost"
     )
     report = ReadReport()
     (inner,) = make_task("tagging", {"overlapping": "innermost"}).read(path, split="train", report=report)
     assert shown(inner) == [("the man", "PER")]
     assert inner.extra == {"entities_left_out": 1}
-    assert report.notes() == ["1 of 2 entities overlap others or stand in several pieces and are left out"]
+    assert report.notes() == ["1 of 2 entities overlap others or have several pieces; left out"]
     assert shown(read(path, overlapping="outermost")[0]) == [("the house of the man", "FAC")]
     assert make_task("tagging", {}).metrics([(inner, said("1"))])["entities_kept"] == 50
     one_layer = LITBANK | {"tags": LITBANK["tags"][0]}  # type: ignore[index]
@@ -173,12 +173,12 @@ def test_nested_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"tags": [[["O"] * 4, ["O"] * 2]]}, ":1: tags[0][0]: expected 5 tags, one a word, got 4"),
-        ({"tags": [[["O"] * 5]]}, ":1: tags[0]: expected 2 sentences as in sentences, got 1"),
-        ({"tags": [[["O"] * 4 + ["I-PER"], ["O"] * 2]]}, ":1: tags[0][0][4]: expected B-PER or I-PER before I-PER"),
-        ({"tags": [3]}, ":1: tags[0]: expected a list, got 3"),
-        ({"sentences": [["a", 3]]}, ":1: sentences[0][1]: expected a string, got 3"),
-        ({"sentences": [], "tags": []}, ":1: document '1': expected text, got an empty text"),
+        ({"tags": [[["O"] * 4, ["O"] * 2]]}, ":1: tags[0][0] has 4 tags for 5 words"),
+        ({"tags": [[["O"] * 5]]}, ":1: tags[0] has 1 sentences, but sentences has 2"),
+        ({"tags": [[["O"] * 4 + ["I-PER"], ["O"] * 2]]}, ":1: tags[0][0][4]: I-PER follows O"),
+        ({"tags": [3]}, ":1: tags[0] must be a list, but is 3"),
+        ({"sentences": [["a", 3]]}, ":1: sentences[0][1] must be a string, but is 3"),
+        ({"sentences": [], "tags": []}, ":1: document '1': "),
     ],
 )
 def test_wrong_layers(tmp_path: Path, change: dict[str, object], expected: str) -> None:
@@ -193,7 +193,9 @@ def test_standoff_in_pieces(tmp_path: Path) -> None:
     broken = {"type": "CL", "spans": [[0, 5], [15, 20]], "concept": "CL:2"}
     record = {"id": "1", "split": "train", "text": text, "entities": [whole, broken], "copyright": "-"}
     path = lines(tmp_path, record, record | {"id": "2", "split": "dev", "entities": []})
-    with pytest.raises(DataError, match=r":1: expected entities in one piece, got CL of 2 pieces; set task\.options"):
+    with pytest.raises(
+        DataError, match=r":1: an entity CL of 2 pieces, but only one piece is possible; set task\.options"
+    ):
         read(path)
     (train,) = read(path, overlapping="outermost")
     assert shown(train) == [("beta cells", "CL")]
@@ -201,7 +203,7 @@ def test_standoff_in_pieces(tmp_path: Path) -> None:
     (validation,) = make_task("tagging", {}).read(path, split="validation")
     assert (validation.id, validation.entities) == ("2", ())
     wrong = lines(tmp_path, record | {"entities": [{"type": "CL", "spans": [3]}]})
-    with pytest.raises(DataError, match=r":1: entities\[0\]: expected spans \[\[start, end\], …\], got \[3\]"):
+    with pytest.raises(DataError, match=r":1: entities\[0\]\.spans\[0\] must be a list, but is 3"):
         read(wrong)
 
 
@@ -224,12 +226,15 @@ def test_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entities", "expected"),
     [
-        ([[0, 4]], ":1: entities[0]: expected [start, end, label], got [0, 4]"),
+        ([[0, 4]], ":1: entities[0] must be [start, end, label], but is [0, 4]"),
         ([[0, 99, "PER"]], ":1: example '1': expected spans within the 13 characters of the document, got 0:99"),
         ([[4, 4, "PER"]], ":1: entity: expected 0 <= start < end, got start 4 and end 4"),
         ([[0, 4, " "]], ":1: entity 0:4: expected a label, got an empty one"),
-        ([{"start": 0, "end": 4, "label": "PER", "text": "Bert"}], ":1: entities[0]: expected 'Bert' at 0, got 'Anna'"),
-        ([[0, 4, "PER"], [2, 7, "LOC"]], "example '1': expected entities that do not overlap, got PER 0:4 and LOC 2:7"),
+        (
+            [{"start": 0, "end": 4, "label": "PER", "text": "Bert"}],
+            ":1: entities[0]: the text at 0 is 'Anna', not 'Bert'",
+        ),
+        ([[0, 4, "PER"], [2, 7, "LOC"]], "example '1': the entities PER 0:4 and LOC 2:7 overlap"),
     ],
 )
 def test_wrong_spans(tmp_path: Path, entities: list[object], expected: str) -> None:
@@ -240,12 +245,12 @@ def test_wrong_spans(tmp_path: Path, entities: list[object], expected: str) -> N
 
 def test_wrong_files(tmp_path: Path) -> None:
     twice = lines(tmp_path, LITBANK | {"tags": [[["O"] * 5, ["O"] * 2]]}, LITBANK | {"tags": [[["O"] * 5, ["O"] * 2]]})
-    with pytest.raises(DataError, match=r"a\.jsonl:2: expected a new id, got '1', already at .*a\.jsonl:1"):
+    with pytest.raises(DataError, match=r"a\.jsonl:2: the id '1' is already used at .*a\.jsonl:1"):
         read(twice)
     mixed = lines(tmp_path, LITBANK | {"tags": [[["O"] * 5, ["O"] * 2]]}, {"id": "2", "text": "x", "entities": []})
-    with pytest.raises(DataError, match=r"a\.jsonl:2: expected a line of the same format as those before, got another"):
+    with pytest.raises(DataError, match=r"a\.jsonl:2: this line has another format than the lines before"):
         read(mixed)
-    with pytest.raises(ConfigError, match="task tagging: option 'overlapping': expected 'refuse', 'outermost' or 'inn"):
+    with pytest.raises(ConfigError, match="task tagging: overlapping must be 'refuse', 'outermost' or 'inn"):
         make_task("tagging", {"overlapping": "all"})
 
 
@@ -260,7 +265,7 @@ SPAN = st.builds(
 @settings(max_examples=200)
 @given(entities=st.lists(SPAN, max_size=10), how=st.sampled_from(["outermost", "innermost"]))
 def test_flat_entities_share_no_character(entities: list[Entity], how: str) -> None:
-    kept = flat(entities, how, "a")  # type: ignore[arg-type]
+    kept = _flat(entities, how, "a")  # type: ignore[arg-type]
     assert set(kept) <= set(entities)
     assert all(one.end <= other.start for one, other in itertools.pairwise(kept))
     length = max if how == "outermost" else min
@@ -269,7 +274,7 @@ def test_flat_entities_share_no_character(entities: list[Entity], how: str) -> N
         sizes = [own.end - own.start for own in rivals]
         assert rivals, "only what overlaps is left out"
         assert length(*sizes, entity.end - entity.start) in sizes
-    assert flat(kept, "refuse", "a") == kept
+    assert _flat(kept, "refuse", "a") == kept
 
 
 def said(id: str, *entities: tuple[int, int, str], n_unread: int = 0) -> Prediction:
@@ -326,7 +331,7 @@ def test_the_real_novels(data_folder: Path, split: str, documents: int) -> None:
     with gzip.open(path, "rt") as file:
         first_layer = sum(tag.startswith("B") for line in file for row in json.loads(line)["tags"][0] for tag in row)
     assert sum(len(example.entities or ()) for example in examples) == first_layer, "the innermost are layer 0"
-    with pytest.raises(DataError, match="expected entities that do not overlap"):
+    with pytest.raises(DataError, match="overlap; set"):
         read(path)
 
 

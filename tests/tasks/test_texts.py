@@ -26,6 +26,8 @@ def test_a_folder(tmp_path: Path) -> None:
     (tmp_path / "inner" / "c.txt").write_text("third")
     (tmp_path / "blank.txt").write_text(" \n")
     (tmp_path / "notes.md").write_text("no text")
+    (tmp_path / ".DS_Store").write_bytes(b"\xff")
+    (tmp_path / "._b.txt").write_bytes(b"\xff")
     assert list(read_texts(tmp_path)) == ["first", "second", "third"]
 
 
@@ -40,17 +42,17 @@ def test_json_lines(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "wording"),
     [
-        ("a.txt", b"", "a.txt: expected text, got none"),
-        ("a.txt", b" \n\t", "a.txt: expected text, got none"),
-        ("a.txt", b"good\nbad \xff", "a.txt:2: expected UTF-8, got the byte 0xff"),
-        ("a.jsonl", b"", "a.jsonl: expected text, got none"),
-        ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "a.jsonl:2: expected the field 'text', got only 'txt'"),
-        ("a.jsonl", b'{"text": 3}\n', "a.jsonl:1: field 'text': expected a string, got 3"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": "\xe9"}', "a.jsonl:2: expected UTF-8, got the byte 0xe9"),
+        ("a.txt", b"", "a.txt: holds no text"),
+        ("a.txt", b" \n\t", "a.txt: holds no text"),
+        ("a.txt", b"good\nbad \xff", "a.txt:2: not UTF-8 (byte 0xff)"),
+        ("a.jsonl", b"", "a.jsonl: holds no text"),
+        ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "a.jsonl:2: text is missing"),
+        ("a.jsonl", b'{"text": 3}\n', "a.jsonl:1: text must be a string, but is 3"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": "\xe9"}', "a.jsonl:2: not UTF-8 (byte 0xe9)"),
         (
             "a.txt.gz",
             gzip.compress(b"text " * 99, mtime=0)[:-9],
-            "a.txt.gz: expected a whole gzip file, got one that ends early",
+            "a.txt.gz: the gzip file ends early",
         ),
     ],
 )
@@ -63,10 +65,10 @@ def test_wrong_files(tmp_path: Path, name: str, content: bytes, wording: str) ->
 
 
 def test_folders_and_files_without_text(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"expected files that end in \.txt or \.txt\.gz, found none"):
+    with pytest.raises(DataError, match=r"the folder holds no files that end in \.txt or \.txt\.gz"):
         list(read_texts(tmp_path))
     (tmp_path / "a.txt").write_text("\n")
-    with pytest.raises(DataError, match=f"^{tmp_path}: expected text, got none$"):
+    with pytest.raises(DataError, match=f"^{tmp_path}: holds no text$"):
         list(read_texts(tmp_path))
-    with pytest.raises(DataError, match=r"missing\.txt: expected a file, got nothing of that name"):
+    with pytest.raises(DataError, match=r"missing\.txt: file not found"):
         list(read_texts(tmp_path / "missing.txt"))
