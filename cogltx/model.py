@@ -248,9 +248,13 @@ def load_config(folder: Path, changes: Mapping[str, Any] | None = None) -> Model
     values = config.model_dump(mode="json")
     for key, value in changes.items():
         *parents, last = key.split(".")
-        inner = values
+        inner: Any = values
         for parent in parents:
-            inner = inner.setdefault(parent, {})
+            if inner.get(parent) is None:
+                inner[parent] = {}
+            inner = inner[parent]
+            if not isinstance(inner, dict):
+                raise ConfigError(f"{key} is not a setting: {parent} is a single value, {inner!r}")
         inner[last] = value
     try:
         return ModelConfig.model_validate(values)
@@ -264,10 +268,10 @@ def model_folder(name: str | Path) -> Path:
     Raises:
         ModelError: there is no such model.
     """
-    path = Path(name)
     try:
+        path = Path(name)
         is_run = (path / "run.json").is_file()
-    except (ValueError, OSError) as error:
+    except (TypeError, ValueError, OSError) as error:
         raise ModelError(f"{str(name)[:60]}: not a folder: {getattr(error, 'strerror', None) or error}") from error
     if is_run:
         best = read_json(path / "run.json").get("best")
@@ -279,9 +283,10 @@ def model_folder(name: str | Path) -> Path:
             raise ModelError(f"{path}: neither a model folder nor a run: it has no config.json and no run.json")
         return path
     if path.is_absolute() or str(name).count("/") != 1 or str(name).startswith(".") or path.parent.is_dir():
-        siblings = [str(other) for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        similar = get_close_matches(str(path), siblings, 1)
-        raise ModelError(f"{name}: no such folder" + (f"; did you mean {similar[0]}?" if similar else ""))
+        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+        similar = get_close_matches(path.name, siblings, 1)
+        hint = f"; did you mean {path.parent / similar[0]}?" if similar else ""
+        raise ModelError(f"{name}: no such folder{hint}")
     return _download(str(name))
 
 

@@ -1,23 +1,24 @@
 """The whole flow: predictions are exact slices with their evidence, and a saved model gives the same ones."""
 
 import json
+import math
+import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from cogltx.reader import batched
-from cogltx.reasoners.answers import Reading
 from fakes import Checksums, Counting, WordOverlap, config, reader, sentences
 
 from cogltx.baselines import SlidingWindow
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
-from cogltx.judges import ScoredBlocks
-from cogltx.model import load_config, new_parts
-from cogltx.pipeline import CogLTX
+from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.model import create_model, load_config
+from cogltx.pipeline import CogLTX, batches_of_examples
 from cogltx.prediction import Answer, Prediction
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
@@ -43,7 +44,8 @@ def same(first: Prediction, second: Prediction) -> bool:
 
 
 def set_threshold(model: CogLTX, threshold: float | None) -> None:
-    model.with_reasoner(model.config.reasoner.model_copy(update={"no_answer_threshold": threshold}))
+    reasoner = model.model.reasoner
+    reasoner.config = reasoner.config.model_copy(update={"no_answer_threshold": threshold})
 
 
 def test_save_and_load_give_equal_predictions(architecture_encoder: Path, tmp_path: Path) -> None:
@@ -126,7 +128,8 @@ def test_an_empty_question(tiny_encoder: Path) -> None:
 
 def test_a_question_longer_than_the_window(tiny_encoder: Path) -> None:
     with pytest.raises(
-        DataError, match=r"question: expected at most \d+ tokens \(a window of 64 must hold a block too\)"
+        DataError,
+        match=r"the question has 60 tokens; at most \d+ fit, because a window of 64 tokens must also hold a block",
     ):
         reader(tiny_encoder).predict(TEXT, "fox " * 60)
 
@@ -134,8 +137,8 @@ def test_a_question_longer_than_the_window(tiny_encoder: Path) -> None:
 def test_a_reasoner_that_gives_nan(tiny_encoder: Path) -> None:
     model = reader(tiny_encoder)
     with torch.no_grad():
-        next(iter(model.reasoner.encoder.parameters())).fill_(float("nan"))
-    with pytest.raises(ModelError, match="reasoner: expected numbers, got NaN"):
+        next(iter(model.model.reasoner.encoder.parameters())).fill_(float("nan"))
+    with pytest.raises(ModelError, match="reasoner: an output is NaN"):
         model.predict(TEXT, QUESTION)
 
 
@@ -159,7 +162,7 @@ def test_a_stream_is_answered_as_it_comes(tiny_encoder: Path) -> None:
 def test_batches_of_a_stream_are_bounded() -> None:
     def lengths(*characters: int) -> list[int]:
         made = (Example(id="", document=Document("x" * count)) for count in characters)
-        return [len(batch) for batch in batched(made)]
+        return [len(batch) for batch in batches_of_examples(made)]
 
     assert lengths(*[10] * 70) == [32, 32, 6]
     assert lengths(1_500_000, 400_000, 200_000, 10) == [2, 2]
@@ -169,8 +172,8 @@ def test_batches_of_a_stream_are_bounded() -> None:
 
 def test_a_stream_of_something_else() -> None:
     given: Any = iter(["a text"])
-    with pytest.raises(DataError, match="examples: expected an Example each, got str"):
-        list(batched(given))
+    with pytest.raises(DataError, match="examples: str is not an Example"):
+        list(batches_of_examples(given))
 
 
 def test_predictions_do_not_depend_on_the_batch(architecture_encoder: Path) -> None:
@@ -188,39 +191,106 @@ def test_predictions_do_not_depend_on_the_batch(architecture_encoder: Path) -> N
 
 def test_the_threshold_for_no_answer(tiny_encoder: Path) -> None:
     model = reader(tiny_encoder)
-    example = examples(1)[0]
-    (result,) = model.read([example])
-    margin = result.reading.margin
-    assert model.prediction(example, result).answer == result.reading.answers[0].text
+    document = examples(1)[0].document
+    expected = model.predict(document)
+    assert expected.no_answer_score is not None
+    margin = math.log(expected.no_answer_score) - math.log(expected.score)
     set_threshold(model, margin + 0.01)
-    assert model.prediction(example, result).answer == result.reading.answers[0].text
+    assert model.predict(document) == expected
     set_threshold(model, margin - 0.01)
-    prediction = model.prediction(example, result)
+    prediction = model.predict(document)
     assert (prediction.answer, prediction.start, prediction.end) == ("", None, None)
-    assert 0 < prediction.score < 1
-    assert prediction.alternatives == result.reading.answers[:2]
-    assert prediction.evidence
+    assert prediction.score == expected.no_answer_score
+    assert [answer.text for answer in prediction.alternatives] == [expected.answer, expected.alternatives[0].text]
+    assert prediction.evidence == expected.evidence
 
 
-def test_an_unreadable_window_has_no_answer(tiny_encoder: Path) -> None:
+def test_the_configuration_shows_tuned_thresholds(tiny_encoder: Path, tmp_path: Path) -> None:
     model = reader(tiny_encoder)
-    example = examples(1)[0]
-    (result,) = model.read([example])
-    empty = type(result)(Reading((), -0.5), result.blocks, result.recall)
-    assert model.prediction(example, empty).answer == ""
+    items, reasoner = examples(), model.model.reasoner
+    items = [replace(items[0], answers=()), *(replace(item, answers=("yes",)) for item in items[1:])]
+    set_threshold(model, 0.25)
+    assert model.config.reasoner.no_answer_threshold == model.model.config.reasoner.no_answer_threshold == 0.25
+    reasoner.reset_thresholds()
+    assert model.config.reasoner.no_answer_threshold is None
+    predictions = list(model.predict_many(items))
+    reasoner.config = reasoner.threshold_candidates(items, predictions)[1]
+    assert model.config.reasoner.no_answer_threshold == reasoner.config.no_answer_threshold is not None
+    thresholded = [reasoner.with_thresholds(prediction, model.config.reasoner) for prediction in predictions]
+    assert thresholded == list(model.predict_many(items))
+    assert "" in [prediction.answer for prediction in thresholded]
+    model.save_pretrained(tmp_path / "model")
+    assert load_config(tmp_path / "model") == model.config
 
 
-def test_blocks_of_documents_are_remembered(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_open_document_answers_as_predict_does(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = reader(tiny_encoder)
+    expected = [model.predict(TEXT, question) for question in (QUESTION, "Where was the report written?", None)]
+    document = model.open(TEXT)
+    first = document.ask(QUESTION)
+
+    def fail(*args: object, **options: object) -> None:
+        raise AssertionError("the document is split again")
+
+    monkeypatch.setattr("cogltx.model.split", fail)
+    assert [first, document.ask(Query("Where was the report written?")), document.ask()] == expected
+    assert model.open(document.document).ask(QUESTION) == first
+
+
+def test_recall_is_what_the_reasoner_reads(tiny_encoder: Path) -> None:
+    model = reader(tiny_encoder)
+    recall = model.recall(TEXT, QUESTION)
+    assert recall.evidence == model.predict(TEXT, QUESTION).evidence
+    (prediction,) = model.reason_over([recall])
+    assert prediction == model.predict(TEXT, QUESTION)
+
+
+def test_a_change_below_a_setting_that_is_not_set(tiny_encoder: Path, tmp_path: Path) -> None:
+    reader(tiny_encoder).save_pretrained(tmp_path / "model")
+    changes = {"encoder.positions.length": 1024, "memrecall.capacity": 600}
+    assert load_config(tmp_path / "model").encoder.positions is None
+    assert load_config(tmp_path / "model", changes).encoder.positions.length == 1024
+
+
+def test_changes_of_a_saved_model(tiny_encoder: Path, tmp_path: Path) -> None:
+    reader(tiny_encoder).save_pretrained(tmp_path / "model")
+    changes = {"memrecall.strides": [8], "reasoner.top_k": 1}
+    model = CogLTX.from_pretrained(tmp_path / "model", device="cpu", changes=changes)
+    assert (model.config.memrecall.strides, model.config.reasoner.top_k) == ((8,), 1)
+    prediction = model.predict(TEXT, QUESTION)
+    assert {evidence.step for evidence in prediction.evidence} == {1}
+    assert prediction.alternatives == ()
+    assert load_config(tmp_path / "model").memrecall.strides == (1, 2), "the saved model is not changed"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("memrecall.stride", [8], "stride is not a setting of memrecall; did you mean strides?"),
+        ("memrecal.strides", [8], "memrecal is not a setting; did you mean memrecall?"),
+        ("memrecall.capacity", 8, "memrecall.capacity must be greater than or equal to 32, but is 8"),
+        ("memrecall.capacity", 600, "memrecall.capacity is 600, but the encoder has 512 positions"),
+        ("max_block_tokens.most", 8, "max_block_tokens.most is not a setting: max_block_tokens is a single value, 16"),
+        ("reasoner.name", "spam", "'spam'"),
+    ],
+)
+def test_wrong_changes(tiny_encoder: Path, tmp_path: Path, key: str, value: object, message: str) -> None:
+    reader(tiny_encoder).save_pretrained(tmp_path / "model")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        CogLTX.from_pretrained(tmp_path / "model", changes={key: value})
+
+
+def test_blocks_of_documents_are_cached(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = reader(tiny_encoder)
     documents = [Document(TEXT[number:]) for number in range(9)]
-    first = [model.split(document) for document in documents]
-    assert all(model.split(document) is own for document, own in zip(documents, first, strict=True))
-    monkeypatch.setattr("cogltx.pipeline._REMEMBERED_TOKENS", 2 * first[0].n_tokens)
-    assert model.split(documents[8]) is first[8]
-    assert model.split(documents[7]) is first[7]
-    assert model.split(documents[6]) is not first[6]
-    monkeypatch.setattr("cogltx.pipeline._REMEMBERED_TOKENS", 1)
-    assert model.split(documents[0]) is model.split(documents[0])
+    first = [model.model.split(document) for document in documents]
+    assert all(model.model.split(document) is own for document, own in zip(documents, first, strict=True))
+    monkeypatch.setattr("cogltx.model._CACHED_TOKENS", 2 * first[0].n_tokens)
+    assert model.model.split(documents[8]) is first[8]
+    assert model.model.split(documents[7]) is first[7]
+    assert model.model.split(documents[6]) is not first[6]
+    monkeypatch.setattr("cogltx.model._CACHED_TOKENS", 1)
+    assert model.model.split(documents[0]) is model.model.split(documents[0])
 
 
 def test_a_scoring_judge_as_an_object(tiny_encoder: Path, tmp_path: Path) -> None:
@@ -237,8 +307,9 @@ def test_a_scoring_judge_as_an_object(tiny_encoder: Path, tmp_path: Path) -> Non
 
 def test_a_scoring_judge_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
     model = reader(tiny_encoder, judge="fakes:Checksums")
-    assert isinstance(model.judge, ScoredBlocks)
-    assert isinstance(model.judge.scorer, Checksums)
+    judge = model.memrecall.judge
+    assert isinstance(judge, ScoringJudgeAdapter)
+    assert isinstance(judge.scorer, Checksums)
     model.save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model" / "judge.safetensors").exists()
     again = CogLTX.from_pretrained(tmp_path / "model")
@@ -256,11 +327,11 @@ def test_bm25_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
 def test_a_judge_model_of_a_users_own(tiny_encoder: Path, tmp_path: Path) -> None:
     torch.manual_seed(5)
     model = reader(tiny_encoder, judge="fakes:Counting")
-    assert isinstance(model.parts.judge, Counting)
+    assert isinstance(model.model.judge, Counting)
     model.save_pretrained(tmp_path / "model")
     again = CogLTX.from_pretrained(tmp_path / "model")
-    assert isinstance(again.parts.judge, Counting)
-    assert torch.equal(again.parts.judge.embed.weight, model.parts.judge.embed.weight)
+    assert isinstance(again.model.judge, Counting)
+    assert torch.equal(again.model.judge.embed.weight, model.model.judge.embed.weight)
     assert list(again.predict_many(examples())) == list(model.predict_many(examples()))
 
 
@@ -269,18 +340,18 @@ def test_headings_that_leave_no_room_for_the_question(tiny_encoder: Path) -> Non
     document = sentences(
         "fox " * 15, headings=("The quick brown fox jumps over the lazy dog and the dog does not mind at all",)
     )
-    with pytest.raises(ConfigError, match="capacity: expected at least 35, as blocks take up to 32, got 32"):
+    with pytest.raises(ConfigError, match="capacity is 32; blocks of up to 32 tokens need at least 35"):
         model.predict(document, "Who?")
 
 
 def test_cogltx_needs_a_judge(tiny_encoder: Path) -> None:
-    with pytest.raises(ModelError, match="model: expected a judge, found none"):
-        CogLTX(new_parts(config(tiny_encoder), uses_judge=False))
+    with pytest.raises(ModelError, match="the model has no judge, which CogLTX needs"):
+        CogLTX(create_model(config(tiny_encoder), with_judge=False))
 
 
 def test_a_baseline_has_none(tiny_encoder: Path) -> None:
-    model = SlidingWindow(new_parts(config(tiny_encoder), uses_judge=False))
-    assert model.parts.judge is None
+    model = SlidingWindow(create_model(config(tiny_encoder), with_judge=False))
+    assert model.model.judge is None
     assert model.predict(TEXT, QUESTION).evidence == ()
 
 

@@ -10,11 +10,11 @@ from fakes import config, reader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cogltx.baselines import READERS, HeadAndTail, SlidingWindow, Truncation, reader_class
-from cogltx.baselines.sliding_window import head_and_tail, overlapping_runs
+from cogltx.baselines import READERS, HeadAndTail, SlidingWindow, Truncation, load_reader, reader_class
+from cogltx.baselines.sliding_window import _head_and_tail, _overlapping_runs
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, ModelError
-from cogltx.model import new_parts
+from cogltx.model import create_model
 from cogltx.pipeline import CogLTX
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
@@ -23,7 +23,7 @@ QUERY = Query("Who wrote the report?")
 
 def baseline(kind: type[SlidingWindow], folder: Path, **options: object) -> SlidingWindow:
     torch.manual_seed(5)
-    return kind(new_parts(config(folder, **options), uses_judge=False, device=torch.device("cpu")))
+    return kind(create_model(config(folder, **options), with_judge=False, device="cpu"))
 
 
 def test_readers_by_name() -> None:
@@ -32,7 +32,7 @@ def test_readers_by_name() -> None:
     assert reader_class("truncation") is Truncation
     with pytest.raises(
         ConfigError,
-        match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'sliding'",
+        match="reader: 'sliding' is not a reader; use cogltx, sliding_window, truncation, head_and_tail, bag_of_words",
     ):
         reader_class("sliding")
 
@@ -40,7 +40,7 @@ def test_readers_by_name() -> None:
 @settings(max_examples=200)
 @given(sizes=st.lists(st.integers(1, 10), max_size=30), room=st.integers(10, 40), overlap=st.integers(0, 40))
 def test_overlapping_runs(sizes: list[int], room: int, overlap: int) -> None:
-    runs = overlapping_runs(sizes, room, overlap)
+    runs = _overlapping_runs(sizes, room, overlap)
     assert sorted({index for run in runs for index in run}) == list(range(len(sizes)))
     for run in runs:
         assert sum(sizes[index] for index in run) <= room
@@ -53,7 +53,7 @@ def test_overlapping_runs(sizes: list[int], room: int, overlap: int) -> None:
 @settings(max_examples=200)
 @given(sizes=st.lists(st.integers(1, 10), min_size=1, max_size=30), room=st.integers(10, 40))
 def test_head_and_tail(sizes: list[int], room: int) -> None:
-    chosen = head_and_tail(sizes, room)
+    chosen = _head_and_tail(sizes, room)
     used = sum(sizes[place] for place in chosen)
     assert used <= room
     left_out = [place for place in range(len(sizes)) if place not in chosen]
@@ -67,15 +67,15 @@ def test_head_and_tail(sizes: list[int], room: int) -> None:
 
 def test_windows_cover_the_document(tiny_encoder: Path) -> None:
     sliding = baseline(SlidingWindow, tiny_encoder)
-    blocks = sliding.split(Document(TEXT))
-    windows = sliding.windows(QUERY, blocks)
+    layout = sliding.model.layout(Document(TEXT), QUERY)
+    blocks, windows = layout.blocks, sliding.windows(layout)
     shown = {int(token) for window in windows for token in window.document_token if token >= 0}
     assert shown == set(range(blocks.n_tokens))
     assert all(len(window) <= 64 for window in windows)
-    truncated = baseline(Truncation, tiny_encoder).windows(QUERY, blocks)
+    truncated = baseline(Truncation, tiny_encoder).windows(layout)
     assert len(truncated) == 1
     assert truncated[0].token_ids.tolist() == windows[0].token_ids.tolist()
-    (both,) = baseline(HeadAndTail, tiny_encoder).windows(QUERY, blocks)
+    (both,) = baseline(HeadAndTail, tiny_encoder).windows(layout)
     ends = both.document_token[both.document_token >= 0]
     assert {0, blocks.n_tokens - 1} <= set(ends.tolist())
     assert len(both) <= 64
@@ -83,16 +83,18 @@ def test_windows_cover_the_document(tiny_encoder: Path) -> None:
 
 def test_the_best_answer_of_all_windows(tiny_encoder: Path) -> None:
     sliding = baseline(SlidingWindow, tiny_encoder)
-    example = Example(id="1", document=Document(TEXT), query=QUERY)
-    blocks = sliding.split(example.document)
-    windows = sliding.windows(QUERY, blocks)
-    readings = sliding.reason(windows, [blocks] * len(windows))
-    (result,) = sliding.read([example])
-    assert result.recall is None
-    best = max((answer for reading in readings for answer in reading.answers), key=lambda answer: answer.score)
-    assert result.reading.answers[0] == best
-    assert result.reading.no_answer == min(reading.no_answer for reading in readings)
-    assert len({answer.text.lower() for answer in result.reading.answers}) == len(result.reading.answers) == 3
+    document = Document(TEXT)
+    layout = sliding.model.layout(document, QUERY)
+    outputs = list(sliding.model.reason(sliding.windows(layout)))
+    assert len(outputs) > 1
+    alone = [sliding.model.reasoner.predict(layout, [one]) for one in outputs]
+    prediction = sliding.predict(document, QUERY)
+    best = max(alone, key=lambda one: one.score)
+    assert (prediction.answer, prediction.start) == (best.answer, best.start)
+    assert prediction.score == pytest.approx(best.score, rel=1e-5)
+    assert prediction.evidence == ()
+    assert prediction.no_answer_score == pytest.approx(min(one.no_answer_score or 0 for one in alone), rel=1e-5)
+    assert len({prediction.answer.lower(), *(answer.text.lower() for answer in prediction.alternatives)}) == 3
 
 
 def test_answers_do_not_depend_on_the_batch(tiny_encoder: Path) -> None:
@@ -114,13 +116,14 @@ def test_answers_do_not_depend_on_the_batch(tiny_encoder: Path) -> None:
 def test_save_and_load(tiny_encoder: Path, tmp_path: Path, kind: type[SlidingWindow]) -> None:
     name = next(name for name, other in READERS.items() if other is kind)
     settings = config(tiny_encoder).model_copy(update={"reader": name})
-    model = kind(new_parts(settings, uses_judge=False, device=torch.device("cpu")))
+    model = kind(create_model(settings, with_judge=False, device="cpu"))
     model.save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model" / "judge.safetensors").exists()
-    again = kind.from_pretrained(tmp_path / "model")
+    again = load_reader(tmp_path / "model", device="cpu")
+    assert type(again) is kind
     assert again.predict(TEXT, QUERY) == model.predict(TEXT, QUERY)
     with pytest.raises(
-        ModelError, match=f"expected a model of reader 'cogltx', got '{name}'; cogltx.cli.config.load_reade"
+        ModelError, match=f"model: a model of the baseline {name}; cogltx.baselines.load_reader loads it"
     ):
         CogLTX.from_pretrained(tmp_path / "model")
 
@@ -128,6 +131,7 @@ def test_save_and_load(tiny_encoder: Path, tmp_path: Path, kind: type[SlidingWin
 def test_all_readers_agree_on_a_document_of_one_window(tiny_encoder: Path) -> None:
     torch.manual_seed(5)
     model = reader(tiny_encoder)
-    model.with_reasoner(model.config.reasoner.model_copy(update={"evidence_weight": 0.0}))
-    found = [kind(model.parts).predict("Anna wrote the report.", QUERY) for kind in (CogLTX, SlidingWindow, Truncation)]
+    reasoner = model.model.reasoner
+    reasoner.config = reasoner.config.model_copy(update={"evidence_weight": 0.0})
+    found = [kind(model.model).predict("Anna wrote the report.", QUERY) for kind in (CogLTX, SlidingWindow, Truncation)]
     assert len({(prediction.answer, prediction.score) for prediction in found}) == 1

@@ -12,21 +12,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cogltx.baselines.sliding_window import overlapping_runs
+from cogltx.baselines.sliding_window import _overlapping_runs
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Entity, Example, Segment
 from cogltx.encoding.encoder import load_encoder, to_batch
-from cogltx.encoding.layout import Window, WindowFormat
+from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
-from cogltx.reasoners import TaggingConfig, TaggingReasoner, make_reasoner
+from cogltx.prediction import Prediction
+from cogltx.reasoners import TaggingConfig, TaggingReasoner, create_reasoner
 from cogltx.reasoners.crf import OUTSIDE, begin, inside, runs
-from cogltx.reasoners.tagging import TagReading, word_tags
+from cogltx.reasoners.tagging import _word_tags, _words_to_predict
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)
 LABELS = ("LOC", "PER")
-INDEX = {label: index for index, label in enumerate(LABELS)}
 TEXT = "Unheardof Karlsson wrote it in Stockholm, Sweden. Then the fox went to Paris."
 
 
@@ -51,17 +51,31 @@ def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def reasoner(folder: Path, **options: object) -> TaggingReasoner:
     config = TaggingConfig.model_validate({"name": "tagging", "labels": LABELS} | options)
-    made = make_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
+    made = create_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
     assert isinstance(made, TaggingReasoner)
     return made.eval()
 
 
+def layout(blocks: Blocks = BLOCKS, block: int | None = None) -> Layout:
+    return FORM.layout(None if block is None else blocks.as_query(block), blocks)
+
+
 def window(order: list[int], blocks: Blocks = BLOCKS, block: int | None = None) -> Window:
-    query = None if block is None else blocks.query(block)
-    return FORM.window(FORM.prefix(query, int(blocks.sizes.max())), blocks, order, query)
+    return layout(blocks, block).window(order)
 
 
-def certain(blocks: Blocks, tags: np.ndarray, sure: float = 30.0) -> np.ndarray:
+def predict(
+    reasoner: TaggingReasoner, scores: np.ndarray, blocks: Blocks = BLOCKS, order: list[int] | None = None
+) -> Prediction:
+    """The prediction from a score per word and tag, read from one window of all blocks or some."""
+    one = window(list(range(len(blocks))) if order is None else order, blocks)
+    logits = np.zeros((len(one), 5), dtype=np.float32)
+    positions, words = _words_to_predict(blocks, one)
+    logits[positions] = scores[words]
+    return reasoner.predict(layout(blocks), [(one, logits)])
+
+
+def certain(tags: np.ndarray, sure: float = 30.0) -> np.ndarray:
     """Scores that leave no doubt about the words' tags."""
     return np.eye(5)[tags] * sure
 
@@ -69,21 +83,21 @@ def certain(blocks: Blocks, tags: np.ndarray, sure: float = 30.0) -> np.ndarray:
 def test_a_block_as_the_query() -> None:
     document = Document(TEXT, segments=(Segment(0, 49, "A report"), Segment(50, len(TEXT))))
     blocks = split(document, TOKENIZER, max_tokens=24)
-    shown = window([1], blocks, block=0)
-    own = blocks[0]
-    assert shown.document_token[shown.subject].tolist() == list(range(own.first_token, own.end_token))
-    assert (shown.token_ids[shown.subject] == blocks.token_ids[own.first_token : own.end_token]).all()
-    assert shown.n_prefix == len(blocks.headings["A report"]) + own.n_tokens + 2
-    assert blocks.query(0).text == f"A report ; {blocks.text(0)}"
-    assert set(shown.block[: shown.n_prefix].tolist()) == {-1}
-    every = window([0, 1], blocks)
-    assert every.document_token[every.subject].tolist() == list(range(blocks.n_tokens))
-    with pytest.raises(ConfigError, match="capacity: expected at least 67, as blocks take up to 32, got 64"):
-        FORM.prefix(blocks.query(0), 32)
+    with_query = window([1], blocks, block=0)
+    query_tokens, block = with_query.target_tokens, blocks[0]
+    assert with_query.document_token[query_tokens].tolist() == list(range(block.first_token, block.end_token))
+    assert (with_query.token_ids[query_tokens] == blocks.token_ids[block.first_token : block.end_token]).all()
+    assert with_query.n_prefix == len(blocks.headings["A report"]) + block.n_tokens + 2
+    assert blocks.as_query(0).text == f"A report ; {blocks.text(0)}"
+    assert set(with_query.block[: with_query.n_prefix].tolist()) == {-1}
+    everything = window([0, 1], blocks)
+    assert everything.document_token[everything.target_tokens].tolist() == list(range(blocks.n_tokens))
+    with pytest.raises(ConfigError, match=r"capacity is 32; blocks of up to \d+ tokens need at least \d+"):
+        WindowFormat(TOKENIZER, 32).layout(blocks.as_query(0), blocks)
 
 
 def test_tags_of_words() -> None:
-    tags = word_tags("a", GOLD, BLOCKS, INDEX)
+    tags = _word_tags("a", GOLD, BLOCKS, LABELS)
     words = [TEXT[start:end] for start, end in zip(BLOCKS.words.starts, BLOCKS.words.ends, strict=True)]
     found = {word: int(tag) for word, tag in zip(words, tags, strict=True) if tag}
     assert found == {
@@ -94,29 +108,29 @@ def test_tags_of_words() -> None:
 
 def test_gold_inside_a_word_takes_the_word() -> None:
     first, second = Entity(2, 4, "PER"), Entity(5, 9, "LOC")
-    tags = word_tags("a", (first, second, Entity(10, 12, "LOC")), BLOCKS, INDEX)
+    tags = _word_tags("a", (first, second, Entity(10, 12, "LOC")), BLOCKS, LABELS)
     assert tags[:3].tolist() == [begin(1), begin(0), OUTSIDE], (
         "the first entity has the word; the second begins behind it"
     )
 
 
 def test_what_is_refused(encoder_folder: Path) -> None:
-    with pytest.raises(DataError, match="example 'a': expected one of the labels LOC, PER, got 'ORG'"):
-        word_tags("a", (Entity(0, 3, "ORG"),), BLOCKS, INDEX)
-    with pytest.raises(DataError, match="example 'a': expected entities that do not overlap, got one at 2:4 that beg"):
-        word_tags("a", (Entity(0, 3, "PER"), Entity(2, 4, "LOC")), BLOCKS, INDEX)
-    with pytest.raises(ConfigError, match=r"reasoner\.labels: expected at least 1 in the data, got 0"):
+    with pytest.raises(DataError, match="example 'a': the model was not trained on the label 'ORG', only on LOC, PER"):
+        _word_tags("a", (Entity(0, 3, "ORG"),), BLOCKS, LABELS)
+    with pytest.raises(DataError, match="example 'a': the entity at 2:4 overlaps one that ends at 3"):
+        _word_tags("a", (Entity(0, 3, "PER"), Entity(2, 4, "LOC")), BLOCKS, LABELS)
+    with pytest.raises(ConfigError, match=r"reasoner\.labels: the data has no entities"):
         reasoner(encoder_folder, labels=())
 
 
 def test_targets(encoder_folder: Path) -> None:
     made = reasoner(encoder_folder)
-    tags = word_tags("a", GOLD, BLOCKS, INDEX)
+    tags = _word_tags("a", GOLD, BLOCKS, LABELS)
     whole = made.target(EXAMPLE, BLOCKS, window(list(range(len(BLOCKS)))))
     assert whole is not None
     assert whole.tags.tolist() == tags.tolist()
     assert whole.before == OUTSIDE
-    assert not made.says_nothing(whole)
+    assert not made.is_negative(whole)
     parts = [made.target(EXAMPLE, BLOCKS, window([0], block=block)) for block in range(1, len(BLOCKS))]
     assert sum(len(part.tags) for part in parts if part) < len(tags)
     joined = np.concatenate([part.tags for part in parts if part])
@@ -143,7 +157,7 @@ def test_the_loss_without_a_chain_is_cross_entropy(encoder_folder: Path) -> None
     losses = made.losses(logits, windows, [target for target in targets if target])
     for row, target in enumerate(targets):
         assert target is not None
-        expected = torch.nn.functional.cross_entropy(logits[row, target.places], torch.from_numpy(target.tags))
+        expected = torch.nn.functional.cross_entropy(logits[row, target.positions], torch.from_numpy(target.tags))
         torch.testing.assert_close(losses[row], expected)
 
 
@@ -175,61 +189,65 @@ def test_gradients_reach_everything(encoder_folder: Path, crf: bool) -> None:
 @pytest.mark.parametrize("crf", [True, False])
 def test_exact_entities(encoder_folder: Path, crf: bool) -> None:
     made = reasoner(encoder_folder, crf=crf)
-    scores = certain(BLOCKS, word_tags("a", GOLD, BLOCKS, INDEX))
-    words = np.arange(len(BLOCKS.words))
-    found = made.conclude(TagReading(BLOCKS, words, scores, words * 0))
+    found = predict(made, certain(_word_tags("a", GOLD, BLOCKS, LABELS)))
     assert [(own.start, own.end, own.label) for own in found.entities] == [
         (g.start, g.end, g.label) for g in sorted(GOLD)
     ]
     assert all(own.text == TEXT[own.start : own.end] for own in found.entities)
     assert all(own.score > 0.99 for own in found.entities)
     assert (found.answer, found.n_unread) == ("", 0)
-    nothing = made.conclude(TagReading(BLOCKS, words, certain(BLOCKS, words * 0), words * 0))
+    nothing = predict(made, certain(np.zeros(len(BLOCKS.words), dtype=int)))
     assert (nothing.entities, nothing.score) == ((), 1.0)
 
 
 @pytest.mark.parametrize("crf", [True, False])
 def test_what_bio_forbids_is_never_said(encoder_folder: Path, crf: bool) -> None:
     made = reasoner(encoder_folder, crf=crf)
-    words = np.arange(len(BLOCKS.words))
-    scores = np.random.default_rng(1).normal(size=(len(words), 5))
+    scores = np.random.default_rng(1).normal(size=(len(BLOCKS.words), 5))
     scores[:, [2, 4]] += 2  # I is likely everywhere
-    found = made.conclude(TagReading(BLOCKS, words, scores, words * 0)).entities
+    found = predict(made, scores).entities
     assert found
     assert all(one.end <= other.start for one, other in itertools.pairwise(found))
 
 
-def test_words_that_no_window_showed(encoder_folder: Path) -> None:
-    made = reasoner(encoder_folder)
-    tags = word_tags("a", GOLD, BLOCKS, INDEX)
-    words = np.arange(3)
-    found = made.conclude(TagReading(BLOCKS, words, certain(BLOCKS, tags)[:3], words * 0))
-    assert [own.text for own in found.entities] == ["Unheardof Karlsson"]
-    assert found.n_unread == BLOCKS.n_tokens - int(BLOCKS.words.first_tokens[3])
+def test_words_in_no_window_are_outside(encoder_folder: Path) -> None:
+    prediction = predict(reasoner(encoder_folder), certain(_word_tags("a", GOLD, BLOCKS, LABELS)), order=[0])
+    end = BLOCKS[0].end_token
+    expected = [entity for entity in GOLD if entity.end <= BLOCKS.token_ends[end - 1]]
+    assert 0 < len(expected) < len(GOLD)
+    assert [(one.start, one.end) for one in prediction.entities] == [(one.start, one.end) for one in expected]
+    assert prediction.n_unread == BLOCKS.n_tokens - end
 
 
 def test_the_most_central_window_counts(encoder_folder: Path) -> None:
-    made = reasoner(encoder_folder)
-    one = TagReading(BLOCKS, np.array([0, 1, 2]), np.full((3, 5), 1.0), np.array([0, 4, 1]))
-    two = TagReading(BLOCKS, np.array([1, 2, 3]), np.full((3, 5), 2.0), np.array([0, 1, 3]))
-    merged = made.merged([one, two])
-    assert merged.words.tolist() == [0, 1, 2, 3]
-    assert merged.scores[:, 0].tolist() == [1, 1, 1, 2], "of equally central windows the first"
-    assert merged.centrality.tolist() == [0, 4, 1, 3]
+    """Each window marks the words that are nearer to its ends than to those of the other window."""
+    blocks = split(Document("The fox sat. " * 12), TOKENIZER, max_tokens=8)
+    made, middle = reasoner(encoder_folder, crf=False), len(blocks) // 2
+    windows = [window(order, blocks) for order in (list(range(middle + 1)), list(range(middle, len(blocks))))]
+    outputs = []
+    for tag, one in zip((begin(0), begin(1)), windows, strict=True):
+        outputs.append((one, np.tile(np.eye(5, dtype=np.float32)[tag] * 9, (len(one), 1))))
+    first, second = (one.document_token[one.target_tokens] for one in windows)
+    for order in (outputs, outputs[::-1]):
+        entities = made.predict(layout(blocks), order).entities
+        labels = {entity.start: entity.label for entity in entities}
+        assert len(labels) == len(blocks.words)
+        for token in np.flatnonzero(blocks.words.of_token >= 0):
+            distances = [
+                min(token - tokens[0], tokens[-1] - token) if tokens[0] <= token <= tokens[-1] else -1
+                for tokens in (first, second)
+            ]
+            if distances[0] != distances[1]:
+                assert labels[int(blocks.token_starts[token])] == LABELS[int(np.argmax(distances))]
+    tie = [(windows[0], outputs[0][1]), (windows[0], np.roll(outputs[0][1], 2, axis=1))]
+    assert {entity.label for entity in made.predict(layout(blocks), tie).entities} == {LABELS[0]}, "the first wins"
 
 
-def test_centrality_counts_to_the_nearer_end(encoder_folder: Path) -> None:
-    made = reasoner(encoder_folder)
-    shown = window([0, 1])
-    reading = made.read(np.zeros((len(shown), 5), dtype=np.float32), shown, BLOCKS)
-    assert reading.words.tolist() == list(range(len(BLOCKS.words)))
-    assert reading.centrality[0] == 0
-    assert reading.centrality.max() <= BLOCKS.n_tokens // 2 + 1
-    assert reading.centrality[-1] == 0
-    own = window([0], block=1)
-    assert made.read(np.zeros((len(own), 5), dtype=np.float32), own, BLOCKS).words.tolist() == [
-        word for word in BLOCKS.words.of_token[BLOCKS[1].first_token : BLOCKS[1].end_token] if word >= 0
-    ]
+def test_words_to_predict() -> None:
+    words = _words_to_predict(BLOCKS, window([0, 1]))[1]
+    assert words.tolist() == list(range(len(BLOCKS.words)))
+    in_block = BLOCKS.words.of_token[BLOCKS[1].first_token : BLOCKS[1].end_token]
+    assert _words_to_predict(BLOCKS, window([0], block=1))[1].tolist() == [word for word in in_block if word >= 0]
 
 
 @cache
@@ -253,23 +271,17 @@ def test_any_scores_give_entities_that_are_slices(
     made = untrained(encoder_folder)
     form = WindowFormat(tokenizer(architecture), 40)
     blocks = split(Document(text), form.tokenizer, max_tokens=8)
-    prefix = form.prefix(None, int(blocks.sizes.max()))
-    rng = np.random.default_rng(seed)
-    readings = []
-    for run in overlapping_runs([int(size) for size in blocks.sizes], form.room(prefix), overlap):
-        shown = form.window(prefix, blocks, run)
-        readings.append(made.read(rng.normal(size=(len(shown), 5)).astype(np.float32), shown, blocks))
-    merged = made.merged(readings)
-    assert merged.words.tolist() == list(range(len(blocks.words))), "every word has one place"
-    found = made.conclude(merged)
-    assert found.n_unread == 0
+    layout, rng = form.layout(None, blocks), np.random.default_rng(seed)
+    windows = [layout.window(run) for run in _overlapping_runs(blocks.sizes.tolist(), layout.room, overlap)]
+    found = made.predict(layout, [(one, rng.normal(size=(len(one), 5)).astype(np.float32)) for one in windows])
+    assert found.n_unread == 0, "every word is read"
     end = 0
     for own in found.entities:
         assert end <= own.start < own.end <= len(text)
         assert own.text == text[own.start : own.end] == own.text.strip()
         assert 0 <= own.score <= 1
         end = own.end
-    tags = word_tags("a", [Entity(own.start, own.end, own.label) for own in found.entities], blocks, INDEX)
+    tags = _word_tags("a", [Entity(own.start, own.end, own.label) for own in found.entities], blocks, LABELS)
     assert len(runs(tags.tolist())) == len(found.entities), "what is found can be learned"
 
 
@@ -277,7 +289,5 @@ def test_chinese(encoder_folder: Path) -> None:
     text = "李明在巴黎读书。他从法国来。"
     blocks = split(Document(text), TOKENIZER, max_tokens=8)
     gold = (entity("李明", "PER", text), entity("巴黎", "LOC", text), entity("法国", "LOC", text))
-    scores = certain(blocks, word_tags("a", gold, blocks, INDEX))
-    words = np.arange(len(blocks.words))
-    found = reasoner(encoder_folder).conclude(TagReading(blocks, words, scores, words * 0))
+    found = predict(reasoner(encoder_folder), certain(_word_tags("a", gold, blocks, LABELS)), blocks)
     assert [(own.text, own.label) for own in found.entities] == [("李明", "PER"), ("巴黎", "LOC"), ("法国", "LOC")]
