@@ -58,10 +58,9 @@ def _cost(
     arithmetic, n_tokens = one_of("precision", precision, _PRECISIONS), numbers("lengths", lengths)
     if readers is not None:
         from cogltx.bench import growth
-        from cogltx.bench.reading import READERS
 
         result = growth.measure(
-            list(READERS) if readers == "all" else readers.split(","), output, n_tokens or growth.LENGTHS,
+            list(growth.READERS) if readers == "all" else readers.split(","), output, n_tokens or growth.LENGTHS,
             training=training, limit=positive("limit", limit), minutes=positive("minutes", minutes),
             encoder=encoder, precision=arithmetic, seed=seed, report=note,
         )  # fmt: skip

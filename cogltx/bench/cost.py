@@ -108,13 +108,8 @@ def measure(
 ) -> list[Cost]:
     """Measure MemRecall with the encoder judge and its default strides and capacity on generated documents.
 
-    Args:
-        encoder: name of the encoder; the judge's head on it is random, which costs the same.
-        lengths: tokens per document.
-        documents: numbers of documents to read together; each is measured with each length.
-        precision: of the arithmetic.
-        seed: of documents and head.
-        seconds: least time to repeat each measurement for.
+    Each number of documents is read together with each length in tokens, repeatedly for at least `seconds`. The judge's
+    head is random, which costs the same.
 
     Raises:
         ConfigError: the machine has no bfloat16.

@@ -14,15 +14,59 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from cogltx.bench.process import call
-from cogltx.bench.reading import READERS, WHOLE, Spent
 from cogltx.bench.tables import table
 from cogltx.cli.plots import draw_curves
 from cogltx.errors import ConfigError
 from cogltx.files import check_settings, read_json, write_file, write_json
 
+READERS = {
+    "cogltx": "CogLTX",
+    "one_stride": "CogLTX, one stride",
+    "sliding_window": "sliding window",
+    "full_attention": "full attention, extended positions",
+    "longformer": "Longformer, random weights",
+    "modernbert": "ModernBERT, random weights",
+}
+"""Names of the readers in tables."""
+
+WHOLE = ("full_attention", "longformer", "modernbert")
+"""Readers whose window holds the whole document."""
+
 LENGTHS = tuple(512 << doubled for doubled in range(10))  # up to 262,144
 _MEBIBYTE = 1 << 20
 _FITTED_FROM = 4096  # tokens; for shorter documents, costs that do not depend on the length dominate
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Seconds and memory in bytes of a process that read one document.
+
+    Attributes:
+        reader: one of `READERS`.
+        training: whether it trained one step of each model on the document, or answered a question.
+        length: requested tokens.
+        document_tokens: tokens of the document.
+        text_bytes: memory of the text.
+        token_bytes: memory of its tokens: vocabulary index, first and last character of each.
+        ready_bytes: peak after loading the model and reading a first short document.
+        peak_bytes: peak at the end.
+        seconds: from the text to the answer, or to the end of the step.
+    """
+
+    reader: str
+    training: bool
+    length: int
+    document_tokens: int
+    text_bytes: int
+    token_bytes: int
+    ready_bytes: int
+    peak_bytes: int
+    seconds: float
+
+    @property
+    def beyond_bytes(self) -> int:
+        """The peak without the text and its tokens, which should not grow with the length."""
+        return self.peak_bytes - self.text_bytes - self.token_bytes
 
 
 @dataclass
@@ -141,17 +185,8 @@ def measure(
 ) -> Growth:
     """Measure readers; write `growth.json`, `growth.md` and, with matplotlib, `time.png` and `memory.png`.
 
-    Args:
-        readers: names from `READERS`.
-        output: a new folder, or one with the same measurement to resume.
-        lengths: tokens of the documents.
-        training: train one step on each document instead of answering a question.
-        limit: GiB of memory that a reader may use.
-        minutes: that it may take per document, loading included.
-        encoder: name of the encoder.
-        precision: of the arithmetic.
-        seed: of documents and weights.
-        report: receives one line of progress at a time.
+    Each reader may use `limit` GiB of memory, and `minutes` per document, loading included. With `training`, it trains
+    one step on each document instead of answering a question. If `output` holds the same measurement, it is resumed.
 
     Raises:
         ConfigError: a reader is unknown, or the folder holds another measurement.

@@ -59,11 +59,8 @@ def compare(
 ) -> Comparison:
     """Train with each method; write `positions.md`, `positions.json` and, with matplotlib, `positions.png`.
 
-    Args:
-        config: encoder, texts, new length and training; its `encoder.positions` are ignored.
-        output: a new folder, or one with the same comparison to resume.
-        alphas: of the hierarchical method.
-        report: receives one line of progress at a time.
+    `config` has encoder, texts, new length and training; its `encoder.positions` are ignored. `alphas` are those of the
+    hierarchical method. If `output` holds the same comparison, it is resumed.
 
     Raises:
         ConfigError: the checkpoint has no masked-LM head, `length` is not above the encoder's positions, or the folder

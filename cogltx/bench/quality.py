@@ -142,12 +142,6 @@ class _Row:
 def run(path: Path, output: Path, changes: Sequence[str] = (), *, report: Callable[[str], None] = print) -> list[_Row]:
     """Train and evaluate every row, or resume that; write `quality.json` and `quality.md`.
 
-    Args:
-        path: a YAML file, see `QualityConfig`.
-        output: folder of runs, predictions and tables.
-        changes: `KEY=VALUE` of that file.
-        report: receives one line of progress at a time.
-
     Raises:
         ConfigError: the configuration is wrong, or differs from that of the folder in more than rows, seeds and metric.
         DataError: the evaluation data is wrong; before anything is trained.

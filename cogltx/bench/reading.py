@@ -8,66 +8,31 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import torch
+from torch import nn
+from transformers import AutoModel, LongformerConfig, ModernBertConfig, PreTrainedConfig
+
+from cogltx.baselines import SlidingWindow, Truncation, WindowReader
+from cogltx.bench.growth import WHOLE, Spent
 from cogltx.bench.process import peak_bytes
-
-if TYPE_CHECKING:
-    from cogltx.baselines import WindowReader
-    from cogltx.document import Document
-    from cogltx.encoding.pretrained import EncoderConfig
-    from cogltx.model import ModelConfig
-
-READERS = {
-    "cogltx": "CogLTX",
-    "one_stride": "CogLTX, one stride",
-    "sliding_window": "sliding window",
-    "full_attention": "full attention, extended positions",
-    "longformer": "Longformer, random weights",
-    "modernbert": "ModernBERT, random weights",
-}
-"""Names of the readers in tables."""
-
-WHOLE = ("full_attention", "longformer", "modernbert")
-"""Readers whose window holds the whole document."""
+from cogltx.bench.prose import QUESTION, generated
+from cogltx.blocks import load_tokenizer, split
+from cogltx.document import Document, Example, Query, Span
+from cogltx.encoding.encoder import load_encoder
+from cogltx.encoding.positions import PositionsConfig
+from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.memrecall import MemRecallConfig
+from cogltx.model import ModelConfig
+from cogltx.pipeline import CogLTX
 
 _STRIDES = {"cogltx": (3, 5), "one_stride": (8,)}
 _WINDOW = 512  # tokens; also the width of Longformer's local attention
 _N_DOCUMENTS = 2  # a short one, and the measured one
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Seconds and memory in bytes of a process that read one document.
-
-    Attributes:
-        reader: one of `READERS`.
-        training: whether it trained one step of each model on the document, or answered a question.
-        length: requested tokens.
-        document_tokens: tokens of the document.
-        text_bytes: memory of the text.
-        token_bytes: memory of its tokens: vocabulary index, first and last character of each.
-        ready_bytes: peak after loading the model and reading a first short document.
-        peak_bytes: peak at the end.
-        seconds: from the text to the answer, or to the end of the step.
-    """
-
-    reader: str
-    training: bool
-    length: int
-    document_tokens: int
-    text_bytes: int
-    token_bytes: int
-    ready_bytes: int
-    peak_bytes: int
-    seconds: float
-
-    @property
-    def beyond_bytes(self) -> int:
-        """The peak without the text and its tokens, which should not grow with the length."""
-        return self.peak_bytes - self.text_bytes - self.token_bytes
 
 
 def read_once(
@@ -75,22 +40,12 @@ def read_once(
 ) -> dict[str, Any]:
     """Read a short document and then one of `length` tokens in this process, and return `Spent` as a dict.
 
-    Args:
-        reader: one of `READERS`.
-        length: tokens of the document.
-        training: train on the document instead of answering a question about it.
-        encoder: name of the encoder; those with random weights take its sizes and its tokenizer.
-        precision: of the arithmetic.
-        seed: of documents, heads and random weights.
+    With `training`, train on the document instead of answering a question about it. Encoders with random weights take
+    sizes and tokenizer of `encoder`.
 
     Raises:
         CogltxError: the encoder cannot be loaded, or cannot read so many tokens.
     """
-    import torch
-
-    from cogltx.bench.prose import QUESTION, generated
-    from cogltx.blocks import load_tokenizer, split
-
     torch.manual_seed(seed)
     tokenizer = load_tokenizer(encoder)
     document_tokens = 0  # only needed if the window must hold the whole document
@@ -117,16 +72,8 @@ def read_once(
     return asdict(spent)
 
 
-def _config(reader: str, document_tokens: int, encoder: str, precision: Any, folder: Path) -> "ModelConfig":
+def _config(reader: str, document_tokens: int, encoder: str, precision: Any, folder: Path) -> ModelConfig:
     """Configure a reader; `folder` takes an encoder with random weights."""
-    from cogltx.bench.prose import QUESTION
-    from cogltx.blocks import load_tokenizer
-    from cogltx.encoding.encoder import load_encoder
-    from cogltx.encoding.positions import PositionsConfig
-    from cogltx.encoding.pretrained import EncoderConfig
-    from cogltx.memrecall import MemRecallConfig
-    from cogltx.model import ModelConfig
-
     config = EncoderConfig(name=encoder, precision=precision, hidden_dropout=0.0)
     if reader not in WHOLE:
         recall = MemRecallConfig(capacity=_WINDOW, strides=_STRIDES.get(reader, (3, 5)))
@@ -140,13 +87,8 @@ def _config(reader: str, document_tokens: int, encoder: str, precision: Any, fol
     return ModelConfig(reader="truncation", encoder=config, memrecall=MemRecallConfig(capacity=capacity))
 
 
-def _write_random_encoder(kind: str, like: "EncoderConfig", positions: int, folder: Path) -> None:
+def _write_random_encoder(kind: str, like: EncoderConfig, positions: int, folder: Path) -> None:
     """Write a long-context encoder with random weights, with the sizes and the tokenizer of another encoder."""
-    from transformers import AutoModel, LongformerConfig, ModernBertConfig, PreTrainedConfig
-
-    from cogltx.blocks import load_tokenizer
-    from cogltx.encoding.encoder import load_encoder
-
     tokenizer, sizes = load_tokenizer(like.name), load_encoder(like).model.config
     padding = tokenizer.pad_token_id or 0
     shared = {
@@ -170,24 +112,15 @@ def _write_random_encoder(kind: str, like: "EncoderConfig", positions: int, fold
     tokenizer.save_pretrained(folder)
 
 
-def _new_model(config: "ModelConfig") -> "WindowReader":
-    from cogltx.baselines import SlidingWindow, Truncation
-    from cogltx.pipeline import CogLTX
-
-    readers: dict[str, type[WindowReader]] = {
-        "cogltx": CogLTX, "sliding_window": SlidingWindow, "truncation": Truncation,
-    }  # fmt: skip
-    return readers[config.reader].create(config)
+def _new_model(config: ModelConfig) -> WindowReader:
+    readers: dict[str, type[WindowReader]] = {"cogltx": CogLTX, "sliding_window": SlidingWindow}
+    return readers.get(config.reader, Truncation).create(config)
 
 
-def _training_step(model: "WindowReader") -> Callable[["Document"], object]:
+def _training_step(model: WindowReader) -> Callable[[Document], object]:
     """Return a function that trains one step on a document: judge, retrieval, reasoner."""
-    import numpy as np
-    from accelerate import Accelerator
-    from torch import nn
+    from accelerate import Accelerator  # here, so that it does not count in the memory of answers
 
-    from cogltx.bench.prose import QUESTION
-    from cogltx.document import Example, Query, Span
     from cogltx.training.optimizer import Learner, LearnerConfig
     from cogltx.training.relevance import RelevanceConfig, RelevanceLabels
     from cogltx.training.steps import JudgeSteps, ReasonerSteps
@@ -210,7 +143,7 @@ def _training_step(model: "WindowReader") -> Callable[["Document"], object]:
     if isinstance(parts.judge, nn.Module):
         judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, {})
 
-    def step(document: "Document") -> None:
+    def step(document: Document) -> None:
         start = document.text.index(" ", len(document.text) // 2) + 1  # the answer is a word in the middle
         span = Span(start, document.text.index(" ", start))
         answers = (document.text[span.start : span.end],)

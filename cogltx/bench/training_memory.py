@@ -10,11 +10,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from accelerate import Accelerator
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from cogltx.bench.process import call, peak_bytes
 from cogltx.bench.tables import table
+from cogltx.blocks import load_tokenizer
+from cogltx.encoding.encoder import Batch, Precision, padded_length
+from cogltx.encoding.positions import PositionsConfig
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
+from cogltx.training.masked_model import load_masked, summed_loss
+from cogltx.training.masking import Masking
+from cogltx.training.optimizer import Learner, LearnerConfig
 
 _GIBIBYTE, _MEBIBYTE = 1 << 30, 1 << 20
 _STEPS = 2  # the optimizer's state is in memory from the second step on
@@ -90,13 +100,8 @@ def measure(
 ) -> list[Room]:
     """Measure the largest batch per length, without and with gradient checkpointing.
 
-    Args:
-        encoder: name of the encoder; positions are extended hierarchically for longer sequences.
-        lengths: tokens per sequence.
-        budget: memory in GiB.
-        batches: two numbers of sequences, ascending.
-        check: train with the largest batch too, and lower it until it fits.
-        precision: of the arithmetic.
+    Positions of the encoder are extended hierarchically for longer sequences. `budget` is memory in GiB, `batches` are
+    the two numbers of sequences to measure. With `check`, train with the largest batch too, and lower it until it fits.
 
     Raises:
         ConfigError: `batches` are not two ascending numbers.
@@ -135,18 +140,6 @@ def _peak(encoder: str, length: int, rows: int, checkpointing: bool, precision: 
 
 def _train(encoder: str, length: int, rows: int, checkpointing: bool, precision: Any) -> dict[str, Any]:
     """Train two steps in this process, and return the device and the peak in bytes."""
-    import numpy as np
-    from accelerate import Accelerator
-    from torch import Tensor, nn
-
-    from cogltx.blocks import load_tokenizer
-    from cogltx.encoding.encoder import Batch, Precision, padded_length
-    from cogltx.encoding.positions import PositionsConfig
-    from cogltx.encoding.pretrained import EncoderConfig
-    from cogltx.training.masked_model import load_masked, summed_loss
-    from cogltx.training.masking import Masking
-    from cogltx.training.optimizer import Learner, LearnerConfig
-
     config = EncoderConfig(name=encoder, precision=precision, freeze_embeddings=False)
     positions = load_masked(config).encoder.positions
     if positions is not None and positions < length:

@@ -90,18 +90,11 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
         DataError: an ``extra`` cannot be written as JSON.
         TrainingError: the file cannot be written.
     """
-    write_file(path, (to_json(example) + "\n" for example in examples))
+    write_file(path, (_to_json(example) + "\n" for example in examples))
 
 
-def to_json(example: Example) -> str:
-    """Convert an example to one line, without the line end; fields with their default are left out.
-
-    Raises:
-        DataError: ``extra`` cannot be written as JSON.
-
-    >>> to_json(Example(id="1", document=Document("A cat.", "1"), relevant=(Span(2, 5),)))
-    '{"id": "1", "text": "A cat.", "relevant": [[2, 5]]}'
-    """
+def _to_json(example: Example) -> str:
+    """One line, without the line end; fields with their default are left out."""
     document = example.document
     fields: dict[str, object] = {"id": example.id}
     if document.id != example.id:

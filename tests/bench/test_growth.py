@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from cogltx.bench import growth
 from cogltx.bench.cli import app
-from cogltx.bench.growth import Growth, measure
-from cogltx.bench.reading import Spent
+from cogltx.bench.growth import Growth, Spent, measure
 from cogltx.errors import ConfigError, ModelError
 
 MEGABYTE = 1 << 20

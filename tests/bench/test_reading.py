@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cogltx.bench.reading import READERS, Spent, _write_random_encoder, read_once
+from cogltx.bench.growth import READERS, Spent
+from cogltx.bench.reading import _write_random_encoder, read_once
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError
 

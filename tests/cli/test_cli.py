@@ -598,7 +598,7 @@ def test_wrong_texts(
         ),
         ('{"text": ""}', "data.jsonl:1"),
         ('{"text": "anna has", "answers": [{"text": "boat", "start": 0}]}', "data.jsonl:1"),
-        ('{"question": "what?"}', "data.jsonl:1: expected"),
+        ('{"question": "what?"}', "data.jsonl:1: text is missing"),
         ("", "data.jsonl"),
     ],
 )

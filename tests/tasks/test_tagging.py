@@ -14,7 +14,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.tasks import ReadReport, make_task
 from cogltx.tasks.conll import joined, tagged
-from cogltx.tasks.jsonl import JsonLines, to_json
+from cogltx.tasks.jsonl import JsonLines, write_examples
 from cogltx.tasks.metrics import Score, entity_scores
 from cogltx.tasks.tagging import _flat
 
@@ -219,7 +219,8 @@ def test_json_lines(tmp_path: Path) -> None:
     assert first.entities == (Entity(0, 4, "PER"), Entity(8, 13, "LOC"))
     assert (second.entities, third.entities) == ((), None)
     assert [own.id for own in report.unmapped] == ["3"]
-    again = write(tmp_path, to_json(first) + "\n", "b.jsonl")
+    again = tmp_path / "b.jsonl"
+    write_examples(again, [first])
     assert list(JsonLines().read(again, split="test")) == [first]
 
 
