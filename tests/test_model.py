@@ -154,8 +154,8 @@ def test_a_wrong_capacity(tiny_encoder: Path, options: dict[str, int], wording: 
 
 
 def test_values_of_other_types(saved: Path) -> None:
-    command = [sys.executable, str(Path(__file__).parent / "mistakes.py"), str(saved)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-m", "tests.mistakes", str(saved)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert (
         done.stdout
