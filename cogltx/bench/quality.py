@@ -18,9 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from cogltx.baselines import reader_class
 from cogltx.bench.process import run_command
 from cogltx.bench.tables import table
-from cogltx.cli.config import load_run
-from cogltx.cli.inference import read_predictions
-from cogltx.cli.settings import changed, from_yaml, validated
+from cogltx.cli.predictions import read_predictions
+from cogltx.cli.yaml_config import changed, load_yaml, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import check_settings, read_json, write_file, write_json
@@ -88,7 +87,7 @@ class QualityConfig(BaseModel):
         Raises:
             ConfigError: file not found, not YAML, or a key or value is wrong.
         """
-        config, _ = from_yaml(cls, path, changes)
+        config = load_yaml(cls, path, changes)
         if len(set(config.seeds)) < len(config.seeds):
             raise ConfigError(f"{path}: seeds: {', '.join(map(str, config.seeds))} has a seed twice")
         for index, reader in enumerate(config.readers):
@@ -149,7 +148,7 @@ def run(path: Path, output: Path, changes: Sequence[str] = (), *, report: Callab
     """
     config = QualityConfig.load(path, changes)
     base = path.parent / config.run
-    shared = load_run(base, config.changes)
+    shared = load_yaml(RunConfig, base, config.changes)
     expand(shared.data.train)
     task = make_task(shared.task.name, shared.task.options)
     examples = _examples(config, shared)
@@ -201,9 +200,9 @@ def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: 
     without_evidence = set()
     for reader in config.readers:
         changes[reader.name] = (*changes.get(reader.trained or "", config.changes), *reader.changes)
-        run = load_run(base, changes[reader.name])
+        run = load_yaml(RunConfig, base, changes[reader.name])
         if reader.trained is not None:
-            validated(ModelConfig, changed(shared.model_part().model_dump(mode="json"), reader.changes), "--set", {})
+            validated(ModelConfig, changed(shared.model_part().model_dump(mode="json"), reader.changes))
         if not reader_class(run.reader).uses_judge:
             without_evidence.add(reader.name)
         if reader.judge is not None:

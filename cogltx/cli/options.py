@@ -1,72 +1,99 @@
-"""What the commands have in common: options, and how their values are read. Knows nothing about models."""
+"""The options that several commands share, and how their values are read. Does not import torch."""
 
 import math
 import sys
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, DataError
 
+if TYPE_CHECKING:
+    from cogltx.document import Document
+
+RunArgument = Annotated[str, typer.Argument(help="A run, a model folder, or a name on the Hugging Face hub.")]
+DocumentOption = Annotated[
+    str, typer.Option("--document", help="A UTF-8 text file, plain or gzipped; - reads standard input.")
+]
+JudgeOption = Annotated[
+    str | None, typer.Option("--judge", help="bm25, embedding or module:Class; replaces the judge of the model.")
+]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="cpu, cuda, cuda:1 or mps; the best available device by default.")
+]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Of everything random.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything random.")]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change the configuration, such as memrecall.strides=[8]."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as memrecall.strides=[8]; repeatable."),
 ]
 
 
 def note(line: str) -> None:
-    """Says something beside the result, on standard error."""
+    """Print a message to standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
+def read_document(name: str) -> "Document":
+    """Read a document from a file; ``-`` reads standard input.
+
+    Raises:
+        DataError: the file is missing, not UTF-8, or empty.
+    """
+    from cogltx.document import Document
+    from cogltx.files import read_text
+
+    text = read_text(name)
+    if not text.strip():
+        raise DataError(f"{'standard input' if name == '-' else name}: the document has no text")
+    return Document(text, id="" if name == "-" else Path(name).name)
+
+
 def one_of(name: str, value: str, allowed: tuple[str, ...]) -> Any:
-    """The value of an option that takes one of some words.
+    """Check the value of an option that takes one of several words.
 
     Raises:
         ConfigError: it is none of them.
     """
     if value not in allowed:
-        raise ConfigError(f"--{name}: expected one of {', '.join(allowed)}, got {value!r}")
+        raise ConfigError(f"--{name}: {value!r} is not one of {', '.join(allowed)}")
     return value
 
 
 def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
-    """The value of an option that takes whole numbers with commas between; None stays None.
+    """Parse an option that takes positive integers separated by commas; None stays None.
 
     Raises:
-        ConfigError: they are not, or one is below 1.
+        ConfigError: the text is something else.
     """
     if text is None:
         return None
-    try:
-        found = tuple(int(part) for part in text.split(","))
-    except ValueError as error:
-        raise ConfigError(f"--{name}: expected whole numbers with commas between, got {text!r}") from error
-    if min(found) < 1:
-        raise ConfigError(f"--{name}: expected numbers of at least 1, got {text!r}")
-    return found
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise ConfigError(f"--{name}: {text!r} is not a list of positive whole numbers, such as 3,5")
+    return tuple(map(int, parts))
 
 
 def positive(name: str, value: float) -> float:
-    """The value of an option that takes a number above 0.
+    """Check an option that takes a positive, finite number.
 
     Raises:
-        ConfigError: it is not, or not finite.
+        ConfigError: it is something else.
     """
     if not 0 < value < math.inf:
-        raise ConfigError(f"--{name}: expected a number above 0, got {value:g}")
+        raise ConfigError(f"--{name}: {value:g} is not a number above 0")
     return value
 
 
 def fractions(name: str, text: str) -> tuple[float, ...]:
-    """The value of an option that takes numbers with commas between.
+    """Parse an option that takes numbers separated by commas.
 
     Raises:
-        ConfigError: they are not.
+        ConfigError: the text is something else.
     """
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError as error:
-        raise ConfigError(f"--{name}: expected numbers with commas between, got {text!r}") from error
+        raise ConfigError(f"--{name}: {text!r} is not a list of numbers, such as 0.2,0.4") from error

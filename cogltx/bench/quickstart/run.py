@@ -25,10 +25,10 @@ from cogltx.bench.quickstart.corpus import generate
 from cogltx.bench.quickstart.explain import explain
 from cogltx.bench.tables import table
 from cogltx.blocks import BUNDLED
-from cogltx.cli.config import load_reader, load_run
-from cogltx.cli.evaluation import evaluate
-from cogltx.cli.inference import read_predictions
+from cogltx.cli.evaluate import measure
 from cogltx.cli.options import note
+from cogltx.cli.predictions import read_predictions
+from cogltx.cli.yaml_config import load_yaml, parse_changes
 from cogltx.document import Example
 from cogltx.errors import ConfigError
 from cogltx.files import check_settings, read_json, write_file, write_json
@@ -36,6 +36,7 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
+from cogltx.training.config import RunConfig
 from cogltx.training.run import train_run
 
 _FOREIGN = "What is the capital of France?"
@@ -114,7 +115,7 @@ def run(
         template = Template(files(__package__).joinpath(path.name).read_text(encoding="utf-8"))
         write_file(path, template.substitute({key: json.dumps(str(each)) for key, each in values.items()}, seed=seed))
         report(f"{name}, by cogltx train {path} --output {folder}")
-        settings = load_run(path)
+        settings = load_yaml(RunConfig, path)
         n_examples = n_train if name == "cogltx" else config.train_long
         steps = -(-n_examples // settings.training.batch_size) * (2 if name == "cogltx" else 1)  # judge and reasoner
         with _progress(name, folder / "log.jsonl", steps, "steps"):
@@ -196,7 +197,7 @@ def _measure(output: Path, system: str, examples: Sequence[Example]) -> _Row:
     name, changes, judge = _SYSTEMS[system]
     path = _predictions(output, system)
     with _progress(system, path, len(examples), "answers"):
-        evaluate(output / name, str(output / "test.jsonl"), changes=changes, judge=judge, predictions=path)
+        measure(output / name, str(output / "test.jsonl"), changes=parse_changes(changes), judge=judge, predictions=path)
     predictions = {prediction.id: prediction for prediction in read_predictions(path)}
     task = make_task("jsonl", {})
     scores = [task.per_example(example, predictions[example.id]) for example in examples]
@@ -228,8 +229,7 @@ no answer where none is: of the questions that the document does not answer"""
 
 def _explain(output: Path, examples: Sequence[Example]) -> str:
     """Explain one test answer, and print commands that ask the model; writes the document that they name."""
-    reader = load_reader(output / "cogltx")
-    assert isinstance(reader, CogLTX), "the quickstart's own run"
+    reader = CogLTX.from_pretrained(output / "cogltx")
     by_id = {example.id: example for example in examples}
     predictions = list(read_predictions(_predictions(output, "CogLTX")))
     chosen = max(predictions, key=lambda prediction: _instructive(by_id[prediction.id], prediction))

@@ -1,0 +1,25 @@
+"""``cogltx mlm``: continue the pretraining of an encoder."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cogltx.cli.options import JsonOption, ResumeOption, SetOption, note
+
+
+def mlm(
+    config: Annotated[Path, typer.Argument(help="The YAML file of the masked-LM run.")],
+    output: Annotated[Path, typer.Option(help="The folder of the run; the encoder is saved in its folder encoder.")],
+    changes: SetOption = None,
+    resume: ResumeOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Continue to pretrain an encoder as a masked language model on your texts, optionally with more positions."""
+    from cogltx.cli.yaml_config import load_yaml
+    from cogltx.training.masked import MaskedConfig
+    from cogltx.training.run import mlm as train_encoder
+
+    summary = train_encoder(load_yaml(MaskedConfig, config, changes or ()), output, resume=resume, report=note)
+    print(json.dumps(summary.to_dict(), indent=2) if as_json else summary.table())

@@ -1,0 +1,31 @@
+"""``cogltx prepare``: convert a data set to JSON Lines."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cogltx.cli.options import note
+
+
+def prepare(
+    task: Annotated[str, typer.Argument(help="hotpotqa, newsqa, squad, tagging, classification, newsgroups or jsonl.")],
+    output: Annotated[Path, typer.Option(help="The JSON Lines file to write; gzipped if its name ends in .gz.")],
+    source: Annotated[Path | None, typer.Option(help="The file of the data set; downloaded by default.")] = None,
+    split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the data set.")] = "train",
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Set an option of the task, such as join_paragraphs=true."),
+    ] = None,
+) -> None:
+    """Convert a data set to JSON Lines, and list the gold labels that do not match the text."""
+    from cogltx.cli.yaml_config import changed
+    from cogltx.tasks import make_task
+    from cogltx.tasks.prepare import prepare as convert
+
+    report = convert(make_task(task, changed({}, options or ())), source, output, split)
+    for sample in report.unmapped:
+        note(f"{sample.id}: {sample.reason}")
+    for line in report.notes():
+        note(line)
+    note(f"{report.examples:,} examples in {output}; {len(report.unmapped):,} gold labels do not match the text")

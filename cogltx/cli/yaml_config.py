@@ -1,0 +1,167 @@
+"""Run configurations from YAML files and ``--set KEY=VALUE``; errors name the file, the line and the key.
+
+Nothing below the command line depends on YAML.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from cogltx.errors import ConfigError, describe, shorten
+from cogltx.files import read_text
+
+T = TypeVar("T", bound=BaseModel)
+Key = tuple[str, ...]
+
+
+def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
+    """Load and validate a configuration.
+
+    Args:
+        kind: its class.
+        path: the YAML file.
+        changes: ``KEY=VALUE`` with a dotted key and a YAML value; each replaces a value of the file.
+
+    Raises:
+        DataError: the file is missing or not UTF-8.
+        ConfigError: the file is not YAML, or a key or value is invalid; names every invalid key with its line.
+    """
+    values, lines = _read(path)
+    places = {key: f"{path}:{line}" for key, line in lines.items()}
+    for name in parse_changes(changes):
+        changed_key = tuple(name.split("."))
+        places = {key: place for key, place in places.items() if key[: len(changed_key)] != changed_key}
+        for depth in range(1, len(changed_key)):
+            places.setdefault(changed_key[:depth], "--set")
+        places[changed_key] = "--set"
+
+    def place(key: Key) -> str:
+        return next((places[key[:depth]] for depth in range(len(key), 0, -1) if key[:depth] in places), str(path))
+
+    config = validated(kind, changed(values, changes), place)
+    _check_names(config, place)
+    return config
+
+
+def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], str] = lambda key: "--set") -> T:
+    """Validate a configuration; ``place`` returns the file and line of a key for messages.
+
+    Raises:
+        ConfigError: a key or value is invalid; names every one.
+    """
+    try:
+        return kind.model_validate(dict(values))
+    except ValidationError as error:
+        raise ConfigError(describe(error, kind, place=place)) from error
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read a YAML file of keys and values.
+
+    Raises:
+        DataError: the file is missing or not UTF-8.
+        ConfigError: it is something else; names the line.
+    """
+    return _read(path)[0]
+
+
+def parse_changes(changes: Sequence[str]) -> dict[str, Any]:
+    """Parse ``KEY=VALUE`` changes.
+
+    >>> parse_changes(["memrecall.strides=[8]", "judge.name=bm25"])
+    {'memrecall.strides': [8], 'judge.name': 'bm25'}
+    """
+    parsed = {}
+    for change in changes:
+        key, sign, value = change.partition("=")
+        if not sign or not key:
+            raise ConfigError(f"--set {change}: write KEY=VALUE, such as memrecall.strides=[8]")
+        try:
+            parsed[key] = yaml.load(value, _Loader)
+        except (yaml.YAMLError, ValueError) as error:
+            raise ConfigError(f"--set {key}: {shorten(value)} is not a YAML value") from error
+    return parsed
+
+
+def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """Apply ``KEY=VALUE`` changes to nested values.
+
+    >>> changed({"memrecall": {"capacity": 512}}, ["memrecall.strides=[8]"])
+    {'memrecall': {'capacity': 512, 'strides': [8]}}
+    """
+    result = dict(values)
+    for key, value in parse_changes(changes).items():
+        *parents, last = key.split(".")
+        inner = result
+        for parent in parents:
+            below = inner.get(parent)
+            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
+            inner = inner[parent]
+        inner[last] = value
+    return result
+
+
+def _check_names(config: BaseModel, place: Callable[[Key], str]) -> None:
+    """Check the names of reader, task and judge."""
+    from cogltx.baselines import reader_class
+    from cogltx.model import ModelConfig
+    from cogltx.tasks import TASKS, make_task
+
+    if not isinstance(config, ModelConfig):
+        return
+    checks: dict[Key, Callable[[], object]] = {
+        ("reader",): lambda: reader_class(config.reader),
+        ("task", "options" if config.task.name in TASKS else "name"): lambda: make_task(
+            config.task.name, config.task.options
+        ),
+    }
+    for key, check in checks.items():
+        try:
+            check()
+        except ConfigError as error:
+            raise ConfigError(f"{place(key)}: {error}") from error
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
+    """Read a YAML file: nested values, and the line of each key."""
+    text = read_text(path)
+    try:
+        values = yaml.load(text, _Loader)
+        lines = dict(_lines(yaml.compose(text, _Loader)))
+    except (yaml.YAMLError, ValueError) as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise ConfigError(f"{where}: not valid YAML: {problem or error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: the file has no settings; write KEY: VALUE lines")
+    return values, lines
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses duplicate keys."""
+
+    def compose_mapping_node(self, anchor: Any) -> Any:
+        node = super().compose_mapping_node(anchor)
+        known: set[object] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in known:
+                raise yaml.MarkedYAMLError(problem=f"the key {key.value} occurs twice", problem_mark=key.start_mark)
+            known.add(key.value)
+        return node
+
+
+def _lines(node: yaml.Node | None, path: Key = ()) -> Iterator[tuple[Key, int]]:
+    """The line of each key and list item, by its path."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            inner = (*path, str(key.value))
+            yield inner, key.start_mark.line + 1
+            yield from _lines(value, inner)
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            inner = (*path, str(number))
+            yield inner, value.start_mark.line + 1
+            yield from _lines(value, inner)
