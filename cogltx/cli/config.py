@@ -12,7 +12,7 @@ from cogltx.model import ModelConfig, load_config, model_folder
 from cogltx.pipeline import Reader
 from cogltx.tasks import TASKS, make_task
 from cogltx.training.config import RunConfig
-from cogltx.training.masked import MaskedConfig
+from cogltx.training.masked_lm import MaskedConfig
 
 
 def load_run(path: Path, changes: Sequence[str] = ()) -> RunConfig:
