@@ -1,7 +1,7 @@
 """Unsupervised query-block similarity, used as initial relevance labels (CogLTX §3.3).
 
-The query, or the label names if there is none, is compared with each block: by BM25, by mean word vectors from a file in
-GloVe's format, or by mean token vectors of the encoder.
+The query, or the label names if there is none, is compared with each block: by BM25, by mean word vectors from a file
+in GloVe's format, or by mean token vectors of the encoder.
 """
 
 from collections.abc import Iterable
@@ -83,9 +83,7 @@ class WordVectors:
                 raise DataError(f"{path}:{number}: not a word and its numbers: {line[:40]!r}") from error
             dimension = dimension or len(vector)
             if not dimension or len(vector) != dimension:
-                raise DataError(
-                    f"{path}:{number}: the vector has {len(vector)} numbers, not {dimension or 'any'} as before"
-                )
+                raise DataError(f"{path}:{number}: the word has {len(vector)} numbers; expected {dimension or 'some'}")
             self.vectors[word] = vector
         if not self.vectors:
             raise DataError(f"{path}: the file has no word vectors")

@@ -177,10 +177,10 @@ def test_word_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (["anna 1 0", "boat 1"], r"v\.txt:2: expected 2 numbers, got 1"),
-        (["anna one"], r"v\.txt:1: expected a word and numbers, got 'anna one'"),
-        (["anna"], r"v\.txt:1: expected some numbers, got 0"),
-        ([], r"v\.txt: expected word vectors, found none"),
+        (["anna 1 0", "boat 1"], r"v\.txt:2: the word has 1 numbers; expected 2"),
+        (["anna one"], r"v\.txt:1: not a word and its numbers: 'anna one'"),
+        (["anna"], r"v\.txt:1: the word has 0 numbers; expected some"),
+        ([], r"v\.txt: the file has no word vectors"),
     ],
 )
 def test_wrong_word_vectors(tmp_path: Path, lines: list[str], expected: str) -> None:
