@@ -185,7 +185,7 @@ def test_labels_to_begin_with(corpus_encoder: Path, tmp_path: Path, initial: str
     relevance = INTERVENTIONS | {"initial": initial, "from_epoch": 2}
     trainer = train(reader(corpus_encoder), tmp_path, texts(6), lines.append, relevance=relevance)
     marked = sum(bool(own.any()) for own in trainer.relevance.found.values())
-    assert f"relevance labels to begin with, by {initial}: {marked} of 6 examples" in lines
+    assert f"initial relevance labels by {initial}: {marked} of 6 examples" in lines
     assert marked >= 4
     if initial == "bm25":
         for index, example in enumerate(trainer.train_examples):
