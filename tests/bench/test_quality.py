@@ -105,7 +105,7 @@ def test_changes_of_the_comparison(folder: Path, tmp_path: Path, capfd: pytest.C
 
 def test_the_data_are_read_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    with pytest.raises(DataError, match=r"nowhere\.jsonl: expected a file"):
+    with pytest.raises(DataError, match=r"nowhere\.jsonl: file not found"):
         run(folder / "bench.yaml", tmp_path, ["data=nowhere.jsonl"], report=said.append)
     with pytest.raises(ConfigError, match="the environment variable NOWHERE is not set"):
         run(folder / "bench.yaml", tmp_path, ["changes=[data.train=$NOWHERE/a.jsonl]"], report=said.append)
