@@ -124,7 +124,9 @@ def _positions(
 ) -> None:
     """Compare methods of extending positions: masked accuracy over training steps."""
     from cogltx.bench.positions import compare
-    from cogltx.cli.config import load_mlm
+    from cogltx.cli.yaml_config import load_yaml
+    from cogltx.training.masked_lm import MaskedConfig
 
-    comparison = compare(load_mlm(config, changes or ()), output, fractions("alphas", alphas), report=note)
+    run = load_yaml(MaskedConfig, config, changes or ())
+    comparison = compare(run, output, fractions("alphas", alphas), report=note)
     print(json.dumps(comparison.to_dict(), indent=2) if as_json else comparison.table())

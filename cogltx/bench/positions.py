@@ -15,8 +15,7 @@ from cogltx.cli.plots import draw_curves
 from cogltx.encoding.positions import PositionsConfig, check_extension
 from cogltx.errors import ConfigError
 from cogltx.files import read_json, write_file, write_json
-from cogltx.training.masked import FIGURES, MaskedConfig, Measured
-from cogltx.training.masked_model import load_masked
+from cogltx.training.masked_lm import FIGURES, MaskedConfig, Measured, load_masked
 from cogltx.training.run import check_folder, mlm
 
 

@@ -95,9 +95,7 @@ class QualityConfig(BaseModel):
             if _slug(reader.name) in [_slug(other.name) for other in before]:
                 raise ConfigError(f"{path}: readers.{index}.name: {reader.name!r} is also the name of another row")
             if reader.trained and reader.trained not in [other.name for other in before if other.trained is None]:
-                raise ConfigError(
-                    f"{path}: readers.{index}.trained: no row above trains a model named {reader.trained!r}"
-                )
+                raise ConfigError(f"{path}: readers.{index}.trained: no row above trains {reader.trained!r}")
         return config
 
 
@@ -206,7 +204,7 @@ def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: 
         if not reader_class(run.reader).uses_judge:
             without_evidence.add(reader.name)
         if reader.judge is not None:
-            JudgeConfig(name=reader.judge)
+            validated(JudgeConfig, {"name": reader.judge}, "judge", {})
             if reader.name in without_evidence:
                 raise ConfigError(f"readers: {reader.name}: judge is set, but the reader {run.reader} uses no judge")
         same = run.task == shared.task and (config.longer_than is None or run.encoder.name == shared.encoder.name)

@@ -119,20 +119,17 @@ def _new_model(config: ModelConfig) -> WindowReader:
 
 def _training_step(model: WindowReader) -> Callable[[Document], object]:
     """Return a function that trains one step on a document: judge, retrieval, reasoner."""
-    from accelerate import Accelerator  # here, so that it does not count in the memory of answers
-
-    from cogltx.training.optimizer import Learner, LearnerConfig
+    from cogltx.training.optimizer import Optimizer, OptimizerConfig
     from cogltx.training.relevance import RelevanceConfig, RelevanceLabels
     from cogltx.training.steps import JudgeSteps, ReasonerSteps
 
     examples: list[Example] = []
     parts, relevance = model.model, RelevanceLabels(RelevanceConfig())
     precision = parts.runner.precision
-    accelerator = Accelerator(cpu=precision.device.type == "cpu", mixed_precision="no")
 
-    def learner(name: str, trained: nn.Module) -> Learner:
-        return Learner(
-            name, trained, LearnerConfig(learning_rate=1e-5), _N_DOCUMENTS, accelerator, precision,
+    def learner(name: str, trained: nn.Module) -> Optimizer:
+        return Optimizer(
+            name, trained, OptimizerConfig(learning_rate=1e-5), _N_DOCUMENTS, precision,
             model.config.encoder.batch_tokens, parts.form.padding_id,
         )  # fmt: skip
 

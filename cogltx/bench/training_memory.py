@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from accelerate import Accelerator
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
@@ -22,9 +21,8 @@ from cogltx.encoding.encoder import Batch, Precision, padded_length
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.training.masked_model import load_masked, summed_loss
-from cogltx.training.masking import Masking
-from cogltx.training.optimizer import Learner, LearnerConfig
+from cogltx.training.masked_lm import Masking, load_masked, summed_loss
+from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
 _GIBIBYTE, _MEBIBYTE = 1 << 30, 1 << 20
 _STEPS = 2  # the optimizer's state is in memory from the second step on
@@ -148,12 +146,12 @@ def _train(encoder: str, length: int, rows: int, checkpointing: bool, precision:
     if checkpointing:
         model.checkpoint_gradients()
     device = arithmetic.device.type
-    accelerator = Accelerator(cpu=device == "cpu", mixed_precision="no")
     pass_tokens = rows * padded_length(length)
-    optimizer = LearnerConfig(learning_rate=1e-5)
-    learner = Learner("memory", model, optimizer, _STEPS, accelerator, arithmetic, pass_tokens, 0)
-    masking, rng = Masking(load_tokenizer(encoder)), np.random.default_rng(0)
-    masked = [masking.apply(rng.choice(masking.ordinary, size=length), rng) for _ in range(rows)]
+    optimizer = OptimizerConfig(learning_rate=1e-5)
+    learner = Optimizer("memory", model, optimizer, _STEPS, arithmetic, pass_tokens, 0)
+    tokenizer, rng = load_tokenizer(encoder), np.random.default_rng(0)
+    masking = Masking(tokenizer)
+    masked = [masking.apply(rng.integers(len(tokenizer), size=length), rng) for _ in range(rows)]
 
     def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
         return summed_loss(model, batch, [masked[index] for index in group])

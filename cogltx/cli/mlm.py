@@ -18,7 +18,7 @@ def mlm(
 ) -> None:
     """Continue to pretrain an encoder as a masked language model on your texts, optionally with more positions."""
     from cogltx.cli.yaml_config import load_yaml
-    from cogltx.training.masked import MaskedConfig
+    from cogltx.training.masked_lm import MaskedConfig
     from cogltx.training.run import mlm as train_encoder
 
     summary = train_encoder(load_yaml(MaskedConfig, config, changes or ()), output, resume=resume, report=note)

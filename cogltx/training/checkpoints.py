@@ -1,6 +1,6 @@
-"""Checkpoints: everything that a killed run needs to end at the same weights as an undisturbed one.
+"""Checkpoints: all state from which a killed run ends at the same weights as an uninterrupted one.
 
-A checkpoint is a folder that appears whole or not at all; the one before goes only when the next is there.
+A checkpoint is written atomically; the previous one is removed afterwards.
 """
 
 import shutil
@@ -16,24 +16,24 @@ from torch import Tensor, nn
 from cogltx.encoding.weights import load_tensors, load_weights, save_tensors
 from cogltx.errors import CogltxError, ModelError
 from cogltx.files import check_settings, new_folder, read_json, write_json
-from cogltx.training.optimizer import Learner
+from cogltx.training.optimizer import Optimizer
 
 _SHOWN = 200
 
 
 @dataclass
 class Progress:
-    """How far a run has come.
+    """Progress of a run.
 
     Attributes:
-        data: what tells the data that it learns from and is measured on from all other.
-        epoch: the epoch under way, from 0.
-        phase: index of the phase under way within the epoch.
-        batch: batches done in the phase.
-        steps: optimiser steps done by each learner.
-        history: the validation metrics of every epoch that ended.
-        best_epoch: index of the best of them.
-        logged: bytes of the run's log.
+        data: fingerprint of the training and validation data.
+        epoch: index of the current epoch.
+        phase: index of the current phase of the epoch.
+        batch: finished batches of the phase.
+        steps: finished steps of each optimizer.
+        history: validation metrics of every finished epoch.
+        best_epoch: index of the best epoch.
+        logged: size of the log in bytes.
     """
 
     data: str = ""
@@ -50,7 +50,7 @@ class Checkpoints:
     """The checkpoints of a run.
 
     Args:
-        folder: holds one folder a checkpoint, named by number.
+        folder: contains one numbered folder per checkpoint.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -60,55 +60,55 @@ class Checkpoints:
         return sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdecimal())
 
     def exists(self) -> bool:
-        """Whether there is one."""
+        """Check whether there is a checkpoint."""
         return bool(self._numbers())
 
     def save(
         self,
         progress: Progress,
         models: Mapping[str, nn.Module],
-        learners: Mapping[str, Learner],
+        optimizers: Mapping[str, Optimizer],
         arrays: Mapping[str, Mapping[int, np.ndarray]],
     ) -> None:
-        """Writes a checkpoint and removes the one before.
+        """Write a checkpoint and remove the previous one.
 
         Args:
-            progress: how far the run has come.
-            models: in training, by name.
-            learners: theirs.
-            arrays: what else the run knows of its examples: by name, one array an example.
+            progress: progress of the run.
+            models: models in training, by name.
+            optimizers: their optimizers.
+            arrays: other state: by name, one array per example.
 
         Raises:
-            TrainingError: the disk is full; the checkpoint before is kept.
+            TrainingError: the disk is full; the previous checkpoint is kept.
         """
-        before = self._numbers()
-        progress.steps = {name: learner.step for name, learner in learners.items()}
-        with new_folder(self.folder / f"{(before[-1] + 1 if before else 0):06d}") as target:
+        previous = self._numbers()
+        progress.steps = {name: optimizer.step for name, optimizer in optimizers.items()}
+        with new_folder(self.folder / f"{(previous[-1] + 1 if previous else 0):06d}") as target:
             for name, model in models.items():
                 save_tensors(target / f"{name}.safetensors", model.state_dict())
-            for name, learner in learners.items():
-                save_tensors(target / f"{name}.optimizer.safetensors", learner.state())
-            for name, own in arrays.items():
-                found = {str(index): torch.from_numpy(values) for index, values in own.items()}
-                save_tensors(target / f"{name}.arrays.safetensors", found)
+            for name, optimizer in optimizers.items():
+                save_tensors(target / f"{name}.optimizer.safetensors", optimizer.state())
+            for name, by_example in arrays.items():
+                tensors = {str(index): torch.from_numpy(array) for index, array in by_example.items()}
+                save_tensors(target / f"{name}.arrays.safetensors", tensors)
             save_tensors(target / "random.safetensors", _random_state())
             write_json(target / "progress.json", asdict(progress))
-        for number in before:
+        for number in previous:
             shutil.rmtree(self.folder / f"{number:06d}", ignore_errors=True)
 
     def load(
-        self, models: Mapping[str, nn.Module], learners: Mapping[str, Learner], data: str = ""
+        self, models: Mapping[str, nn.Module], optimizers: Mapping[str, Optimizer], data: str = ""
     ) -> tuple[Progress, dict[str, dict[int, np.ndarray]]]:
-        """Restores the latest checkpoint.
+        """Load the latest checkpoint; returns the progress and the arrays.
 
         Args:
-            models: take up their weights.
-            learners: theirs.
-            data: what tells the data at hand from all other; see ``Progress``.
+            models: receive their weights.
+            optimizers: receive their state.
+            data: fingerprint of the present data.
 
         Raises:
-            ConfigError: the run began with other data.
-            ModelError: it is damaged or of another model.
+            ConfigError: the run started with other data.
+            ModelError: the checkpoint is damaged, or belongs to another model.
         """
         source = self.folder / f"{self._numbers()[-1]:06d}"
         try:
@@ -116,15 +116,15 @@ class Checkpoints:
             check_settings(self.folder.parent, {"data": data}, {"data": progress.data})
             for name, model in models.items():
                 load_weights(model, source / f"{name}.safetensors")
-            for name, learner in learners.items():
-                learner.restore(load_tensors(source / f"{name}.optimizer.safetensors"), progress.steps[name])
+            for name, optimizer in optimizers.items():
+                optimizer.restore(load_tensors(source / f"{name}.optimizer.safetensors"), progress.steps[name])
             random = load_tensors(source / "random.safetensors")
             torch.set_rng_state(random["cpu"])
             if torch.cuda.is_available() and "cuda" in random:
                 torch.cuda.set_rng_state(random["cuda"])
             arrays = {
                 path.name.removesuffix(".arrays.safetensors"): {
-                    int(index): found.numpy() for index, found in load_tensors(path).items()
+                    int(index): array.numpy() for index, array in load_tensors(path).items()
                 }
                 for path in source.glob("*.arrays.safetensors")
             }

@@ -15,40 +15,40 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.tasks import Task
-from cogltx.training.optimizer import LearnerConfig, Seed, default_rate
+from cogltx.training.optimizer import OptimizerConfig, Seed, default_rate
 from cogltx.training.relevance import RelevanceConfig
 from cogltx.training.similarity import vectors_file
 from cogltx.training.validation import main_metric
 
 
 class TrainingConfig(BaseModel):
-    """How judge and reasoner are trained.
+    """Settings of joint training of judge and reasoner.
 
     Attributes:
         epochs: passes over the training examples.
-        batch_size: examples an optimiser step.
-        judge: the judge's optimiser (paper: 4e-5).
-        reasoner: the reasoner's optimiser (paper: 1e-4).
-        judge_passes: passes of the judge within one epoch, each over windows of its own; 0 leaves the judge as it is.
-        hard_negatives: whether half of a rehearsal window's irrelevant blocks are, from the second epoch on, those
-            that the judge scored highest; random ones only, as in the paper, otherwise.
-        reasoner_blocks: what fills the reasoner's windows beside the relevant blocks: the judge's best-scoring
-            (``recall``) or any (``random``, the paper's ablation of train-test matching).
-        windows: where several windows of a document can teach the reasoner (tagging, and classification by baselines),
-            how many of them it is trained on in an epoch, drawn at random (tagging with ``cogltx``: each is about one
-            block); None: all, but one where each classifies by itself (``over_windows: mean`` and ``max``).
-        relevance: where relevance labels come from: the data, or interventions.
+        batch_size: examples per optimizer step.
+        judge: the judge's optimizer (paper: learning rate 4e-5).
+        reasoner: the reasoner's optimizer (paper: learning rate 1e-4).
+        judge_passes: passes of the judge per epoch, each over new windows; 0 freezes the judge.
+        hard_negatives: fill half of the irrelevant part of a rehearsal window with the blocks that the judge scored
+            highest, from the second epoch on; otherwise with random blocks only, as in the paper.
+        reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: the judge's best-scoring
+            (``recall``) or random ones (``random``, the paper's ablation of train-test matching).
+        windows: number of windows per document and epoch, drawn at random, where the reasoner learns from several
+            (tagging, and classification by baselines); None: all, or one where each window is classified separately
+            (``over_windows: mean`` and ``max``).
+        relevance: source of the relevance labels.
         patience: epochs without a better validation metric before training stops; None: never.
-        checkpoint_steps: optimiser steps between checkpoints.
-        seed: of everything random.
+        checkpoint_steps: optimizer steps between checkpoints.
+        seed: seed of all random choices.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     epochs: int = Field(4, ge=1)
     batch_size: int = Field(32, ge=1)
-    judge: Annotated[LearnerConfig, default_rate(4e-5)] = LearnerConfig(learning_rate=4e-5)
-    reasoner: Annotated[LearnerConfig, default_rate(1e-4)] = LearnerConfig(learning_rate=1e-4)
+    judge: Annotated[OptimizerConfig, default_rate(4e-5)] = OptimizerConfig(learning_rate=4e-5)
+    reasoner: Annotated[OptimizerConfig, default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"
@@ -59,7 +59,7 @@ class TrainingConfig(BaseModel):
     seed: Seed = 0
 
     def trains_judge(self, reader: WindowReader) -> bool:
-        """Whether the reader's judge learns, too."""
+        """Check whether the reader's judge is trained."""
         return isinstance(reader.model.judge, nn.Module) and self.judge_passes > 0
 
     def resolved(self, reader: WindowReader, train: Sequence[Example]) -> "TrainingConfig":
@@ -118,7 +118,7 @@ class RunConfig(ModelConfig):
 
 
 def data_digest(train: Sequence[Example], validation: Sequence[Example]) -> str:
-    """What tells the data of a run from all other."""
+    """Fingerprint of the training and validation data of a run."""
     return fingerprint([*train, len(train), *validation])
 
 
@@ -129,12 +129,12 @@ def check(
     train: Sequence[Example],
     validation: Sequence[Example],
 ) -> None:
-    """Before anything is trained: that it can be.
+    """Validate the setup before training.
 
     Raises:
-        ConfigError: the reader cannot be trained so.
-        DataError: there are no training or no validation examples, the judge has no relevance labels to learn from, no
-            validation example has what the task's main metric needs, or a question leaves no room for a block.
+        ConfigError: a setting does not fit the reader.
+        DataError: training or validation examples are missing, the judge has no relevance labels, no validation example
+            can be measured by the metric, or a question leaves no room for a block.
     """
     check_examples(task, main_metric(task, reader), train, validation)
     _check_reader(config, reader)
@@ -142,36 +142,36 @@ def check(
     labelled = config.relevance.source != "data" or any(example.has_relevance for example in train)
     if config.trains_judge(reader) and not labelled:
         raise DataError(
-            "training: expected examples with relevance labels to train the judge, got none; choose "
+            "training: no example has relevance labels, which the judge learns from; set "
             "training.relevance.source: interventions or judge.name: bm25"
         )
 
 
 def check_examples(task: Task, metric: str, train: Sequence[Example], validation: Sequence[Example]) -> None:
-    """That there is something to learn from, and something that the metric can measure.
+    """Check that there are training examples and measurable validation examples.
 
     Raises:
-        DataError: there is not.
+        DataError: there are none.
     """
     if not train or not validation:
         raise DataError(
-            f"training: expected examples to train on and to validate on, got {len(train)} and {len(validation)}"
+            f"training: there are {len(train)} training and {len(validation)} validation examples; both are needed"
         )
     silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
     if metric not in task.metrics((example, silent) for example in validation):
-        raise DataError(f"training: expected validation examples with known answers, for {metric}, got none")
+        raise DataError(f"training: no validation example has a known answer, which {metric} needs")
 
 
 def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
-    """Cuts only the documents whose question is so long that their largest block must be known."""
-    asked = [example for example in examples if example.query is not None]
-    texts = [example.query.text for example in asked if example.query is not None]
+    """Check that every question leaves room for a block; splits only documents with a long question."""
+    with_query = [example for example in examples if example.query is not None]
+    texts = [example.query.text for example in with_query if example.query is not None]
     if not texts:
         return
-    surely = reader.model.form.capacity - 2 * reader.config.max_block_tokens - 2
+    n_safe = reader.model.form.capacity - 2 * reader.config.max_block_tokens - 2
     questions = reader.model.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    for example, tokens in zip(asked, questions, strict=True):
-        if len(tokens) > surely:
+    for example, tokens in zip(with_query, questions, strict=True):
+        if len(tokens) > n_safe:
             try:
                 reader.model.layout(example.document, example.query)
             except DataError as error:
@@ -184,22 +184,21 @@ def _check_reader(config: TrainingConfig, reader: WindowReader) -> None:
         vectors_file(config.relevance)
     if by_block and not from_data:
         raise ConfigError(
-            "training.relevance.source: expected data for tagging, as each block asks for others, got interventions"
+            "training.relevance.source: interventions are not possible where each block is a query; use data"
         )
     judge = reader.model.judge
     if isinstance(judge, nn.Module) and config.judge_passes and not any(p.requires_grad for p in judge.parameters()):
         raise ConfigError(
-            f"training.judge_passes: expected 0, as the judge has no parameters to train, got {config.judge_passes}"
+            f"training.judge_passes is {config.judge_passes}, but the judge has no parameters to train; set it to 0"
         )
     if by_block and config.trains_judge(reader):
         raise ConfigError(
-            "training: expected a judge that needs no training for tagging; choose judge.name: bm25, or "
-            "judge.init_from a trained run and training.judge_passes: 0"
+            "judge.name: where each block is a query, the judge cannot be trained; use bm25, or judge.init_from with "
+            "training.judge_passes: 0"
         )
-    classifies = reader.config.reasoner.name == "classification"
-    several = by_block or (classifies and not isinstance(reader, CogLTX))
+    every_window_has_target = reader.model.reasoner.negative_target() is None
+    several = by_block or (every_window_has_target and not isinstance(reader, CogLTX))
     if config.windows is not None and not several:
         raise ConfigError(
-            "training.windows: expected null, as the reasoner learns from one window of a document, "
-            f"got {config.windows}"
+            f"training.windows is {config.windows}, but the reasoner learns from one window per document; remove it"
         )

@@ -1,9 +1,7 @@
 """Training and validation examples of a run: files read by its task, limits, and the held-out part."""
 
-import json
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,12 +13,11 @@ from cogltx.blocks import load_tokenizer, split
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.model import ModelConfig
-from cogltx.tasks import ReadReport, Split, Task, make_task
-from cogltx.tasks.jsonl import JsonLines
+from cogltx.tasks import ReadReport, Split, make_task
+from cogltx.tasks.jsonl import as_examples
 from cogltx.training.config import RunConfig
 
 _MAX_HELD_OUT = 100
-_READ_JSON_LINES = ("jsonl", "classification", "tagging")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 Source: TypeAlias = str | Path | Iterable[Example | Mapping[str, Any]]
@@ -76,7 +73,7 @@ def read_examples(
         examples = list(task.read(expand(name), split=split, report=report))
     else:
         name = f"{split} data"
-        examples = _from_objects(task, source, split, report, name)
+        examples = as_examples(source)
     if not examples:
         raise DataError(f"{name}: no examples of the task {task.name}")
     if longer_than is not None:
@@ -95,29 +92,6 @@ def _longer_than(n_tokens: int, examples: Sequence[Example], tokenizer: Any) -> 
     documents = {id(example.document): example.document for example in examples}
     progress = tqdm(documents.items(), desc="count tokens", unit=" documents", disable=None, leave=False)
     return {key for key, document in progress if split(document, tokenizer).n_tokens > n_tokens}
-
-
-def _from_objects(
-    task: Task, items: Iterable[Example | Mapping[str, Any]], split: Split, report: ReadReport, name: str
-) -> list[Example]:
-    """Examples from Python objects; mappings are read as lines of a JSON Lines file."""
-    objects = list(items)
-    if all(isinstance(item, Example) for item in objects):
-        return [item for item in objects if isinstance(item, Example)]
-    lines = []
-    for number, item in enumerate(objects, start=1):
-        try:
-            lines.append(json.dumps({key: value for key, value in dict(item).items() if value is not None}))  # type: ignore[arg-type]
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{name}: item {number} is neither an Example nor a mapping for JSON: {error}") from error
-    reader = task if task.name in _READ_JSON_LINES else JsonLines()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "examples.jsonl"
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        try:
-            return list(reader.read(path, split=split, report=report))
-        except DataError as error:
-            raise DataError(str(error).replace(str(path), name)) from None
 
 
 def run_examples(

@@ -1,11 +1,11 @@
-"""Interventions (paper §3.3, algorithm 1): remove a block from z, watch the loss, and so learn which blocks matter.
+"""Interventions (CogLTX §3.3, algorithm 1): remove a block from z, measure the loss, and revise its relevance label.
 
     loss(z − z_i) − loss(z) > raise_threshold   block i becomes relevant
     loss(z − z_i) − loss(z) < lower_threshold   block i becomes irrelevant
-    between the two                             nothing changes
+    otherwise                                   its label stays
 
-Dropout is off and no gradient is kept; all removals of a batch go through the reasoner in few large forwards. A removed
-block is really gone: the window is laid out anew without it.
+Dropout is off and there are no gradients. All removals of a batch share a few large forward passes. A window without a
+block is laid out again, so positions do not reveal the removal.
 """
 
 import math
@@ -28,10 +28,10 @@ class Removal:
     """A window without one of its blocks.
 
     Attributes:
-        item: which of the windows it was taken from.
-        block: index of the block that is gone.
-        window: what is left.
-        target: what the reasoner should say of it; None where it no longer can, as the answer is gone.
+        item: index of the original window.
+        block: index of the removed block.
+        window: the window without it.
+        target: training target of the window; None if the removal took the answer away.
     """
 
     item: int
@@ -42,12 +42,12 @@ class Removal:
 
 @dataclass(frozen=True)
 class Effect:
-    """What the removal of a block does to the loss of a window.
+    """Effect of a removal on the loss of a window.
 
     Attributes:
-        item: which window.
-        block: which block.
-        rise: loss(z − z_i) − loss(z), in nats; infinite where the answer is gone.
+        item: index of the window.
+        block: index of the removed block.
+        rise: loss(z − z_i) − loss(z), in nats; infinite if the removal took the answer away.
     """
 
     item: int
@@ -62,17 +62,17 @@ def removals(
     budget: float,
     rng: np.random.Generator,
 ) -> list[Removal]:
-    """All removals of a batch, or as many, drawn at random, as a budget allows.
+    """Build the windows without one block each: all, or as many as a budget allows, drawn at random.
 
     Args:
-        reasoner: says what it should make of a window.
-        examples: of the windows.
-        items: the windows that the reasoner was trained on.
-        budget: tokens that the removals' windows may hold together, for each token of the windows themselves.
-        rng: of the draw.
+        reasoner: provides the targets.
+        examples: examples of the windows.
+        items: windows that the reasoner was trained on.
+        budget: maximum number of tokens in all new windows, per token of the original windows.
+        rng: generator of the draw.
     """
-    shown = [item.window.blocks for item in items]
-    pairs = [(item, block) for item, own in enumerate(shown) for block in own if len(own) > 1]
+    blocks_of = [item.window.blocks for item in items]
+    pairs = [(item, block) for item, blocks in enumerate(blocks_of) for block in blocks if len(blocks) > 1]
     tokens = budget * sum(len(item.window) for item in items)
     chosen = []
     for place in rng.permutation(len(pairs)).tolist():
@@ -84,7 +84,7 @@ def removals(
     made = []
     for item, block in sorted(chosen):
         before = items[item]
-        window = before.layout.window(other for other in shown[item] if other != block)
+        window = before.layout.window(other for other in blocks_of[item] if other != block)
         wanted = reasoner.target(examples[item], before.layout.blocks, window)
         gone = wanted is not None and reasoner.is_negative(wanted) and not reasoner.is_negative(before.target)
         made.append(Removal(item, block, window, None if gone else wanted))
@@ -97,7 +97,7 @@ def effects(
     removed: Sequence[Removal],
     runner: BatchRunner,
 ) -> list[Effect]:
-    """What each removal does to the loss."""
+    """Measure the effect of each removal on the loss."""
     touched = sorted({removal.item for removal in removed})
     solvable = [removal for removal in removed if removal.target is not None]
     windows = [items[item].window for item in touched] + [removal.window for removal in solvable]

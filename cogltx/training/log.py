@@ -1,4 +1,4 @@
-"""A run's log: a JSON line a step in ``log.jsonl``, and TensorBoard's files where that is installed."""
+"""The log of a run: one JSON line per step in ``log.jsonl``, and TensorBoard files if it is installed."""
 
 import json
 import os
@@ -10,10 +10,10 @@ from cogltx.errors import TrainingError
 
 
 class Log:
-    """Writes a run's log.
+    """Writes the log of a run.
 
     Args:
-        folder: the run's.
+        folder: folder of the run.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -22,7 +22,7 @@ class Log:
         self.writer = _writer(folder)
 
     def add(self, epoch: int, step: int, values: Mapping[str, float]) -> None:
-        """Adds numbers of one step.
+        """Add the figures of one step.
 
         Raises:
             TrainingError: the log cannot be written.
@@ -32,23 +32,23 @@ class Log:
                 file.write(json.dumps({"epoch": epoch, "step": step, **values}) + "\n")
         except OSError as error:
             reason = error.strerror
-            raise TrainingError(f"{self.path}: expected to save, got: {reason}; the last checkpoint is kept") from error
+            raise TrainingError(f"{self.path}: cannot be written: {reason}; the last checkpoint is kept") from error
         if self.writer is not None:
             for name, value in values.items():
                 self.writer.add_scalar(name, value, step)
 
     @property
     def size(self) -> int:
-        """Bytes of ``log.jsonl``."""
+        """Size of ``log.jsonl`` in bytes."""
         return self.path.stat().st_size if self.path.is_file() else 0
 
-    def cut(self, size: int) -> None:
-        """Takes back what was added to ``log.jsonl`` since it had so many bytes: the steps will be made again."""
+    def truncate(self, size: int) -> None:
+        """Remove the lines of steps that will be repeated; ``size`` is that of ``log.jsonl`` before them."""
         if self.size > size:
             os.truncate(self.path, size)
 
     def close(self) -> None:
-        """Ends TensorBoard's files."""
+        """Close the TensorBoard files."""
         if self.writer is not None:
             self.writer.close()
 

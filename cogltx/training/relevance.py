@@ -1,7 +1,6 @@
-"""Relevance labels of the training examples: the data's own, or those that interventions find.
+"""Relevance labels of the training examples: from the data, or from interventions.
 
-The store knows which blocks of each example are relevant and what that was epoch by epoch; it is part of every
-checkpoint. Knows nothing about reasoners.
+Labels from interventions are part of every checkpoint, and their history is saved per epoch.
 """
 
 import re
@@ -25,21 +24,20 @@ Similarity = Callable[[Example, Blocks], "Float[np.ndarray, ' blocks'] | None"]
 
 
 class RelevanceConfig(BaseModel):
-    """Where relevance labels come from.
+    """Source of the relevance labels.
 
     Attributes:
         source: the data (``data``), interventions, which need no labels in the data (``interventions``), or ``auto``:
             the data if it has relevance labels, otherwise interventions if every window has a training target.
-        initial: what labels interventions begin with: none at all (``none``), or the ``initial_blocks`` blocks that are
-            most like the query or the label names, by BM25 (``bm25``), by word vectors (``glove``) or by sentence
-            embeddings of the run's own encoder (``embedding``).
-        initial_blocks: how many blocks of an example they mark.
-        vectors: the file of word vectors for ``glove``: a word and its numbers a line, parted by spaces.
-        from_epoch: the first epoch with interventions, from 1.
-        raise_threshold: a block whose removal raises the loss by more becomes relevant (the paper's t_up).
-        lower_threshold: one whose removal changes it by less becomes irrelevant (t_down).
-        budget: tokens of the windows that interventions read, for each token the reasoner was trained on; a training
-            step takes about three times a forward's time, so 2.5 keeps interventions below the steps they follow.
+        initial: initial labels of interventions: none (``none``), or the ``initial_blocks`` blocks most similar to the
+            query or the label names by BM25 (``bm25``), word vectors (``glove``) or the encoder (``embedding``).
+        initial_blocks: number of blocks per example that are initially relevant.
+        vectors: file of word vectors for ``glove``: a word and its numbers per line, separated by spaces.
+        from_epoch: first epoch with interventions, from 1.
+        raise_threshold: a block becomes relevant if its removal raises the loss by more (the paper's t_up).
+        lower_threshold: a block becomes irrelevant if its removal changes the loss by less (t_down).
+        budget: tokens in the windows of interventions per token of the reasoner's training. A training step takes about
+            three times as long as a forward pass, so 2.5 keeps interventions faster than training.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -55,10 +53,10 @@ class RelevanceConfig(BaseModel):
 
 
 class RelevanceLabels:
-    """Which blocks of each training example are relevant.
+    """The relevant blocks of each training example.
 
     Args:
-        config: where the labels come from.
+        config: source of the labels.
     """
 
     def __init__(self, config: RelevanceConfig) -> None:
@@ -67,30 +65,27 @@ class RelevanceLabels:
 
     @property
     def from_data(self) -> bool:
-        """Whether the data's own labels count."""
+        """Whether the labels are from the data."""
         return self.config.source != "interventions"
 
     def known(self, examples: Sequence[Example]) -> bool:
-        """Whether some block of some example is known to be relevant, so that a judge has something to learn."""
+        """Check whether any block is known to be relevant, so that the judge can learn."""
         if self.from_data:
             return any(example.has_relevance for example in examples)
         return any(labels.any() for labels in self.found.values())
 
     def of(self, index: int, example: Example, blocks: Blocks) -> Labels | None:
-        """The labels of an example's blocks; None where they are unknown."""
+        """Return the labels of an example's blocks; None if they are unknown."""
         if self.from_data:
             return relevance_labels(example, blocks)
         return self.found.setdefault(index, np.zeros(len(blocks), dtype=bool))
 
     def revise(self, index: int, rises: Iterable[tuple[int, float]]) -> int:
-        """Takes up what interventions found of an example.
+        """Revise the labels of an example by interventions; returns the number of changed labels.
 
         Args:
-            index: of the example.
-            rises: block and rise of the loss without it.
-
-        Returns:
-            how many labels changed.
+            index: index of the example.
+            rises: pairs of a block and the rise of the loss without it.
         """
         labels = self.found[index]
         before = labels.copy()
@@ -102,15 +97,12 @@ class RelevanceLabels:
         return int((labels != before).sum())
 
     def start(self, examples: Sequence[Example], split: Callable[[Example], Blocks], similarity: Similarity) -> int:
-        """Sets the labels that interventions begin with.
+        """Set the initial labels of interventions; returns the number of examples with a relevant block.
 
         Args:
-            examples: of the training data.
-            split: cuts an example's document.
-            similarity: of each block to what is asked; it gives None where there is nothing to compare with.
-
-        Returns:
-            how many examples have a relevant block now.
+            examples: training examples.
+            split: splits an example's document into blocks.
+            similarity: computes the similarity of each block to the query; None if there is nothing to compare.
         """
         marked = 0
         for index, example in enumerate(examples):
@@ -126,14 +118,14 @@ class RelevanceLabels:
 
 
 def save_history(folder: Path, epoch: int, labels: RelevanceLabels, scores: Mapping[int, np.ndarray]) -> None:
-    """Notes the labels and the judge's scores at the end of an epoch, from 1."""
+    """Save the labels and the judge's scores at the end of an epoch, from 1."""
     named = {f"{index}.labels": torch.from_numpy(own) for index, own in labels.found.items()}
     named |= {f"{index}.scores": torch.from_numpy(own) for index, own in scores.items()}
     write_tensors(folder / f"epoch-{epoch}.safetensors", named)
 
 
 def load_history(folder: Path, index: int) -> dict[int, tuple[Labels | None, Float[np.ndarray, " blocks"] | None]]:
-    """Labels and the judge's scores of one example, by epoch."""
+    """Load labels and judge scores of one example, by epoch."""
     history = {}
     for epoch in sorted(int(name[1]) for path in folder.iterdir() if (name := _EPOCH.fullmatch(path.name))):
         tensors = load_tensors(folder / f"epoch-{epoch}.safetensors")

@@ -20,8 +20,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.tasks.texts import read_texts
 from cogltx.training.config import RunConfig, check_examples
 from cogltx.training.data import Source, expand, run_examples
-from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
-from cogltx.training.rows import packed, set_apart
+from cogltx.training.masked_lm import MaskedConfig, MaskedSummary, MaskedTrainer, packed, set_apart
 from cogltx.training.trainer import Summary, Trainer
 from cogltx.training.validation import main_metric
 
@@ -120,7 +119,7 @@ def train_run(
     if isinstance(reader, BagOfWords):
         return _fit(reader, run, task, examples, held_out, output, report)
     assert isinstance(reader, WindowReader), "all others read windows"
-    trainer = Trainer(reader, task, examples, held_out, run.training, output, report)
+    trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
     _store(run, output)
     summary = trainer.run(resume=resume)
     if summary.skipped:

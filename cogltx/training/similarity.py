@@ -1,7 +1,7 @@
-"""How like each block is to what is asked, without training: what interventions can begin with (paper §3.3).
+"""Unsupervised query-block similarity, used as initial relevance labels (CogLTX §3.3).
 
-Compared are the query, or the label names where there is none, with the document's blocks: by BM25, by the mean of word
-vectors from a file (GloVe's format), or by the mean vectors of the run's own encoder.
+The query, or the label names if there is none, is compared with each block: by BM25, by mean word vectors from a file
+in GloVe's format, or by mean token vectors of the encoder.
 """
 
 from collections.abc import Iterable
@@ -20,11 +20,11 @@ from cogltx.training.relevance import RelevanceConfig, Similarity
 
 
 def similarity_of(config: RelevanceConfig, reader: WindowReader) -> Similarity | None:
-    """The similarity that a config names; None for no labels to begin with.
+    """Create the similarity that a configuration names; None for no initial labels.
 
     Raises:
-        ConfigError: the file of vectors is not named.
-        DataError: it is missing or not in the format.
+        ConfigError: ``vectors`` is not set.
+        DataError: the file of vectors is missing or not valid.
     """
     if config.initial == "none":
         return None
@@ -32,27 +32,27 @@ def similarity_of(config: RelevanceConfig, reader: WindowReader) -> Similarity |
         judge = BM25Judge()
         return lambda example, blocks: judge.text_scores(asked(example), blocks) if asked(example) else None
     if config.initial == "embedding":
-        return Embeddings(reader)
+        return _Embeddings(reader)
     return WordVectors(vectors_file(config))
 
 
 def vectors_file(config: RelevanceConfig) -> Path:
-    """The file of word vectors that a config names.
+    """Return the file of word vectors of a configuration.
 
     Raises:
-        ConfigError: it names none.
-        DataError: there is no such file.
+        ConfigError: it is not set.
+        DataError: it does not exist.
     """
     if config.vectors is None:
-        raise ConfigError("training.relevance.vectors: expected a file of word vectors beside initial: glove, got none")
+        raise ConfigError("training.relevance.vectors: initial: glove needs a file of word vectors; name one")
     path = Path(config.vectors)
     if not path.is_file():
-        raise DataError(f"{path}: expected a file of word vectors, found none")
+        raise DataError(f"{path}: file of word vectors not found")
     return path
 
 
 def asked(example: Example) -> str:
-    """The query, or the names of the example's labels; empty where there is neither.
+    """Return the text of the query, or the names of the labels; empty if there are none.
 
     >>> asked(Example(id="1", document=Document("a"), labels=("rec.autos", "sci.space")))
     'rec autos sci space'
@@ -63,10 +63,10 @@ def asked(example: Example) -> str:
 
 
 class WordVectors:
-    """Cosine of the mean word vectors.
+    """Cosine similarity of mean word vectors.
 
     Args:
-        path: a word and its numbers a line, parted by spaces.
+        path: a file with a word and its numbers per line, separated by spaces.
 
     Raises:
         DataError: the file is missing, or a line has no numbers or another dimension than the first; names the line.
@@ -80,44 +80,44 @@ class WordVectors:
             try:
                 vector = np.array([float(value) for value in numbers], dtype=np.float32)
             except ValueError as error:
-                raise DataError(f"{path}:{number}: expected a word and numbers, got {line[:40]!r}") from error
+                raise DataError(f"{path}:{number}: not a word and its numbers: {line[:40]!r}") from error
             dimension = dimension or len(vector)
             if not dimension or len(vector) != dimension:
-                raise DataError(f"{path}:{number}: expected {dimension or 'some'} numbers, got {len(vector)}")
+                raise DataError(f"{path}:{number}: the word has {len(vector)} numbers; expected {dimension or 'some'}")
             self.vectors[word] = vector
         if not self.vectors:
-            raise DataError(f"{path}: expected word vectors, found none")
+            raise DataError(f"{path}: the file has no word vectors")
 
     def __call__(self, example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"] | None:
-        """Similarities in [−1, 1]; None where no word of what is asked has a vector."""
+        """Compute similarities in [−1, 1]; None if no word of the query has a vector."""
         query = self._mean(terms(asked(example)))
         if query is None:
             return None
-        found = [self._mean(terms(blocks.text_with_heading(index))) for index in range(len(blocks))]
-        return np.array([cosine(query, vector) if vector is not None else 0.0 for vector in found])
+        means = [self._mean(terms(blocks.text_with_heading(index))) for index in range(len(blocks))]
+        return np.array([_cosine(query, vector) if vector is not None else 0.0 for vector in means])
 
     def _mean(self, words: Iterable[str]) -> Float[np.ndarray, " dimension"] | None:
         known = [self.vectors[word] for word in words if word in self.vectors]
         return np.mean(known, axis=0) if known else None
 
 
-class Embeddings:
-    """Cosine of the mean token vectors of the encoder that the reasoner starts from.
+class _Embeddings:
+    """Cosine similarity of mean token vectors of the reasoner's encoder.
 
     Args:
-        reader: whose encoder and windows are used.
+        reader: the model with the encoder.
     """
 
     def __init__(self, reader: WindowReader) -> None:
         self.reader = reader
 
     def __call__(self, example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"] | None:
-        """Similarities in [−1, 1]; None where nothing is asked."""
+        """Compute similarities in [−1, 1]; None without a query."""
         text = asked(example)
         if not text:
             return None
         query = self._means(self.reader.model.split(Document(text, id="query")))
-        return np.array([cosine(query.mean(axis=0), vector) for vector in self._means(blocks)])
+        return np.array([_cosine(query.mean(axis=0), vector) for vector in self._means(blocks)])
 
     def _means(self, blocks: Blocks) -> Float[np.ndarray, "blocks width"]:
         model = self.reader.model
@@ -129,7 +129,7 @@ class Embeddings:
         return means
 
 
-def cosine(first: Float[np.ndarray, " width"], second: Float[np.ndarray, " width"]) -> float:
-    """Their cosine; 0 where one of them is zero."""
+def _cosine(first: Float[np.ndarray, " width"], second: Float[np.ndarray, " width"]) -> float:
+    """Cosine of two vectors; 0 if one of them is zero."""
     norm = float(np.linalg.norm(first) * np.linalg.norm(second))
     return float(first @ second) / norm if norm else 0.0

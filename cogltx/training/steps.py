@@ -1,7 +1,6 @@
-"""The two kinds of training step (paper algorithm 1): the judge's, and the reasoner's with its interventions.
+"""The two kinds of training step (CogLTX algorithm 1): of the judge, and of the reasoner with interventions.
 
-Each takes a batch of examples, makes their windows and trains one model on them. Knows nothing about epochs' ends,
-validation or checkpoints.
+Each builds the windows of a batch of examples and trains one model on them.
 """
 
 import time
@@ -20,7 +19,7 @@ from cogltx.encoding.encoder import Batch, padded_length
 from cogltx.judges.encoder import relevance_logits
 from cogltx.pipeline import CogLTX
 from cogltx.training.interventions import effects, removals
-from cogltx.training.optimizer import Learner
+from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
 from cogltx.training.sampling import (
     JudgeTarget,
@@ -33,7 +32,7 @@ from cogltx.training.sampling import (
 )
 
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
-"""Gives the generator of one example in the phase under way."""
+"""Returns the generator of one example in the current phase."""
 
 
 @dataclass
@@ -41,21 +40,21 @@ class JudgeSteps:
     """Trains the judge on windows as in retrieval and as in rehearsal.
 
     Attributes:
-        reader: holds the judge.
-        learner: the judge's.
-        examples: of the training data.
-        relevance: which of their blocks are relevant.
+        reader: the model with the judge.
+        optimizer: optimizer of the judge.
+        examples: training examples.
+        relevance: their relevant blocks.
         scores: coarse scores of an earlier epoch, by example; empty for random irrelevant blocks only.
     """
 
     reader: WindowReader
-    learner: Learner
+    optimizer: Optimizer
     examples: Sequence[Example]
     relevance: RelevanceLabels
     scores: dict[int, np.ndarray]
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
-        """One optimiser step; the mean loss a token, or None where no example has labels."""
+        """Run one optimizer step; returns the mean loss per token, None if no example has labels."""
         items: list[JudgeTarget] = []
         for index in indices:
             example = self.examples[index]
@@ -76,31 +75,31 @@ class JudgeSteps:
                 weights[row, : len(labels_of[index][0])] = torch.from_numpy(labels_of[index][1]).float()
             return nn.functional.binary_cross_entropy_with_logits(logits, wanted, weight=weights, reduction="sum")
 
-        return self.learner.learn([item.window for item in items], loss, tokens)
+        return self.optimizer.learn([item.window for item in items], loss, tokens)
 
 
 @dataclass
 class ReasonerSteps:
-    """Trains the reasoner on the relevant blocks and the judge's best others, and intervenes on what it was shown.
+    """Trains the reasoner on the relevant blocks and the judge's best others, and intervenes on these windows.
 
     Attributes:
-        reader: holds the reasoner, and the judge.
-        learner: the reasoner's.
-        examples: of the training data.
-        relevance: which of their blocks are relevant; interventions revise it.
-        scores: takes up the coarse scores of the blocks, by example.
-        by_judge: whether the judge chooses the other blocks, or chance.
-        keeps_scores: whether the scores are wanted.
-        windows: most windows of a document an epoch, where it teaches by several; None: all where they belong
-            together, one otherwise.
+        reader: the model with judge and reasoner.
+        optimizer: optimizer of the reasoner.
+        examples: training examples.
+        relevance: their relevant blocks, which interventions revise.
+        scores: receives the coarse scores of the blocks, by example.
+        by_judge: select the other blocks by the judge; otherwise at random.
+        keeps_scores: store the scores.
+        windows: maximum number of windows per document and epoch where there are several; None: all if they are joined
+            or every block is a query, otherwise one.
         skipped: ids of examples without a known target.
-        changed: labels that interventions changed in this epoch.
-        tried: blocks that they removed.
-        seconds: what steps and interventions took in this epoch, as far as this process did them.
+        changed: number of labels that interventions changed in this epoch.
+        tried: number of blocks that interventions removed in this epoch.
+        seconds: duration of steps and interventions of this process in this epoch.
     """
 
     reader: WindowReader
-    learner: Learner
+    optimizer: Optimizer
     examples: Sequence[Example]
     relevance: RelevanceLabels
     scores: dict[int, np.ndarray]
@@ -113,12 +112,12 @@ class ReasonerSteps:
     seconds: dict[str, float] = field(default_factory=lambda: {"steps": 0.0, "interventions": 0.0})
 
     def begin_epoch(self) -> None:
-        """Sets the counts of the epoch to zero."""
+        """Reset the counts of the epoch."""
         self.changed = self.tried = 0
         self.seconds = dict.fromkeys(self.seconds, 0.0)
 
     def step(self, indices: Sequence[int], random: Randomness, *, intervenes: bool) -> float | None:
-        """One optimiser step and its interventions; the mean loss, or None where no target is known."""
+        """Run one optimizer step and its interventions; returns the mean loss, None if no target is known."""
         started = time.perf_counter()
         found = self._items(indices, random)
         known = [(index, item) for index, own in zip(indices, found, strict=True) for item in own]
@@ -135,17 +134,17 @@ class ReasonerSteps:
         return value
 
     def _learn_each(self, items: Sequence[ReasonerTarget]) -> float:
-        """A step in which every window counts by itself."""
+        """A step with one loss per window."""
         reasoner = self.reader.model.reasoner
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
             windows = [items[index].window for index in group]
             return reasoner.losses(model(batch), windows, [items[index].target for index in group]).sum()
 
-        return self.learner.learn([item.window for item in items], loss, len(items))
+        return self.optimizer.learn([item.window for item in items], loss, len(items))
 
     def _learn_joined(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
-        """A step in which the windows of a document are joined, and so share a forward pass."""
+        """A step with one loss per document, whose windows are joined and share a forward pass."""
         reasoner = self.reader.model.reasoner
         known = [own for own in documents if own]
         windows = [item.window for own in known for item in own]
@@ -163,11 +162,11 @@ class ReasonerSteps:
             ]  # fmt: skip
             return torch.stack(losses).sum()
 
-        groups = whole_groups(list(map(len, known)), [len(window) for window in windows], self.learner.batch_tokens)
-        return self.learner.learn(windows, loss, len(known), groups)
+        groups = whole_groups(list(map(len, known)), [len(window) for window in windows], self.optimizer.batch_tokens)
+        return self.optimizer.learn(windows, loss, len(known), groups)
 
     def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:
-        """The windows of each example: one, or, where all of a document's count, several."""
+        """The training windows of each example: none, one or several."""
         reader = self.reader
         examples = [self.examples[index] for index in indices]
         rngs = [random(index) for index in indices]
@@ -178,7 +177,7 @@ class ReasonerSteps:
             assert isinstance(reader, SlidingWindow)
             return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
         if reader.model.reasoner.joins_windows or self.windows is not None:
-            assert isinstance(reader, SlidingWindow), "CogLTX reads one window a document"
+            assert isinstance(reader, SlidingWindow), "CogLTX reads one window per document"
             pairs = zip(examples, rngs, strict=True)
             return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
         items = self._one_each(indices, examples, rngs)
@@ -217,12 +216,12 @@ class ReasonerSteps:
 
 
 def whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
-    """Consecutive windows that share a forward pass: those of whole documents, as many as ``batch_tokens`` allow.
+    """Group consecutive windows into forward passes; the windows of a document stay together.
 
     Args:
-        counts: windows of each document.
-        lengths: tokens of each window.
-        batch_tokens: bounds a pass, padding included; a document that is larger has one of its own.
+        counts: number of windows per document.
+        lengths: number of tokens per window.
+        batch_tokens: maximum number of tokens per pass, with padding; a larger document is a pass by itself.
 
     >>> whole_groups([2, 1, 3], [60, 60, 40, 60, 60, 60], batch_tokens=200)
     [[0, 1, 2], [3, 4, 5]]

@@ -1,7 +1,6 @@
-"""The joint trainer (paper algorithm 1): every epoch first the judge over all examples, then the reasoner.
+"""Joint training (CogLTX algorithm 1): every epoch trains the judge on all examples, then the reasoner, then validates.
 
-After each epoch the whole flow is measured on the validation examples; the best epoch is the run's model. A run that
-is killed goes on from its last checkpoint and ends at the same weights.
+The model of the best epoch is the model of the run. A killed run resumes from its last checkpoint.
 """
 
 import re
@@ -12,10 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
-from accelerate import Accelerator
 from torch import nn
-from tqdm.auto import tqdm
 
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
@@ -23,11 +19,11 @@ from cogltx.errors import ConfigError, ModelError
 from cogltx.files import write_json
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX
-from cogltx.tasks import Task
-from cogltx.training.checkpoints import Checkpoints, Progress
+from cogltx.tasks import Task, make_task
+from cogltx.training.checkpoints import Progress
 from cogltx.training.config import TrainingConfig, check, data_digest
-from cogltx.training.log import Log
-from cogltx.training.optimizer import Learner, LearnerConfig
+from cogltx.training.loop import TrainingLoop
+from cogltx.training.optimizer import Optimizer, OptimizerConfig
 from cogltx.training.relevance import RelevanceLabels, save_history
 from cogltx.training.similarity import similarity_of
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
@@ -38,11 +34,11 @@ _EPOCH = re.compile(r"epoch-\d+")
 
 @dataclass(frozen=True)
 class Summary:
-    """What training came to.
+    """Result of joint training.
 
     Attributes:
         history: validation metrics after each epoch.
-        best_epoch: index of the best.
+        best_epoch: index of the best epoch.
         skipped: training examples without a known target for the reasoner.
     """
 
@@ -52,117 +48,114 @@ class Summary:
 
 
 class Trainer:
-    """Trains a reader.
+    """Trains judge and reasoner of a model in place.
 
     Args:
-        reader: CogLTX or a baseline; its models are trained in place.
-        task: measures validation predictions.
+        model: a CogLTX model or a baseline, such as ``CogLTX.create(ModelConfig(...))``.
+        config: settings of the training.
         train: training examples.
-        validation: examples that choose the best epoch and the threshold for no answer.
-        config: how.
-        output: the run's folder.
-        report: takes one line of progress at a time.
+        validation: validation examples, which select the best epoch and the thresholds.
+        output: folder of the run.
+        task: computes the metrics; the task of the model's configuration by default.
+        report: receives lines of progress.
 
     Raises:
-        DataError: there are no training or no validation examples, the judge has no relevance labels to learn from, or
-            no validation example has what the task's main metric needs.
+        ConfigError: a setting does not fit the model.
+        DataError: training or validation examples are missing, the judge has no relevance labels, or no validation
+            example can be measured.
+
+    Example:
+        trainer = Trainer(model, TrainingConfig(epochs=2), train=examples, validation=others, output="runs/mine")
+        trainer.run()
     """
 
     def __init__(
         self,
-        reader: WindowReader,
-        task: Task,
+        model: WindowReader,
+        config: TrainingConfig,
+        *,
         train: Sequence[Example],
         validation: Sequence[Example],
-        config: TrainingConfig,
-        output: Path,
+        output: str | Path,
+        task: Task | None = None,
         report: Callable[[str], None] = print,
     ) -> None:
-        self.reader, self.task, self.train_examples, self.validation = reader, task, train, validation
-        config = config.resolved(reader, train)
-        self.config, self.output, self.report = config, output, report
-        self.main_metric = main_metric(task, reader)
-        self.trains_judge = config.trains_judge(reader)
-        check(config, reader, task, train, validation)
-        precision = reader.model.runner.precision
-        self.accelerator = Accelerator(cpu=precision.device.type == "cpu", mixed_precision="no")
-        if self.accelerator.num_processes > 1:
-            raise ConfigError(f"training: expected one process, got {self.accelerator.num_processes}")
-        self.learners = self._learners()
-        self.models = reader.model.modules
-        self.checkpoints = Checkpoints(output / "checkpoints")
-        self.progress = Progress(data=data_digest(train, validation))
+        config = config.resolved(model, train)
+        self.reader, self.train_examples, self.validation = model, train, validation
+        self.task = task or make_task(model.config.task.name, model.config.task.options)
+        self.config, self.output, self.report = config, Path(output), report
+        self.main_metric = main_metric(self.task, model)
+        self.trains_judge = config.trains_judge(model)
+        check(config, model, self.task, train, validation)
+        self.optimizers = self._optimizers()
         self.relevance = RelevanceLabels(config.relevance)
         self.scores: dict[int, np.ndarray] = {}
-        self.log = Log(output)
-        self.intervenes = isinstance(reader, CogLTX) and config.relevance.source == "interventions"
+        self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
+        arrays = {"scores": self.scores} | ({"relevance": self.relevance.found} if self.intervenes else {})
+        self.loop = TrainingLoop(
+            self.output, data_digest(train, validation), model.model.modules, self.optimizers, config.checkpoint_steps,
+            arrays,
+        )  # fmt: skip
         self.reasoner_steps = ReasonerSteps(
-            reader, self.learners["reasoner"], train, self.relevance, self.scores,
+            model, self.optimizers["reasoner"], train, self.relevance, self.scores,
             by_judge=config.reasoner_blocks == "recall", keeps_scores=self.trains_judge,
             windows=config.windows,
         )  # fmt: skip
 
-    def _learners(self) -> dict[str, Learner]:
+    def _optimizers(self) -> dict[str, Optimizer]:
         batches = -(-len(self.train_examples) // self.config.batch_size)
-        reader, config = self.reader, self.config
+        model, config = self.reader.model, self.config
 
-        def learner(name: str, model: nn.Module, own: LearnerConfig, passes: int) -> Learner:
-            return Learner(
-                name, model, own, batches * passes, self.accelerator, reader.model.runner.precision,
-                reader.model.runner.batch_tokens, reader.model.runner.padding_id,
-            )  # fmt: skip
+        def optimizer(name: str, module: nn.Module, settings: OptimizerConfig, passes: int) -> Optimizer:
+            runner = model.runner
+            return Optimizer(
+                name, module, settings, batches * passes, runner.precision, runner.batch_tokens, runner.padding_id
+            )
 
-        learners = {"reasoner": learner("reasoner", reader.model.reasoner, config.reasoner, config.epochs)}
+        optimizers = {"reasoner": optimizer("reasoner", model.reasoner, config.reasoner, config.epochs)}
         if self.trains_judge:
-            relevance = config.relevance  # without any label to begin with, the judge waits for the first interventions
+            relevance = config.relevance  # without initial labels, the judge waits for the first interventions
             waits = relevance.source == "interventions" and relevance.initial == "none"
             epochs = max(1, config.epochs - relevance.from_epoch * waits)
-            learners["judge"] = learner("judge", reader.model.judge, config.judge, epochs * config.judge_passes)
-        return learners
+            optimizers["judge"] = optimizer("judge", model.judge, config.judge, epochs * config.judge_passes)
+        return optimizers
+
+    @property
+    def progress(self) -> Progress:
+        """Progress of the run."""
+        return self.loop.progress
 
     def run(self, *, resume: bool = False) -> Summary:
-        """Trains to the end and leaves the best epoch's model in the run's folder.
+        """Train to the end; the best epoch's model is in the folder of the run.
 
         Args:
-            resume: go on from the last checkpoint, if there is one.
+            resume: continue from the last checkpoint, if there is one.
+
+        Raises:
+            TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
         """
-        torch.manual_seed(self.config.seed)
-        if resume and self.checkpoints.exists():
-            self._restore()
-        else:
-            self.log.cut(0)
-            if self.intervenes:
-                self._first_labels()
+        if self.loop.start(self.config.seed, resume=resume):
+            self.report(f"resumed at epoch {self.progress.epoch + 1} of {self.config.epochs}")
+        elif self.intervenes:
+            self._first_labels()
         while self.progress.epoch < self.config.epochs and not self._out_of_patience():
             self._epoch()
-        self.log.close()
+        self.loop.log.close()
         best = self.progress.best_epoch
         assert best is not None, "a run has at least one epoch"
         model = self._name_best()
         if not model.is_dir():
-            raise ModelError(f"{model}: expected the best epoch's model, found none; train anew in another folder")
+            raise ModelError(f"{model}: the model of the best epoch is missing; train again in another folder")
         return Summary(tuple(self.progress.history), best, len(self.reasoner_steps.skipped))
 
-    def _restore(self) -> None:
-        self.progress, arrays = self.checkpoints.load(self.models, self.learners, self.progress.data)
-        self.log.cut(self.progress.logged)
-        self.scores.update(arrays["scores"])
-        self.relevance.found.update(arrays.get("relevance", {}))
-        self.report(f"resumed at epoch {self.progress.epoch + 1} of {self.config.epochs}")
-
-    def _save(self) -> None:
-        self.progress.logged = self.log.size
-        arrays = {"scores": self.scores} | ({"relevance": self.relevance.found} if self.intervenes else {})
-        self.checkpoints.save(self.progress, self.models, self.learners, arrays)
-
     def _first_labels(self) -> None:
-        """What interventions begin with, by similarity."""
+        """Set the initial relevance labels of interventions by similarity."""
         similarity = similarity_of(self.config.relevance, self.reader)
         if similarity is None:
             return
         examples, name = self.train_examples, self.config.relevance.initial
         marked = self.relevance.start(examples, lambda example: self.reader.model.split(example.document), similarity)
-        self.report(f"relevance labels to begin with, by {name}: {marked} of {len(examples)} examples")
+        self.report(f"initial relevance labels by {name}: {marked} of {len(examples)} examples")
 
     def _out_of_patience(self) -> bool:
         best, patience = self.progress.best_epoch, self.config.patience
@@ -177,7 +170,7 @@ class Trainer:
         self._validate()
         self.progress.epoch, self.progress.phase = self.progress.epoch + 1, 0
         self._keep_best()
-        self._save()
+        self.loop.save()
 
     def _phases(self) -> list[str]:
         return [*["judge"] * (self.config.judge_passes if self.trains_judge else 0), "reasoner"]
@@ -190,41 +183,30 @@ class Trainer:
         size = self.config.batch_size
         batches = [order[first : first + size].tolist() for first in range(0, len(order), size)]
         step = self._step(phase, name)
-        losses: list[float] = []
         title = f"epoch {epoch + 1}/{self.config.epochs} {name}"
-        with tqdm(total=len(batches), initial=self.progress.batch, desc=title, disable=None, leave=False) as bar:
-            for number in range(self.progress.batch, len(batches)):
-                loss = step(batches[number])
-                self.progress.batch = number + 1
-                if loss is not None:
-                    losses.append(loss)
-                    self.log.add(epoch + 1, self.learners[name].step, {f"{name}/loss": loss})
-                    bar.set_postfix(loss=f"{np.mean(losses[-20:]):.3f}")
-                bar.update()
-                if self.progress.batch % self.config.checkpoint_steps == 0 and self.progress.batch < len(batches):
-                    self._save()
+        losses = self.loop.steps(len(batches), name, title, lambda number: step(batches[number]), lambda _: epoch + 1)
         if losses:
             self.report(f"{title}: loss {np.mean(losses):.4f}")
 
     def _step(self, phase: int, name: str) -> Callable[[list[int]], float | None]:
-        """What a batch goes through in a phase."""
+        """The function that trains on a batch in a phase."""
         random = partial(self._rng, phase=phase)
         if name == "reasoner":
             intervenes = self.intervenes and self.progress.epoch + 1 >= self.config.relevance.from_epoch
             return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes)
         if not self.relevance.known(self.train_examples):
-            return lambda indices: None  # nothing is known to be relevant yet
+            return lambda indices: None  # no block is known to be relevant yet
         scores = self.scores if self.config.hard_negatives else {}
-        judge = JudgeSteps(self.reader, self.learners["judge"], self.train_examples, self.relevance, scores)
+        judge = JudgeSteps(self.reader, self.optimizers["judge"], self.train_examples, self.relevance, scores)
         return lambda indices: judge.step(indices, random)
 
     def _start_from_judge(self) -> None:
-        """The reasoner may start from the judge after the judge's first passes."""
+        """Initialize the reasoner from the judge after its first passes, if ``init_from`` says so."""
         judge, reasoner = self.reader.model.judge, self.reader.model.reasoner
         if self.reader.config.reasoner.init_from != "judge":
             return
         if not isinstance(judge, EncoderJudge):
-            raise ConfigError('reasoner.init_from: expected judge.name "encoder" beside "judge", got another judge')
+            raise ConfigError('reasoner.init_from is "judge", which needs judge.name "encoder"')
         reasoner.encoder.load_state_dict(judge.encoder.state_dict())
         if reasoner.relevance is not None:
             reasoner.relevance.load_state_dict(judge.head.state_dict())
@@ -239,30 +221,30 @@ class Trainer:
         if best is None or metrics[main] > self.progress.history[best][main]:
             self.progress.best_epoch = self.progress.epoch
         self.progress.history.append(metrics)
-        self.log.add(epoch, epoch, {f"validation/{key}": value for key, value in metrics.items()})
-        shown = ", ".join(f"{key} {value:.1f}" for key, value in metrics.items())
-        self.report(f"epoch {epoch}/{self.config.epochs} validation: {shown}")
+        self.loop.log.add(epoch, epoch, {f"validation/{key}": value for key, value in metrics.items()})
+        figures = ", ".join(f"{key} {value:.1f}" for key, value in metrics.items())
+        self.report(f"epoch {epoch}/{self.config.epochs} validation: {figures}")
         if self.intervenes:
             self._note_labels(epoch)
 
     def _note_labels(self, epoch: int) -> None:
-        """Keeps the relevance labels of the epoch and tells what interventions did."""
+        """Save the relevance labels of the epoch and report the interventions."""
         save_history(self.output / "relevance", epoch, self.relevance, self.scores)
         steps = self.reasoner_steps
         relevant = sum(int(labels.sum()) for labels in self.relevance.found.values())
         blocks = sum(len(labels) for labels in self.relevance.found.values())
         values = {"relevance/relevant": relevant / max(1, blocks), "relevance/changed": steps.changed / max(1, blocks)}
         values |= {f"relevance/seconds_{name}": spent for name, spent in steps.seconds.items()}
-        self.log.add(epoch, epoch, values)
+        self.loop.log.add(epoch, epoch, values)
         self.report(
             f"epoch {epoch}/{self.config.epochs} relevance: {relevant} of {blocks} blocks relevant, {steps.changed} "
-            f"labels changed by {steps.tried} removals; {steps.seconds['interventions']:.0f} s beside "
-            f"{steps.seconds['steps']:.0f} s of training steps"
+            f"labels changed by {steps.tried} removals; {steps.seconds['interventions']:.0f} s, training steps "
+            f"{steps.seconds['steps']:.0f} s"
         )
         steps.begin_epoch()
 
     def _keep_best(self) -> None:
-        """Saves the epoch's model if it is the best so far, and removes the one before."""
+        """Save the model of the epoch if it is the best so far, and remove the previous best."""
         epoch = self.progress.epoch - 1
         if self.progress.best_epoch == epoch:
             self.reader.save_pretrained(self.output / f"epoch-{epoch + 1}")
@@ -272,7 +254,7 @@ class Trainer:
                 shutil.rmtree(old, ignore_errors=True)
 
     def _name_best(self) -> Path:
-        """The best epoch's model, which ``run.json`` names."""
+        """Write ``run.json``, which names the best epoch's model; returns its folder."""
         best = f"epoch-{(self.progress.best_epoch or 0) + 1}"
         run = {"best": best, "main_metric": self.main_metric, "history": self.progress.history}
         write_json(self.output / "run.json", run | {"data": self.progress.data})

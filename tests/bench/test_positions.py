@@ -16,8 +16,7 @@ from cogltx.bench import positions as module
 from cogltx.bench.positions import Comparison, _Curve, _runs, compare
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.training.masked import MaskedConfig, MaskedTrainingConfig, Measured
-from cogltx.training.rows import TextsConfig
+from cogltx.training.masked_lm import MaskedConfig, MaskedTrainingConfig, Measured, TextsConfig
 from cogltx.training.run import mlm
 
 NAMES = ["hierarchical-0.2", "hierarchical-0.4", "hierarchical-0.6", "tiled", "random", "own-64"]
@@ -117,5 +116,5 @@ def test_what_cannot_be_compared(config: MaskedConfig, tiny_encoder: Path) -> No
         _runs(config.model_copy(update={"encoder": EncoderConfig(name=str(tiny_encoder))}), [0.4])
     with pytest.raises(ConfigError, match="^length: 64 is not above the 64 positions of the encoder$"):
         _runs(config.model_copy(update={"length": 64}), [0.4])
-    with pytest.raises(ConfigError, match="expected a number between 0 and 1 other than 0.5, got 0.5"):
+    with pytest.raises(ConfigError, match="positions.alpha is 0.5; it must be between 0 and 1 and not 0.5"):
         _runs(config, [0.4, 0.5])

@@ -22,11 +22,9 @@ from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.model import create_model
 from cogltx.pipeline import CogLTX
-from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
-from cogltx.training.masked import MaskedConfig, MaskedTrainer, MaskedTrainingConfig
-from cogltx.training.optimizer import LearnerConfig
-from cogltx.training.rows import TextsConfig, packed, set_apart
+from cogltx.training.masked_lm import MaskedConfig, MaskedTrainer, MaskedTrainingConfig, TextsConfig, packed, set_apart
+from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.trainer import Trainer
 
 
@@ -49,9 +47,9 @@ def train(encoder: Path, output: Path) -> None:
     torch.manual_seed(0)
     reader = CogLTX(create_model(config(encoder, hidden_dropout=0.2), with_judge=True))
     examples = corpus.make(8, unanswered=True)
-    fast = LearnerConfig(learning_rate=1e-3)
+    fast = OptimizerConfig(learning_rate=1e-3)
     training = TrainingConfig(epochs=3, batch_size=2, judge=fast, reasoner=fast, checkpoint_steps=2)
-    Trainer(reader, make_task("jsonl", {}), examples, examples[:4], training, output, lambda line: None).run(
+    Trainer(reader, training, train=examples, validation=examples[:4], output=output, report=lambda line: None).run(
         resume=True
     )
 
@@ -63,7 +61,7 @@ def train_masked(encoder: Path, output: Path) -> None:
         positions=PositionsConfig(length=600),
     )  # fmt: skip
     training = MaskedTrainingConfig(
-        steps=12, batch_size=4, learner=LearnerConfig(learning_rate=1e-3, head_rate=5), gradient_checkpointing=True,
+        steps=12, batch_size=4, learner=OptimizerConfig(learning_rate=1e-3, head_rate=5), gradient_checkpointing=True,
         validation_steps=5, checkpoint_steps=3,
     )  # fmt: skip
     tokenizer = load_tokenizer(encoder)

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from accelerate import Accelerator
 from torch import nn
 
 from cogltx.encoding import weights as weight_files
@@ -15,7 +14,7 @@ from cogltx.encoding.encoder import Precision
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError, TrainingError
 from cogltx.training.checkpoints import Checkpoints, Progress
-from cogltx.training.optimizer import Learner, LearnerConfig
+from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
 
 def save(checkpoints: Checkpoints, model: nn.Module, progress: Progress | None = None) -> None:
@@ -103,9 +102,7 @@ def test_a_checkpoint_with_something_else_in_it(
     tmp_path: Path, name: str, content: str | dict[str, torch.Tensor]
 ) -> None:
     checkpoints, model = Checkpoints(tmp_path), nn.Linear(3, 2)
-    learner = Learner(
-        "judge", model, LearnerConfig(learning_rate=1), 9, Accelerator(cpu=True), Precision.of(EncoderConfig()), 99, 0
-    )
+    learner = Optimizer("judge", model, OptimizerConfig(learning_rate=1), 9, Precision.of(EncoderConfig()), 99, 0)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     learner.optimizer.step()

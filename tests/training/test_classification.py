@@ -20,12 +20,12 @@ from cogltx.model import ModelConfig, create_model
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
-from cogltx.training.optimizer import LearnerConfig
+from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.trainer import Trainer
 
 CLASSIFICATION = make_task("classification", {})
 LABELS = ("boat", "drum", "nothing")
-FAST = LearnerConfig(learning_rate=2e-3)
+FAST = OptimizerConfig(learning_rate=2e-3)
 
 
 def texts(count: int, seed: int = 0, filler: int = 14) -> list[Example]:
@@ -62,7 +62,15 @@ def train(
     made: WindowReader, output: Path, examples: list[Example], report: Callable[[str], None] = lambda line: None, **options: object
 ) -> Trainer:  # fmt: skip
     settings = {"epochs": 1, "batch_size": 4, "judge": FAST, "reasoner": FAST} | options
-    trainer = Trainer(made, CLASSIFICATION, examples, examples, TrainingConfig.model_validate(settings), output, report)
+    trainer = Trainer(
+        made,
+        TrainingConfig.model_validate(settings),
+        train=examples,
+        validation=examples,
+        output=output,
+        task=CLASSIFICATION,
+        report=report,
+    )
     trainer.run()
     return trainer
 
@@ -136,8 +144,16 @@ def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, t
     settings = TrainingConfig.model_validate({"judge": FAST, "reasoner": FAST} | options)
     for saves in (3, 6, 9, None):
         made = reader(corpus_encoder)
-        trainer = Trainer(made, CLASSIFICATION, examples, examples, settings, tmp_path / "killed", lambda line: None)
-        real, left = trainer.checkpoints.save, [saves]
+        trainer = Trainer(
+            made,
+            settings,
+            train=examples,
+            validation=examples,
+            output=tmp_path / "killed",
+            task=CLASSIFICATION,
+            report=lambda line: None,
+        )
+        real, left = trainer.loop.checkpoints.save, [saves]
 
         def save(*arguments: object, real: Callable[..., None] = real, left: list[int | None] = left) -> None:
             real(*arguments)
@@ -146,7 +162,7 @@ def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, t
                 if not left[0]:
                     raise KilledError
 
-        trainer.checkpoints.save = save  # type: ignore[method-assign]
+        trainer.loop.checkpoints.save = save  # type: ignore[method-assign]
         try:
             trainer.run(resume=True)
         except KilledError:
@@ -169,7 +185,7 @@ def test_labels_to_begin_with(corpus_encoder: Path, tmp_path: Path, initial: str
     relevance = INTERVENTIONS | {"initial": initial, "from_epoch": 2}
     trainer = train(reader(corpus_encoder), tmp_path, texts(6), lines.append, relevance=relevance)
     marked = sum(bool(own.any()) for own in trainer.relevance.found.values())
-    assert f"relevance labels to begin with, by {initial}: {marked} of 6 examples" in lines
+    assert f"initial relevance labels by {initial}: {marked} of 6 examples" in lines
     assert marked >= 4
     if initial == "bm25":
         for index, example in enumerate(trainer.train_examples):
@@ -222,7 +238,7 @@ def parted(count: int, seed: int = 0) -> list[Example]:
 @pytest.mark.parametrize(("kind", "rate"), [("lstm", 2e-3), ("transformer", 4e-3)])
 def test_a_network_over_windows_sees_their_order(kind: str, rate: float, wide_encoder: Path, tmp_path: Path) -> None:
     made = reader(wide_encoder, SlidingWindow, over_windows=kind, pooling="mean")
-    train(made, tmp_path, parted(48), epochs=12, reasoner=LearnerConfig(learning_rate=rate))
+    train(made, tmp_path, parted(48), epochs=12, reasoner=OptimizerConfig(learning_rate=rate))
     unseen = parted(20, seed=5)
     assert len(made.windows(made.model.layout(unseen[0].document, None))) > 1
     again = load_reader(tmp_path)
@@ -237,7 +253,7 @@ def test_joined_windows_learn_the_same_in_any_passes(kind: str, wide_encoder: Pa
     for batch_tokens in (64, 4096):
         made = reader(wide_encoder, SlidingWindow, over_windows=kind)
         made.model.runner = replace(made.model.runner, batch_tokens=batch_tokens)
-        train(made, tmp_path / str(batch_tokens), parted(4), reasoner=LearnerConfig(learning_rate=1e-4))
+        train(made, tmp_path / str(batch_tokens), parted(4), reasoner=OptimizerConfig(learning_rate=1e-4))
         weights.append(made.model.reasoner.state_dict())
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], atol=2e-5, rtol=1e-3)
@@ -252,7 +268,9 @@ def test_some_windows_of_a_document(kind: str, wide_encoder: Path, tmp_path: Pat
 
 
 def test_one_window_of_a_document_where_it_is_read_as_one(wide_encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^training.windows: expected null, as .* one window of a document, got 2"):
+    with pytest.raises(
+        ConfigError, match=r"^training.windows is 2, but the reasoner learns from one window per document; remove it"
+    ):
         train(reader(wide_encoder), tmp_path, parted(4), windows=2)
 
 

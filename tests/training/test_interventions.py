@@ -21,7 +21,6 @@ from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.reasoners import SpanReasoner
-from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import Effect, effects, removals
 from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, load_history, save_history
@@ -178,10 +177,10 @@ def test_word_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (["anna 1 0", "boat 1"], r"v\.txt:2: expected 2 numbers, got 1"),
-        (["anna one"], r"v\.txt:1: expected a word and numbers, got 'anna one'"),
-        (["anna"], r"v\.txt:1: expected some numbers, got 0"),
-        ([], r"v\.txt: expected word vectors, found none"),
+        (["anna 1 0", "boat 1"], r"v\.txt:2: the word has 1 numbers; expected 2"),
+        (["anna one"], r"v\.txt:1: not a word and its numbers: 'anna one'"),
+        (["anna"], r"v\.txt:1: the word has 0 numbers; expected some"),
+        ([], r"v\.txt: the file has no word vectors"),
     ],
 )
 def test_wrong_word_vectors(tmp_path: Path, lines: list[str], expected: str) -> None:
@@ -191,19 +190,19 @@ def test_wrong_word_vectors(tmp_path: Path, lines: list[str], expected: str) -> 
 
 def test_word_vectors_without_a_file(tiny_encoder: Path) -> None:
     config = RelevanceConfig(source="interventions", initial="glove")
-    with pytest.raises(ConfigError, match=r"training\.relevance\.vectors: expected a file of word vectors beside"):
+    with pytest.raises(ConfigError, match=r"training\.relevance\.vectors: initial: glove needs a file of word vectors"):
         similarity_of(config, fakes.reader(tiny_encoder))
 
 
 def test_word_vectors_that_are_not_there_are_told_first(tiny_encoder: Path, tmp_path: Path) -> None:
     relevance = RelevanceConfig(source="interventions", initial="glove", vectors=str(tmp_path / "none.txt"))
-    with pytest.raises(DataError, match=r"none\.txt: expected a file of word vectors, found none"):
+    with pytest.raises(DataError, match=r"none\.txt: file of word vectors not found"):
         similarity_of(relevance, fakes.reader(tiny_encoder))
     examples = corpus.make(2)
-    with pytest.raises(DataError, match=r"none\.txt: expected a file of word vectors, found none"):
+    with pytest.raises(DataError, match=r"none\.txt: file of word vectors not found"):
         Trainer(
-            fakes.reader(tiny_encoder), make_task("jsonl", {}), examples, examples, TrainingConfig(relevance=relevance),
-            tmp_path / "run",
+            fakes.reader(tiny_encoder), TrainingConfig(relevance=relevance), train=examples, validation=examples,
+            output=tmp_path / "run",
         )  # fmt: skip
     assert not (tmp_path / "run").exists()
 

@@ -21,10 +21,16 @@ from cogltx.encoding.positions import PositionsConfig, n_positions, restore_posi
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, ModelError, TrainingError
-from cogltx.training.masked import MaskedConfig, MaskedSummary, MaskedTrainer
-from cogltx.training.masked_model import load_masked
-from cogltx.training.optimizer import LearnerConfig
-from cogltx.training.rows import TextsConfig, packed, set_apart
+from cogltx.training.masked_lm import (
+    MaskedConfig,
+    MaskedSummary,
+    MaskedTrainer,
+    TextsConfig,
+    load_masked,
+    packed,
+    set_apart,
+)
+from cogltx.training.optimizer import OptimizerConfig
 
 TEXTS = TextsConfig(train="texts", held_out=4)
 
@@ -40,7 +46,7 @@ def trainer(encoder: Path, output: Path, *, length: int = 64, positions: Any = N
     training = {
         "steps": 4,
         "batch_size": 4,
-        "learner": LearnerConfig(learning_rate=3e-3),
+        "learner": OptimizerConfig(learning_rate=3e-3),
         "validation_steps": 2,
     } | options
     run = MaskedConfig.model_validate({"encoder": settings, "data": TEXTS, "length": length, "training": training})
@@ -144,16 +150,16 @@ def test_a_run_goes_on_from_another_with_its_head(corpus_encoder: Path, tmp_path
 
 
 def test_a_head_rate_is_for_new_heads(corpus_encoder: Path, tmp_path: Path) -> None:
-    learner = LearnerConfig(learning_rate=1e-3, head_rate=7)
+    learner = OptimizerConfig(learning_rate=1e-3, head_rate=7)
     made = trainer(corpus_encoder, tmp_path / "first", learner=learner)
-    multiples = {id(p): group["multiple"] for group in made.learner.optimizer.param_groups for p in group["params"]}
+    multiples = {id(p): group["multiple"] for group in made.optimizer.optimizer.param_groups for p in group["params"]}
     names = {name: multiples[id(parameter)] for name, parameter in made.model.named_parameters()}
     assert {value for name, value in names.items() if name.startswith("encoder.")} == {1.0}
     assert {value for name, value in names.items() if name.startswith("head.")} == {7.0}
     assert "encoder.model.embeddings.word_embeddings.weight" in names
     assert not any("decoder.weight" in name for name in names), "the output layer is tied"
     again = trainer(Path(made.run().encoder), tmp_path / "second", learner=learner)
-    assert {group["multiple"] for group in again.learner.optimizer.param_groups} == {1.0}
+    assert {group["multiple"] for group in again.optimizer.optimizer.param_groups} == {1.0}
 
 
 @pytest.mark.parametrize("checkpointing", [False, True])
@@ -162,7 +168,7 @@ def test_neither_accumulation_nor_checkpointing_changes_the_weights(
 ) -> None:
     def weights(name: str, **options: Any) -> dict[str, torch.Tensor]:
         made = trainer(corpus_encoder, tmp_path / name, steps=3, **options)
-        made.learner.batch_tokens = 10_000 if name == "plain" else 64
+        made.optimizer.batch_tokens = 10_000 if name == "plain" else 64
         made.run()
         return made.model.state_dict()
 
@@ -221,7 +227,7 @@ def test_frozen_embeddings(corpus_encoder: Path) -> None:
 
 
 def test_rows_beyond_the_positions(corpus_encoder: Path, tmp_path: Path) -> None:
-    wording = "^length: expected at most 512, the positions of the encoder, got 600; encoder.positions makes more$"
+    wording = "^length is 600, but the encoder has 512 positions; encoder.positions extends them$"
     with pytest.raises(ConfigError, match=wording):
         trainer(corpus_encoder, tmp_path, length=600)
 

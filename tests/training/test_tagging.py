@@ -18,12 +18,12 @@ from cogltx.model import ModelConfig, create_model
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
-from cogltx.training.optimizer import LearnerConfig
+from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.sampling import baseline_windows, block_windows
 from cogltx.training.trainer import Trainer
 
 TAGGING = make_task("tagging", {})
-FAST = LearnerConfig(learning_rate=5e-3)
+FAST = OptimizerConfig(learning_rate=5e-3)
 
 
 def documents(count: int, sentences: int = 20) -> list[Example]:
@@ -60,7 +60,15 @@ def trainer(
     made: WindowReader, output: Path, examples: list[Example], report: Callable[[str], None] = lambda line: None, **options: object
 ) -> Trainer:  # fmt: skip
     settings = {"epochs": 1, "batch_size": 1, "reasoner": FAST} | options
-    return Trainer(made, TAGGING, examples, examples, TrainingConfig.model_validate(settings), output, report)
+    return Trainer(
+        made,
+        TrainingConfig.model_validate(settings),
+        train=examples,
+        validation=examples,
+        output=output,
+        task=TAGGING,
+        report=report,
+    )
 
 
 @pytest.mark.parametrize("crf", [True, False], ids=["crf", "linear"])
@@ -150,7 +158,7 @@ def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, name: s
 
     for saves in (1, 2, None):
         run = trainer(reader(corpus_encoder, name, hidden_dropout=0.2), tmp_path / "killed", examples, **options)
-        real, left = run.checkpoints.save, [saves]
+        real, left = run.loop.checkpoints.save, [saves]
 
         def save(*arguments: object, real: Callable[..., None] = real, left: list[int | None] = left) -> None:
             real(*arguments)
@@ -159,7 +167,7 @@ def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, name: s
                 if not left[0]:
                     raise KilledError
 
-        run.checkpoints.save = save  # type: ignore[method-assign]
+        run.loop.checkpoints.save = save  # type: ignore[method-assign]
         try:
             run.run(resume=True)
         except KilledError:
@@ -188,12 +196,10 @@ def test_a_long_encoder_reads_in_one_window(corpus_encoder: Path) -> None:
 def test_what_is_refused(corpus_encoder: Path, tmp_path: Path) -> None:
     examples = documents(2, sentences=8)
     with pytest.raises(
-        ConfigError, match=r"training: expected a judge that needs no training for tagging; choose judge"
+        ConfigError, match=r"judge\.name: where each block is a query, the judge cannot be trained; use bm25"
     ):
         trainer(reader(corpus_encoder, judge="encoder"), tmp_path, examples)
-    with pytest.raises(
-        ConfigError, match=r"training\.relevance\.source: expected data for tagging, .* got interventions"
-    ):
+    with pytest.raises(ConfigError, match=r"training\.relevance\.source: interventions are not possible"):
         trainer(reader(corpus_encoder), tmp_path, examples, relevance={"source": "interventions"})
     unknown = [Example(id="x", document=examples[0].document, entities=(Entity(0, 3, "NEW"),))]
     with pytest.raises(
@@ -201,7 +207,7 @@ def test_what_is_refused(corpus_encoder: Path, tmp_path: Path) -> None:
     ):
         trainer(reader(corpus_encoder, "sliding_window"), tmp_path, unknown).run()
     silent = [Example(id="x", document=examples[0].document)]
-    with pytest.raises(DataError, match="expected validation examples with known answers, for entity_f1, got none"):
+    with pytest.raises(DataError, match="no validation example has a known answer, which entity_f1 needs"):
         trainer(reader(corpus_encoder, "sliding_window"), tmp_path, silent)
 
 

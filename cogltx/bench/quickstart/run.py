@@ -197,7 +197,9 @@ def _measure(output: Path, system: str, examples: Sequence[Example]) -> _Row:
     name, changes, judge = _SYSTEMS[system]
     path = _predictions(output, system)
     with _progress(system, path, len(examples), "answers"):
-        measure(output / name, str(output / "test.jsonl"), changes=parse_changes(changes), judge=judge, predictions=path)
+        measure(
+            output / name, str(output / "test.jsonl"), changes=parse_changes(changes), judge=judge, predictions=path
+        )
     predictions = {prediction.id: prediction for prediction in read_predictions(path)}
     task = make_task("jsonl", {})
     scores = [task.per_example(example, predictions[example.id]) for example in examples]
