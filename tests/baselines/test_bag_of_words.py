@@ -8,7 +8,7 @@ import torch
 from fakes import config
 
 from cogltx.baselines import BagOfWords, load_reader
-from cogltx.cli.evaluation import evaluate
+from cogltx.cli.evaluate import measure as evaluate
 from cogltx.document import Document, Example
 from cogltx.encoding.weights import save_tensors
 from cogltx.errors import ConfigError, DataError, ModelError

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from cogltx.baselines import SlidingWindow, WindowReader, load_reader
-from cogltx.cli.inspection import relevance_history
+from cogltx.cli.relevance import relevance_history
 from cogltx.document import Document, Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError
