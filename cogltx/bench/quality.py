@@ -204,7 +204,7 @@ def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: 
         if not reader_class(run.reader).uses_judge:
             without_evidence.add(reader.name)
         if reader.judge is not None:
-            validated(JudgeConfig, {"name": reader.judge}, "judge", {})
+            validated(JudgeConfig, {"name": reader.judge}, lambda key: "judge")
             if reader.name in without_evidence:
                 raise ConfigError(f"readers: {reader.name}: judge is set, but the reader {run.reader} uses no judge")
         same = run.task == shared.task and (config.longer_than is None or run.encoder.name == shared.encoder.name)
