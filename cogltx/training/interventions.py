@@ -24,7 +24,7 @@ from cogltx.training.sampling import ReasonerTarget
 
 
 @dataclass(frozen=True)
-class Removal:
+class _Removal:
     """A window without one of its blocks.
 
     Attributes:
@@ -61,7 +61,7 @@ def removals(
     items: Sequence[ReasonerTarget],
     budget: float,
     rng: np.random.Generator,
-) -> list[Removal]:
+) -> list[_Removal]:
     """Build the windows without one block each: all, or as many as a budget allows, drawn at random.
 
     Args:
@@ -87,14 +87,14 @@ def removals(
         window = before.layout.window(other for other in blocks_of[item] if other != block)
         wanted = reasoner.target(examples[item], before.layout.blocks, window)
         gone = wanted is not None and reasoner.is_negative(wanted) and not reasoner.is_negative(before.target)
-        made.append(Removal(item, block, window, None if gone else wanted))
+        made.append(_Removal(item, block, window, None if gone else wanted))
     return made
 
 
 def effects(
     reasoner: Reasoner[Any],
     items: Sequence[ReasonerTarget],
-    removed: Sequence[Removal],
+    removed: Sequence[_Removal],
     runner: BatchRunner,
 ) -> list[Effect]:
     """Measure the effect of each removal on the loss."""

@@ -200,7 +200,7 @@ def _pack(texts: Iterable[Int[np.ndarray, " _"]], form: WindowFormat) -> list[Ro
 
 
 @dataclass(frozen=True)
-class MaskedRow:
+class _MaskedRow:
     """A row as the model sees it.
 
     Attributes:
@@ -233,14 +233,14 @@ class Masking:
         self.special = np.array(sorted(tokenizer.all_special_ids))
         self.collator: Any = DataCollatorForLanguageModeling(tokenizer, mlm_probability=share, return_tensors="np")
 
-    def apply(self, row: Row, rng: np.random.Generator) -> MaskedRow:
+    def apply(self, row: Row, rng: np.random.Generator) -> _MaskedRow:
         """Mask a row; the generator alone determines the masks."""
         self.collator.generator = rng
         is_special = np.isin(row, self.special)[None]
         token_ids, labels = self.collator.numpy_mask_tokens(row[None].astype(np.int64), is_special)
         places = np.flatnonzero(labels[0] != -100)
         no_block = np.full(len(row), NONE, dtype=np.int32)
-        return MaskedRow(Window(token_ids[0].astype(np.int32), no_block, no_block, len(row)), places, row[places])
+        return _MaskedRow(Window(token_ids[0].astype(np.int32), no_block, no_block, len(row)), places, row[places])
 
 
 class _Identity(nn.Module):
@@ -317,7 +317,7 @@ def load_masked(config: EncoderConfig) -> MaskedModel:
     return masked
 
 
-def _predictions(model: nn.Module, batch: Batch, rows: Sequence[MaskedRow]) -> tuple[Tensor, Tensor]:
+def _predictions(model: nn.Module, batch: Batch, rows: Sequence[_MaskedRow]) -> tuple[Tensor, Tensor]:
     """Logits, shape [masked, vocabulary], and targets, shape [masked], of a batch of rows."""
     chosen = np.zeros(batch.input_ids.shape, dtype=bool)
     for number, row in enumerate(rows):
@@ -328,7 +328,7 @@ def _predictions(model: nn.Module, batch: Batch, rows: Sequence[MaskedRow]) -> t
     return logits.float(), torch.from_numpy(targets).to(device)
 
 
-def summed_loss(model: nn.Module, batch: Batch, rows: Sequence[MaskedRow]) -> Float[Tensor, ""]:
+def summed_loss(model: nn.Module, batch: Batch, rows: Sequence[_MaskedRow]) -> Float[Tensor, ""]:
     """Compute the summed cross-entropy of the masked tokens of a batch of rows."""
     return nn.functional.cross_entropy(*_predictions(model, batch, rows), reduction="sum")
 
@@ -452,7 +452,7 @@ class MaskedTrainer:
         if step == training.steps or step % training.validation_steps == 0:
             self._measure()
 
-    def _masked(self, place: int) -> MaskedRow:
+    def _masked(self, place: int) -> _MaskedRow:
         """The row at a place of the run; each epoch has its own order, and each row of an epoch its own masks."""
         epoch, place = divmod(place, len(self.rows.train))
         index = int(self._order(epoch)[place])

@@ -162,7 +162,7 @@ class ReasonerSteps:
             ]  # fmt: skip
             return torch.stack(losses).sum()
 
-        groups = whole_groups(list(map(len, known)), [len(window) for window in windows], self.optimizer.batch_tokens)
+        groups = _whole_groups(list(map(len, known)), [len(window) for window in windows], self.optimizer.batch_tokens)
         return self.optimizer.learn(windows, loss, len(known), groups)
 
     def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:
@@ -215,7 +215,7 @@ class ReasonerSteps:
         self.changed += sum(self.relevance.revise(indices[item], own) for item, own in rises.items())
 
 
-def whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """Group consecutive windows into forward passes; the windows of a document stay together.
 
     Args:
@@ -223,7 +223,7 @@ def whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: in
         lengths: number of tokens per window.
         batch_tokens: maximum number of tokens per pass, with padding; a larger document is a pass by itself.
 
-    >>> whole_groups([2, 1, 3], [60, 60, 40, 60, 60, 60], batch_tokens=200)
+    >>> _whole_groups([2, 1, 3], [60, 60, 40, 60, 60, 60], batch_tokens=200)
     [[0, 1, 2], [3, 4, 5]]
     """
     groups: list[list[int]] = []
