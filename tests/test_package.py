@@ -73,7 +73,10 @@ def test_version() -> None:
         ("import cogltx", {"torch", "transformers", "sklearn"}),
         ("from cogltx import Document, Example, Prediction, CogltxError", {"torch", "transformers", "sklearn"}),
         ("import cogltx.bench.cli", {"torch", "transformers", "sklearn"}),
-        ("import cogltx.cli.predictions, cogltx.cli.yaml_config, cogltx.training.run", {"sklearn", "scipy", "matplotlib"}),
+        (
+            "import cogltx.cli.predictions, cogltx.cli.yaml_config, cogltx.training.run",
+            {"sklearn", "scipy", "matplotlib"},
+        ),
     ],
 )
 def test_what_is_not_imported(statement: str, avoided: set[str]) -> None:
