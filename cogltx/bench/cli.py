@@ -127,6 +127,7 @@ def _positions(
     from cogltx.cli.yaml_config import load_yaml
     from cogltx.training.masked_lm import MaskedConfig
 
-    run = load_yaml(MaskedConfig, config, changes or ())
-    comparison = compare(run, output, fractions("alphas", alphas), report=note)
+    comparison = compare(
+        load_yaml(MaskedConfig, config, changes or ()), output, fractions("alphas", alphas), report=note
+    )
     print(json.dumps(comparison.to_dict(), indent=2) if as_json else comparison.table())

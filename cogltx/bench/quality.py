@@ -200,7 +200,9 @@ def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: 
         changes[reader.name] = (*changes.get(reader.trained or "", config.changes), *reader.changes)
         run = load_yaml(RunConfig, base, changes[reader.name])
         if reader.trained is not None:
-            validated(ModelConfig, changed(shared.model_part().model_dump(mode="json"), reader.changes))
+            validated(
+                ModelConfig, changed(shared.model_part().model_dump(mode="json"), reader.changes), lambda key: "--set"
+            )
         if not reader_class(run.reader).uses_judge:
             without_evidence.add(reader.name)
         if reader.judge is not None:

@@ -49,7 +49,9 @@ def run() -> None:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
 
 
-@app.callback(help="Read documents of any length with a BERT: find key blocks, reason over them, show the evidence.")
+@app.callback(
+    help="Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence."
+)
 def _main(
     version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version and exit.")] = False,
 ) -> None:

@@ -1,10 +1,10 @@
-"""``cogltx evaluate``: measure a model on a file of its task, also per label and against another system."""
+"""``cogltx evaluate``: measure a model by the official metrics of its task."""
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,44 +12,45 @@ from cogltx.cli.options import DeviceOption, JsonOption, JudgeOption, RunArgumen
 from cogltx.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from cogltx.document import Example
+    from cogltx.cli.predictions import Pair
     from cogltx.prediction import Prediction
     from cogltx.tasks import Task
 
-Pairs = Sequence[tuple["Example", "Prediction"]]
+Split = Literal["train", "validation", "test"]
+KeyBlocks = Literal["recall", "gold"]
 
 
 def evaluate(
     run: RunArgument,
-    data: Annotated[str, typer.Option(help="A file of the run's task.")],
-    limit: Annotated[int | None, typer.Option(min=1, help="Number of examples, drawn at random.")] = None,
-    longer_than: Annotated[int | None, typer.Option(min=0, help="Only documents with more tokens.")] = None,
-    split: Annotated[
-        Literal["train", "validation", "test"], typer.Option(help="Part of the data, if one file has several.")
-    ] = "test",
-    predictions: Annotated[
-        Path | None, typer.Option(help="Where predictions go, one JSON object per line; resumable.")
+    data: Annotated[str, typer.Option(help="A data file of the model's task.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="Evaluate a random sample of so many examples.")] = None,
+    longer_than: Annotated[
+        int | None, typer.Option(min=0, help="Evaluate only documents of more tokens than this.")
     ] = None,
-    against: Annotated[Path | None, typer.Option(help="Predictions of another system, for a paired bootstrap.")] = None,
+    split: Annotated[Split, typer.Option(help="Part of the data, where one file has several.")] = "test",
+    predictions: Annotated[
+        Path | None, typer.Option(help="Write the predictions here, one JSON object per line; resumable.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Predictions of another system to compare with, by paired bootstrap.")
+    ] = None,
     judge: JudgeOption = None,
     blocks: Annotated[
-        Literal["recall", "gold"], typer.Option(help="What the reasoner reads; gold blocks are an upper bound.")
+        KeyBlocks, typer.Option(help="What the reasoner reads; gold, the relevant blocks, is an upper bound.")
     ] = "recall",
-    confusion: Annotated[Path | None, typer.Option(help="Draw the confusion matrix, as .png or .svg.")] = None,
+    confusion: Annotated[
+        Path | None, typer.Option(help="Draw the confusion matrix of the labels as .png or .svg.")
+    ] = None,
     device: DeviceOption = None,
     changes: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model by the official metrics of its task."""
-    from cogltx.cli.yaml_config import parse_changes
-
     result = measure(
         run, data, split=split, limit=limit, longer_than=longer_than, predictions=predictions, against=against,
-        judge=judge, key_blocks=blocks, changes=parse_changes(changes or ()), confusion=confusion, device=device,
+        judge=judge, key_blocks=blocks, changes=changes or (), confusion=confusion, device=device,
     )  # fmt: skip
-    if not result.metrics:
-        note(f"warning: {data} has no answers, labels or relevant spans, so there is nothing to measure")
-    print(json.dumps(result.to_dict(), indent=2) if as_json else result.table())
+    print(json.dumps(asdict(result), indent=2) if as_json else _format(result))
 
 
 @dataclass(frozen=True)
@@ -57,119 +58,117 @@ class Result:
     """The result of an evaluation.
 
     Attributes:
-        task: the task whose metrics these are.
+        task: name of the task.
         examples: number of examples.
-        metrics: in percent.
-        against: per metric the mean difference to the other system in points, with its 95 % interval.
-        labels: precision, recall and F1 per label (of texts) or type (of entities), in percent, and their number.
+        metrics: the metrics of the task, in percent.
+        against: per metric, the difference to the other system in points, with its 95 % interval.
+        labels: precision, recall and F1 in percent, and the number of texts or entities, per label or entity type.
     """
 
     task: str
     examples: int
-    metrics: dict[str, float]
-    against: tuple[dict[str, Any], ...] = ()
-    labels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, object]:
-        """Convert to plain data for JSON."""
-        return asdict(self)
-
-    def table(self) -> str:
-        """Format as text."""
-        lines = [f"{self.task}, {self.examples:,} examples"]
-        lines += [f"  {name:<20} {value:6.2f}" for name, value in self.metrics.items()]
-        if self.labels:
-            width = max(map(len, self.labels))
-            counted = "texts" if "texts" in next(iter(self.labels.values())) else "entities"
-            lines.append(f"  {'':<{width}}  precision  recall      f1  {counted:>6}")
-            for name, row in self.labels.items():
-                shares = f"{row['precision']:9.2f}  {row['recall']:6.2f}  {row['f1']:6.2f}"
-                lines.append(f"  {name:<{width}}  {shares}  {row[counted]:{max(6, len(counted))}}")
-        if self.against:
-            lines.append("difference to the other system (paired bootstrap, 95 %)")
-            lines += [
-                f"  {row['metric']:<20} {row['difference']:+6.2f}  [{row['low']:+.2f}, {row['high']:+.2f}]"
-                for row in self.against
-            ]
-        return "\n".join(lines)
+    metrics: Mapping[str, float]
+    against: Sequence[Mapping[str, str | float]] = ()
+    labels: Mapping[str, Mapping[str, float]] | None = None
 
 
 def measure(
     run: str | Path,
     data: str,
     *,
-    split: Literal["train", "validation", "test"] = "test",
+    split: Split = "test",
     limit: int | None = None,
     longer_than: int | None = None,
     predictions: Path | None = None,
     against: Path | None = None,
     judge: str | None = None,
-    key_blocks: Literal["recall", "gold"] = "recall",
-    changes: Mapping[str, Any] | None = None,
+    key_blocks: KeyBlocks = "recall",
+    changes: Sequence[str] = (),
     confusion: Path | None = None,
     device: str | None = None,
 ) -> Result:
-    """Measure a model; arguments as the options of the command.
+    """Evaluate a model; arguments as the options of the command.
 
     Raises:
-        ConfigError: the predictions were made by another model or on other data, or an option does not fit the model.
-        DataError: the file is not in the task's format, or an example has a label that the model does not know.
+        ConfigError: the predictions were started with another model or other options, or a baseline is given a judge.
+        DataError: the data is not in the format of the task, or an example has a label that the model does not know.
     """
     from cogltx.baselines import WindowReader
-    from cogltx.cli.plots import check_picture, draw_confusion
-    from cogltx.cli.predictions import answer, load_model, read_predictions, settings_of
+    from cogltx.cli.plots import check_picture
+    from cogltx.cli.predictions import answer, load_model, model_settings, read_predictions
     from cogltx.tasks import make_task
     from cogltx.training.data import read_examples
 
     others = {prediction.id: prediction for prediction in read_predictions(against)} if against else {}
     if confusion is not None:
         check_picture(confusion)
-    reader = load_model(run, changes or {}, judge, device)
-    config = reader.config
-    if confusion is not None and not config.reasoner.single_label:
-        raise ConfigError("--confusion needs a model that gives each text one label")
-    task = make_task(config.task.name, config.task.options)
+    reader = load_model(run, changes, judge, device)
     tokenizer = reader.model.tokenizer if isinstance(reader, WindowReader) else None
-    examples, _ = read_examples(config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer)
+    examples, _ = read_examples(
+        reader.config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer
+    )  # fmt: skip
     for example in examples:
-        config.reasoner.check_labels(example)
-    missing = next((example.id for example in examples if against and example.id not in others), None)
-    if missing is not None:
+        reader.config.reasoner.check_labels(example)
+    if confusion is not None and any(len(example.labels or ()) != 1 for example in examples):
+        raise DataError(f"{data}: --confusion needs texts with one label each")
+    missing = next((example.id for example in examples if example.id not in others), None)
+    if against is not None and missing is not None:
         raise DataError(f"{against}: no prediction for example {missing!r}")
-    settings: dict[str, Any] = {}
-    if predictions is not None:
-        settings = {**settings_of(run, changes or {}, judge), "data": data, "split": split, "blocks": key_blocks}
+    settings = {**model_settings(run, changes, judge), "data": data, "split": split, "blocks": key_blocks}
     pairs = list(
         answer(
-            reader, task, examples, title="evaluate", total=len(examples), key_blocks=key_blocks, written=predictions,
-            settings=settings, subset=limit is not None or longer_than is not None,
+            reader, make_task(reader.config.task.name, reader.config.task.options), examples, title="evaluate",
+            total=len(examples), key_blocks=key_blocks, written=predictions, settings=settings,
+            subset=limit is not None or longer_than is not None,
         )
     )  # fmt: skip
     if confusion is not None:
-        draw_confusion(confusion, *_confusion(pairs))
-    return Result(
-        task.name, len(pairs), task.metrics(pairs), _compare(task, pairs, others) if others else (), _labels(pairs)
+        _draw_confusion(pairs, confusion)
+    return _result(make_task(reader.config.task.name, reader.config.task.options), pairs, others)
+
+
+def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]) -> Result:
+    n_unlabelled = sum(
+        example.answers is None and example.labels is None and example.entities is None and example.relevant is None
+        for example, _ in pairs
     )
+    if n_unlabelled == len(pairs):
+        note("warning: nothing is measured: no example has gold answers, labels, entities or relevant passages")
+        return Result(task.name, len(pairs), {})
+    if n_unlabelled:
+        note(f"warning: {n_unlabelled:,} of {len(pairs):,} examples have no gold labels; the metrics leave them out")
+    return Result(task.name, len(pairs), task.metrics(pairs), _compare(task, pairs, others), _per_label(pairs))
 
 
-def _compare(task: "Task", pairs: Pairs, others: Mapping[str, "Prediction"]) -> tuple[dict[str, Any], ...]:
-    """The difference to another system per metric that both have."""
+def _compare(
+    task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]
+) -> list[Mapping[str, str | float]]:
+    """The difference to the other system in each metric that both have, in points."""
     from cogltx.tasks.metrics import paired_bootstrap
 
-    ours = [task.per_example(example, prediction) for example, prediction in pairs]
-    theirs = [task.per_example(example, others[example.id]) for example, _ in pairs]
-    rows = []
-    for metric in dict.fromkeys(name for scores in ours for name in scores):
-        shared = [(a[metric], b[metric]) for a, b in zip(ours, theirs, strict=True) if metric in a and metric in b]
+    scores = [
+        (task.per_example(example, prediction), task.per_example(example, others[example.id]))
+        for example, prediction in pairs
+        if example.id in others
+    ]
+    comparisons: list[Mapping[str, str | float]] = []
+    for metric in dict.fromkeys(name for score, _ in scores for name in score):
+        shared = [(score[metric], other[metric]) for score, other in scores if metric in score and metric in other]
         if shared:
-            interval = paired_bootstrap([a for a, _ in shared], [b for _, b in shared])
-            numbers = {"difference": interval.mean_difference, "low": interval.low, "high": interval.high}
-            rows.append({"metric": metric} | {name: 100 * value for name, value in numbers.items()})
-    return tuple(rows)
+            interval = paired_bootstrap(*zip(*shared, strict=True))
+            comparisons.append(
+                {
+                    "metric": metric,
+                    "difference": 100 * interval.mean_difference,
+                    "low": 100 * interval.low,
+                    "high": 100 * interval.high,
+                }
+            )
+    return comparisons
 
 
-def _labels(pairs: Pairs) -> dict[str, dict[str, float]]:
-    """Precision, recall and F1 per label of texts or type of entities, in percent."""
+def _per_label(pairs: Sequence["Pair"]) -> dict[str, dict[str, float]]:
+    """Precision, recall, F1 and number of texts per label, or of entities per type."""
     from cogltx.tasks.classification import gold_and_predicted
     from cogltx.tasks.metrics import label_counts
     from cogltx.tasks.tagging import entity_results
@@ -177,28 +176,57 @@ def _labels(pairs: Pairs) -> dict[str, dict[str, float]]:
     if any(example.entities is not None for example, _ in pairs):
         results = entity_results(pairs)
         return {
-            label: {"precision": 100 * score.precision, "recall": 100 * score.recall, "f1": 100 * score.f1}
-            | {"entities": results.gold.get(label, 0)}
+            label: {
+                "precision": 100 * score.precision,
+                "recall": 100 * score.recall,
+                "f1": 100 * score.f1,
+                "entities": results.gold.get(label, 0),
+            }
             for label, score in results.types.items()
         }
-    table = {}
-    for label, (hits, predicted, gold) in label_counts(*gold_and_predicted(pairs)).items():
-        precision, recall = (100 * hits / total if total else 0.0 for total in (predicted, gold))
-        table[label] = {"precision": precision, "recall": recall, "f1": 200 * hits / (predicted + gold), "texts": gold}
-    return table
+    if not any(prediction.labels for _, prediction in pairs):
+        return {}
+    rows: dict[str, dict[str, float]] = {}
+    for label, (n_right, n_predicted, n_gold) in label_counts(*gold_and_predicted(pairs)).items():
+        rows[label] = {
+            "precision": 100 * n_right / n_predicted if n_predicted else 0.0,
+            "recall": 100 * n_right / n_gold if n_gold else 0.0,
+            "f1": 200 * n_right / (n_predicted + n_gold),
+            "texts": n_gold,
+        }
+    return rows
 
 
-def _confusion(pairs: Pairs) -> tuple[list[str], Any]:
-    """The labels, and how often texts of one label were given another, shape [gold, predicted]."""
+def _draw_confusion(pairs: Sequence["Pair"], path: Path) -> None:
     import numpy as np
 
+    from cogltx.cli.plots import draw_confusion
     from cogltx.tasks.classification import gold_and_predicted
 
     gold, predicted = gold_and_predicted(pairs)
-    if not gold or any(len(labels) != 1 for labels in (*gold, *predicted)):
-        raise DataError("--confusion needs texts with one label each")
+    if any(len(labels) != 1 for labels in predicted):
+        raise ConfigError("--confusion needs a model that predicts exactly one label per text")
     names = sorted({labels[0] for labels in (*gold, *predicted)})
     counts = np.zeros((len(names), len(names)), dtype=int)
-    for own, other in zip(gold, predicted, strict=True):
-        counts[names.index(own[0]), names.index(other[0])] += 1
-    return names, counts
+    for (gold_label,), (predicted_label,) in zip(gold, predicted, strict=True):
+        counts[names.index(gold_label), names.index(predicted_label)] += 1
+    draw_confusion(path, names, counts)
+
+
+def _format(result: Result) -> str:
+    lines = [f"{result.task}, {result.examples:,} examples"]
+    lines += [f"  {name:<20} {value:6.2f} %" for name, value in result.metrics.items()]
+    if result.labels:
+        width = max(map(len, result.labels))
+        unit = "texts" if "texts" in next(iter(result.labels.values())) else "entities"
+        lines += ["", f"  {'':<{width}}  precision  recall      f1  {unit:>8}"]
+        for label, row in result.labels.items():
+            scores = f"{row['precision']:9.2f}  {row['recall']:6.2f}  {row['f1']:6.2f}"
+            lines.append(f"  {label:<{width}}  {scores}  {row[unit]:8,}")
+    if result.against:
+        lines += ["", "difference to the other system, in points (paired bootstrap, 95 %)"]
+        lines += [
+            f"  {row['metric']:<20} {row['difference']:+6.2f}  [{row['low']:+.2f}, {row['high']:+.2f}]"
+            for row in result.against
+        ]
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Pictures of what a run did: relevance by block and epoch, a confusion matrix, curves. Drawn by matplotlib."""
+"""Plots with matplotlib: relevance per block and epoch, a confusion matrix, curves."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,17 @@ def draw_relevance(
     path: Path, texts: Sequence[str], epochs: Sequence[int], scores: Float[np.ndarray, "blocks epochs"],
     labels: Float[np.ndarray, "blocks epochs"],
 ) -> None:  # fmt: skip
-    """The judge's score of every block by epoch, a dot where it is labelled relevant (as the paper's figure 4).
+    """Draw the judge's score per block and epoch, with a dot where the block is labelled relevant (figure 4).
 
     Args:
-        path: of the picture; its name says the format.
+        path: of the picture; its suffix selects the format.
         texts: of the blocks.
         epochs: their numbers.
-        scores: in [0, 1]; NaN where the judge gave none.
+        scores: in [0, 1]; NaN where the judge gave no score.
         labels: 1 where a block is relevant.
 
     Raises:
-        ConfigError: matplotlib is not installed, or knows no such format.
+        ConfigError: matplotlib is not installed, or does not support the format.
     """
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(4 + 0.6 * len(epochs), 1 + 0.22 * len(texts)), layout="constrained")
@@ -42,10 +42,10 @@ def draw_relevance(
 
 
 def draw_confusion(path: Path, names: Sequence[str], counts: Int[np.ndarray, "gold predicted"]) -> None:
-    """How often texts of one label were given another.
+    """Draw a confusion matrix of labels.
 
     Raises:
-        ConfigError: matplotlib is not installed, or knows no such format.
+        ConfigError: matplotlib is not installed, or does not support the format.
     """
     plt = _pyplot()
     size = 3 + 0.3 * len(names)
@@ -66,17 +66,17 @@ def draw_confusion(path: Path, names: Sequence[str], counts: Int[np.ndarray, "go
 def draw_curves(
     path: Path, curves: Mapping[str, Sequence[tuple[float, float]]], *, across: str, up: str, logarithmic: bool = False
 ) -> None:  # fmt: skip
-    """Lines through points.
+    """Draw curves.
 
     Args:
-        path: of the picture; its name says the format.
-        curves: the points of each line, by its name.
-        across: what the first numbers are.
-        up: what the second ones are.
-        logarithmic: both axes, in powers of two.
+        path: of the picture; its suffix selects the format.
+        curves: the points of each curve, by its name.
+        across: label of the horizontal axis.
+        up: label of the vertical axis.
+        logarithmic: scale both axes by powers of two.
 
     Raises:
-        ConfigError: matplotlib is not installed, or knows no such format.
+        ConfigError: matplotlib is not installed, or does not support the format.
     """
     plt = _pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
@@ -95,29 +95,27 @@ def draw_curves(
 
 
 def check_picture(path: Path) -> None:
-    """That a picture of this name can be drawn.
+    """Check that a picture of this name can be drawn.
 
     Raises:
-        ConfigError: matplotlib is not installed or knows no such format, or the folder cannot be written.
+        ConfigError: matplotlib is not installed or does not support the format, or the folder cannot be written.
     """
     known = _pyplot().matplotlib.backend_bases.FigureCanvasBase.get_supported_filetypes()
     if path.suffix.lower().removeprefix(".") not in known:
-        raise ConfigError(f"{path}: expected the name of a picture, such as .png or .svg, got {path.suffix!r}")
+        raise ConfigError(f"{path}: {path.suffix!r} is not a picture format; use .png or .svg")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise ConfigError(f"{path}: expected to write a picture there, got: {error.strerror}") from error
+        raise ConfigError(f"{path}: cannot write a picture there: {error.strerror}") from error
 
 
 def _pyplot() -> Any:
     try:
         import matplotlib
     except ImportError as error:
-        raise ConfigError(
-            'picture: expected the package matplotlib, which is not installed; pip install "cogltx[plots]"'
-        ) from error
+        raise ConfigError('matplotlib is not installed, which draws pictures; pip install "cogltx[plots]"') from error
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -29,20 +29,18 @@ def predict(
     ] = False,
 ) -> None:
     """Answer a question about each --document, or all examples of --input."""
-    from cogltx.cli.yaml_config import parse_changes
-
     if bool(documents) == (examples is not None) or (examples is None) != (output is None):
         raise ConfigError("predict needs either --document FILE, or --input FILE and --output FILE")
     if examples is not None and (question is not None or as_json):
         raise ConfigError("predict: --question and --json go with --document; the examples of --input have questions")
     if examples is not None and output is not None:
-        _predict_file(run, examples, output, judge, device, parse_changes(changes or ()))
+        _predict_file(run, examples, output, judge, device, changes or [])
     else:
-        _predict_documents(run, documents or [], question, judge, device, parse_changes(changes or ()), as_json)
+        _predict_documents(run, documents or [], question, judge, device, changes or [], as_json)
 
 
 def _predict_documents(
-    run: str, names: list[str], question: str | None, judge: str | None, device: str | None, changes: dict[str, Any],
+    run: str, names: list[str], question: str | None, judge: str | None, device: str | None, changes: list[str],
     as_json: bool,
 ) -> None:  # fmt: skip
     from cogltx.cli.predictions import answer, load_model
@@ -50,37 +48,32 @@ def _predict_documents(
     from cogltx.tasks import make_task
 
     query = Query(question) if question is not None else None
-    documents = list(map(read_document, names))
-    examples = [Example(id=document.id, document=document, query=query) for document in documents]
+    examples = [Example(id=(text := read_document(name)).id, document=text, query=query) for name in names]
     reader = load_model(run, changes, judge, device)
+    pairs = answer(reader, make_task("jsonl", {}), examples, title="predict", total=len(examples))
     records = []
-    for name, (_, prediction) in zip(
-        names, answer(reader, make_task("jsonl", {}), examples, title="predict", total=len(names)), strict=True
-    ):
+    for number, (_, prediction) in enumerate(pairs):
         if as_json:
             records.append(prediction.to_dict())
             continue
-        lines = reader.config.reasoner.format(prediction)
-        print(f"== {name}\n{lines}\n" if len(names) > 1 else lines)
+        if len(names) > 1:
+            print(f"{chr(10) * bool(number)}== {names[number]}")
+        print(reader.config.reasoner.format(prediction))
     if as_json:
         print(json.dumps(records if len(names) > 1 else records[0], ensure_ascii=False, indent=2))
 
 
 def _predict_file(
-    run: str, source: Path, output: Path, judge: str | None, device: str | None, changes: dict[str, Any]
+    run: str, source: Path, output: Path, judge: str | None, device: str | None, changes: list[str]
 ) -> None:
-    from cogltx.cli.predictions import answer, load_model, settings_of
+    from cogltx.cli.predictions import answer, load_model, model_settings
     from cogltx.files import write_file
     from cogltx.tasks import make_task
 
-    reader = load_model(run, changes, judge, device)
-    task, settings = make_task("jsonl", {}), settings_of(run, changes, judge)
-    count = sum(
-        1
-        for _ in answer(
-            reader, task, task.read(source, split="test"), title="predict", written=output, settings=settings
-        )
-    )
-    if not count and not output.exists():
+    task, reader = make_task("jsonl", {}), load_model(run, changes, judge, device)
+    settings = model_settings(run, changes, judge)
+    examples = task.read(source, split="test")
+    n_predictions = sum(1 for _ in answer(reader, task, examples, title="predict", written=output, settings=settings))
+    if not n_predictions and not output.exists():
         write_file(output, "")
-    note(f"{count:,} predictions in {output}")
+    note(f"{n_predictions:,} predictions in {output}")

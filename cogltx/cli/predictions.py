@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from cogltx.baselines import load_reader
 from cogltx.blocks import relevance_labels
+from cogltx.cli.yaml_config import parse_changes
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import check_settings, fingerprint, read_json, write_json
@@ -27,14 +28,12 @@ KeyBlocks = Literal["recall", "gold"]
 _LINE_START = b'{"id": '  # of a prediction
 
 
-def load_model(
-    run: str | Path, changes: Mapping[str, Any], judge: str | None = None, device: str | None = None
-) -> Reader:
+def load_model(run: str | Path, changes: Sequence[str], judge: str | None = None, device: str | None = None) -> Reader:
     """Load a trained model of any kind.
 
     Args:
         run: a run, a model folder, or a name on the Hugging Face hub.
-        changes: settings to replace, by dotted key.
+        changes: ``KEY=VALUE`` settings to replace.
         judge: replaces the judge of the model.
         device: where it runs.
 
@@ -42,16 +41,15 @@ def load_model(
         ConfigError: a change is invalid, or a baseline is given a judge.
         ModelError: there is no such model.
     """
-    replaced = {"judge.args": {}, **changes, "judge.name": judge} if judge else changes
-    reader = load_reader(run, changes=replaced, device=device)
+    reader = load_reader(run, changes=parse_changes(changes), judge=judge, device=device)
     if judge and not reader.uses_judge:
         raise ConfigError(f"--judge: the baseline {reader.config.reader} does not use a judge")
     return reader
 
 
-def settings_of(run: str | Path, changes: Mapping[str, Any], judge: str | None) -> dict[str, Any]:
-    """Describe a model and its changed settings, to store next to its predictions."""
-    return {"model": fingerprint(model_folder(run)), "changes": dict(changes), "judge": judge}
+def model_settings(run: str | Path, changes: Sequence[str], judge: str | None) -> dict[str, Any]:
+    """The settings that predictions depend on: fingerprint of the model, changes and judge."""
+    return {"model": fingerprint(model_folder(run)), "changes": list(changes), "judge": judge}
 
 
 def answer(
@@ -85,7 +83,8 @@ def answer(
             example cannot be read; the predictions before it are kept.
     """
     pairs = _answer(reader, task, examples, key_blocks, written, settings or {}, subset)
-    yield from tqdm(pairs, desc=title, total=total, unit=" examples", disable=None, leave=False)
+    quiet = True if total == 1 else None
+    yield from tqdm(pairs, desc=title, total=total, unit=" examples", disable=quiet, leave=False)
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:

@@ -34,7 +34,7 @@ def recall(
     text = read_document(document)
     asked = question if question is not None else query
     settings: dict[str, Any] = {"capacity": capacity, "strides": numbers("strides", strides)}
-    settings = {key: value for key, value in settings.items() if value is not None}
+    settings = {key: list(value) if key == "strides" else value for key, value in settings.items() if value is not None}
     if run is not None:
         recalled = _recall_by_model(text, Query(asked) if asked is not None else None, run, judge, device, settings)
     elif judge is not None:
@@ -51,7 +51,7 @@ def _recall_by_model(
     from cogltx.cli.predictions import load_model
     from cogltx.pipeline import CogLTX
 
-    reader = load_model(run, {f"memrecall.{key}": value for key, value in settings.items()}, judge, device)
+    reader = load_model(run, [f"memrecall.{key}={value}" for key, value in settings.items()], judge, device)
     if not isinstance(reader, CogLTX):
         raise ConfigError(f"{run}: the baseline {reader.config.reader} has no judge; recall needs a CogLTX model")
     return reader.recall(document, query)
@@ -60,20 +60,16 @@ def _recall_by_model(
 def _recall_by_judge(
     document: "Document", query: "Query | None", judge: str, device: str | None, settings: dict[str, Any]
 ) -> "Recall":
-    from pydantic import ValidationError
-
+    from cogltx.blocks import BUNDLED, load_tokenizer
+    from cogltx.cli.yaml_config import validated
     from cogltx.encoding.encoder import BatchRunner, Precision
     from cogltx.encoding.pretrained import EncoderConfig
-    from cogltx.errors import describe
     from cogltx.memrecall import MemRecall, MemRecallConfig
 
-    try:
-        config = MemRecallConfig(**settings)
-    except ValidationError as error:
-        raise ConfigError(describe(error, MemRecallConfig, within="memrecall")) from error
-    encoder = EncoderConfig()
-    runner = BatchRunner(Precision.of(encoder, device), encoder.batch_tokens, padding_id=0)
-    return MemRecall(judge, config, runner=runner).recall(document, query)
+    config = validated(MemRecallConfig, settings)
+    encoder, tokenizer = EncoderConfig(), load_tokenizer(BUNDLED)
+    runner = BatchRunner(Precision.of(encoder, device), encoder.batch_tokens, tokenizer.pad_token_id)
+    return MemRecall(judge, config, tokenizer=tokenizer, runner=runner).recall(document, query)
 
 
 def _to_dict(recalled: "Recall") -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""``cogltx relevance``: show how interventions changed the relevance of an example's blocks, by epoch."""
+"""``cogltx relevance``: how the relevance labels of one training example developed over the epochs."""
 
 import json
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,124 +13,97 @@ from cogltx.errors import ConfigError, DataError
 def relevance(
     run: Annotated[Path, typer.Argument(help="A run that was trained with interventions.")],
     example: Annotated[str, typer.Option(help="The id of a training example.")],
-    picture: Annotated[Path | None, typer.Option(help="Draw it too, as .png or .svg.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the scores and labels as .png or .svg.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the judge's score and the relevance label of each block of a training example, by epoch."""
+    """Show the judge's score and the relevance label of each block of a training example, per epoch."""
     history = relevance_history(run, example)
     if picture is not None:
-        history.draw(picture)
-    print(json.dumps(asdict(history), ensure_ascii=False, indent=2) if as_json else history.table())
+        _draw(history, picture)
+    print(json.dumps(history, ensure_ascii=False, indent=2) if as_json else _format(history))
 
 
-@dataclass(frozen=True)
-class BlockHistory:
-    """One block of a training example.
-
-    Attributes:
-        index: index of the block.
-        text: its exact slice of the document.
-        scores: the judge's coarse score per epoch; None if it gave none.
-        labels: whether the block was labelled relevant, per epoch.
-    """
-
-    index: int
-    text: str
-    scores: tuple[float | None, ...]
-    labels: tuple[bool, ...]
-
-
-@dataclass(frozen=True)
-class RelevanceHistory:
-    """The relevance of an example's blocks by epoch.
-
-    Attributes:
-        example: id of the example.
-        epochs: numbers of the epochs, from 1.
-        blocks: in document order.
-    """
-
-    example: str
-    epochs: tuple[int, ...]
-    blocks: tuple[BlockHistory, ...]
-
-    def table(self) -> str:
-        """Format as text: one row per block, one column per epoch, * for blocks labelled relevant."""
-        lines = [f"example {self.example}: score of the judge by epoch, * labelled relevant"]
-        lines.append("block  " + "".join(f"{f'epoch {epoch}':>9}" for epoch in self.epochs))
-        for block in self.blocks:
-            cells = [
-                f"{'-' if score is None else f'{score:.2f}'}{'*' if relevant else ' '}"
-                for score, relevant in zip(block.scores, block.labels, strict=True)
-            ]
-            text = " ".join(block.text.split())
-            lines.append(f"{block.index:5d}  " + "".join(f"{cell:>9}" for cell in cells) + f"  {text}")
-        return "\n".join(lines)
-
-    def draw(self, path: Path) -> None:
-        """Draw as a picture (as CogLTX figure 4).
-
-        Raises:
-            ConfigError: matplotlib is not installed, or does not know the format.
-        """
-        import numpy as np
-
-        from cogltx.cli.plots import draw_relevance
-
-        scores = np.array([[np.nan if score is None else score for score in block.scores] for block in self.blocks])
-        labels = np.array([block.labels for block in self.blocks], dtype=float)
-        draw_relevance(path, [block.text for block in self.blocks], self.epochs, scores, labels)
-
-
-def relevance_history(run: Path, example: str) -> RelevanceHistory:
-    """Load the relevance of a training example's blocks by epoch.
+def relevance_history(run: Path, example: str) -> dict[str, Any]:
+    """Collect the judge's scores and the relevance labels of an example's blocks.
 
     Args:
         run: the folder of a run that was trained with interventions.
-        example: id of a training example.
+        example: the id of a training example.
+
+    Returns:
+        ``example``, ``epochs`` (their numbers) and ``blocks``, each with ``index``, ``text``, and per epoch ``scores``
+        (None where the judge gave none) and ``labels``.
 
     Raises:
-        ConfigError: the run has no labels from interventions.
+        ConfigError: the run was not trained with interventions.
         DataError: there is no such training example, or the data has changed.
-        ModelError: the run is damaged.
     """
     import numpy as np
 
+    from cogltx.baselines import load_reader
     from cogltx.files import read_json
     from cogltx.pipeline import CogLTX
-    from cogltx.training.config import RunConfig, data_digest
+    from cogltx.training.config import data_digest
     from cogltx.training.data import run_examples
     from cogltx.training.relevance import load_history
-    from cogltx.training.run import CONFIG_FILE
+    from cogltx.training.run import CONFIG_FILE, load_run_config
 
     folder = run / "relevance"
     if not (run / CONFIG_FILE).is_file() or not folder.is_dir():
-        raise ConfigError(f"{run}: not a run with training.relevance.source: interventions; it has no relevance labels")
-    config = RunConfig.model_validate(read_json(run / CONFIG_FILE))
+        raise ConfigError(f"{run}: not a run that was trained with training.relevance.source: interventions")
+    config = load_run_config(run)
     examples, validation, _ = run_examples(config)
     if data_digest(examples, validation) != read_json(run / "run.json").get("data"):
-        raise DataError(f"{config.data.train}: the data has changed since the run was trained on it")
-    index = next((index for index, other in enumerate(examples) if other.id == example), None)
+        raise DataError(f"{config.data.train}: the examples have changed since the run was trained")
+    index = next((index for index, one in enumerate(examples) if one.id == example), None)
     if index is None:
-        known = ", ".join(repr(other.id) for other in examples[:3])
-        raise DataError(f"--example: no training example has the id {example!r}; the first are {known}")
-    blocks = CogLTX.from_pretrained(run).model.split(examples[index].document)
+        known = ", ".join(repr(one.id) for one in examples[:3])
+        raise DataError(f"--example: no training example has the id {example!r}; ids are {known}, …")
+    reader = load_reader(run)
+    assert isinstance(reader, CogLTX), "only CogLTX has relevance labels"
+    blocks = reader.model.split(examples[index].document)
     history = load_history(folder, index)
     if not history:
-        raise ConfigError(f"{folder}: the run has no finished epoch with relevance labels")
-    no_scores, no_labels = np.full(len(blocks), np.nan), np.zeros(len(blocks), dtype=bool)
-    scores = [no_scores if epoch_scores is None else epoch_scores for _, epoch_scores in history.values()]
-    labels = [no_labels if epoch_labels is None else epoch_labels for epoch_labels, _ in history.values()]
-    return RelevanceHistory(
-        example,
-        tuple(history),
-        tuple(
-            BlockHistory(
-                block,
-                blocks.text(block),
-                tuple(None if np.isnan(values[block]) else float(values[block]) for values in scores),
-                tuple(bool(values[block]) for values in labels),
-            )
+        raise ConfigError(f"{folder}: no epoch has stored relevance labels yet")
+    scores = [np.full(len(blocks), np.nan) if epoch is None else epoch for _, epoch in history.values()]
+    labels = [np.zeros(len(blocks), dtype=bool) if epoch is None else epoch for epoch, _ in history.values()]
+    return {
+        "example": example,
+        "epochs": list(history),
+        "blocks": [
+            {
+                "index": block,
+                "text": blocks.text(block),
+                "scores": [None if np.isnan(epoch[block]) else float(epoch[block]) for epoch in scores],
+                "labels": [bool(epoch[block]) for epoch in labels],
+            }
             for block in range(len(blocks))
-        ),
-    )
+        ],
+    }
+
+
+def _format(history: dict[str, Any]) -> str:
+    lines = [
+        f"example {history['example']}: the judge's score per epoch; * the block was labelled relevant",
+        "",
+        "block  " + "".join(f"{f'epoch {epoch}':>9}" for epoch in history["epochs"]) + "  text",
+    ]
+    for block in history["blocks"]:
+        cells = [
+            f"{'-' if score is None else f'{score:.2f}'}{'*' if relevant else ' '}"
+            for score, relevant in zip(block["scores"], block["labels"], strict=True)
+        ]
+        text = " ".join(block["text"].split())
+        lines.append(f"{block['index']:5d}  " + "".join(f"{cell:>9}" for cell in cells) + f"  {text}")
+    return "\n".join(lines)
+
+
+def _draw(history: dict[str, Any], path: Path) -> None:
+    import numpy as np
+
+    from cogltx.cli.plots import draw_relevance
+
+    blocks = history["blocks"]
+    scores = np.array([[np.nan if score is None else score for score in block["scores"]] for block in blocks])
+    labels = np.array([block["labels"] for block in blocks], dtype=float)
+    draw_relevance(path, [block["text"] for block in blocks], history["epochs"], scores, labels)

@@ -46,26 +46,21 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
     return config
 
 
-def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], str] = lambda key: "--set") -> T:
-    """Validate a configuration; ``place`` returns the file and line of a key for messages.
+def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], str] = lambda key: "") -> T:
+    """Validate a configuration of plain values.
+
+    Args:
+        kind: its class.
+        values: nested keys and values.
+        place: returns the file and line of a key.
 
     Raises:
-        ConfigError: a key or value is invalid; names every one.
+        ConfigError: a key or value is invalid; names all of them.
     """
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
         raise ConfigError(describe(error, kind, place=place)) from error
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """Read a YAML file of keys and values.
-
-    Raises:
-        DataError: the file is missing or not UTF-8.
-        ConfigError: it is something else; names the line.
-    """
-    return _read(path)[0]
 
 
 def parse_changes(changes: Sequence[str]) -> dict[str, Any]:

@@ -46,11 +46,6 @@ class ReasonerConfig(BaseModel):
         """
         return self
 
-    @property
-    def single_label(self) -> bool:
-        """Whether a text has exactly one label, so that a confusion matrix is possible."""
-        return False
-
     def check_labels(self, example: Example) -> None:
         """Check that the model knows the gold labels of an example; not for reasoners without labels.
 

@@ -66,11 +66,6 @@ class ClassificationConfig(ReasonerConfig):
         weights = tuple((inverse / inverse.mean()).tolist()) if self.class_weights else ()
         return self.model_copy(update={"labels": labels, "weights": weights})
 
-    @property
-    def single_label(self) -> bool:
-        """See ``ReasonerConfig.single_label``."""
-        return not self.multi_label
-
     def check_labels(self, example: Example) -> None:
         """See ``ReasonerConfig.check_labels``."""
         unknown = next((label for label in example.labels or () if label not in self.labels), None)

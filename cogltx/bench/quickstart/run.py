@@ -21,6 +21,7 @@ from string import Template
 
 from pydantic import BaseModel, ConfigDict
 
+from cogltx.baselines import load_reader
 from cogltx.bench.quickstart.corpus import generate
 from cogltx.bench.quickstart.explain import explain
 from cogltx.bench.tables import table
@@ -28,7 +29,7 @@ from cogltx.blocks import BUNDLED
 from cogltx.cli.evaluate import measure
 from cogltx.cli.options import note
 from cogltx.cli.predictions import read_predictions
-from cogltx.cli.yaml_config import load_yaml, parse_changes
+from cogltx.cli.yaml_config import load_yaml
 from cogltx.document import Example
 from cogltx.errors import ConfigError
 from cogltx.files import check_settings, read_json, write_file, write_json
@@ -197,9 +198,7 @@ def _measure(output: Path, system: str, examples: Sequence[Example]) -> _Row:
     name, changes, judge = _SYSTEMS[system]
     path = _predictions(output, system)
     with _progress(system, path, len(examples), "answers"):
-        measure(
-            output / name, str(output / "test.jsonl"), changes=parse_changes(changes), judge=judge, predictions=path
-        )
+        measure(output / name, str(output / "test.jsonl"), changes=changes, judge=judge, predictions=path)
     predictions = {prediction.id: prediction for prediction in read_predictions(path)}
     task = make_task("jsonl", {})
     scores = [task.per_example(example, predictions[example.id]) for example in examples]
@@ -231,7 +230,8 @@ no answer where none is: of the questions that the document does not answer"""
 
 def _explain(output: Path, examples: Sequence[Example]) -> str:
     """Explain one test answer, and print commands that ask the model; writes the document that they name."""
-    reader = CogLTX.from_pretrained(output / "cogltx")
+    reader = load_reader(output / "cogltx")
+    assert isinstance(reader, CogLTX), "the quickstart's own run"
     by_id = {example.id: example for example in examples}
     predictions = list(read_predictions(_predictions(output, "CogLTX")))
     chosen = max(predictions, key=lambda prediction: _instructive(by_id[prediction.id], prediction))
