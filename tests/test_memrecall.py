@@ -7,20 +7,22 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from cogltx.competition import Competition, beside_neighbours, fill
 from fakes import Checksums, WordOverlap, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cogltx.blocks import Blocks, split
+from cogltx.blocks import AnyQuery, Blocks, load_tokenizer, split
 from cogltx.document import Query
-from cogltx.encoding.encoder import Precision, load_encoder
+from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
-from cogltx.judges import EncoderJudge, Judge, LexicalJudge, Memory, ScoredBlocks, WindowJudge
-from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
+from cogltx.judges import EncoderJudge, Judge, Memory
+from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges.bm25 import BM25Judge
+from cogltx.judges.encoder import WindowJudge
+from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, _with_neighbours, fill
 
 TOKENIZER = tiny.make_tokenizer()
 FILLER = (
@@ -47,13 +49,18 @@ def blocks_of(*texts: str) -> Blocks:
 def memrecall(
     judge: Judge | None = None, *, capacity: int = 32, form: WindowFormat | None = None, **options: object
 ) -> MemRecall:
-    form = form or WindowFormat(TOKENIZER, capacity)
-    return MemRecall(judge or ScoredBlocks(WordOverlap()), form, MemRecallConfig(capacity=capacity, **options))
+    tokenizer = form.tokenizer if form else TOKENIZER
+    config = MemRecallConfig(capacity=capacity, **options)
+    return MemRecall(judge or ScoringJudgeAdapter(WordOverlap()), config, tokenizer=tokenizer)
+
+
+def find(recall: MemRecall, items: Sequence[tuple[AnyQuery, Blocks]]) -> list[Recall]:
+    """The key blocks of documents that are split already."""
+    return recall([recall.form.layout(query, blocks) for query, blocks in items])
 
 
 def room_of(recall: Recall, capacity: int) -> int:
-    form = WindowFormat(TOKENIZER, capacity)
-    return form.room(form.prefix(recall.query, int(recall.blocks.sizes.max())))
+    return WindowFormat(TOKENIZER, capacity).layout(recall.query, recall.blocks).room
 
 
 class Fixed(Judge):
@@ -76,8 +83,8 @@ class Fixed(Judge):
 def test_the_second_hop_is_found_through_the_first() -> None:
     blocks = split(HOPS, TOKENIZER)
     assert (blocks.text(FIRST).strip(), blocks.text(SECOND).strip()) == ("alpha beta.", "beta gamma.")
-    (once,) = memrecall(strides=(1,))([(QUERY, blocks)])
-    (twice,) = memrecall(strides=(1, 1))([(QUERY, blocks)])
+    (once,) = find(memrecall(strides=(1,)), [(QUERY, blocks)])
+    (twice,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
     assert FIRST in once.key_blocks
     assert SECOND not in once.key_blocks
     assert {FIRST, SECOND} <= set(twice.key_blocks)
@@ -88,7 +95,7 @@ def test_the_second_hop_is_found_through_the_first() -> None:
 
 def test_the_trace_tells_every_step() -> None:
     blocks = split(HOPS, TOKENIZER)
-    (recall,) = memrecall(strides=(1, 1))([(QUERY, blocks)])
+    (recall,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
     first, second = recall.trace
     assert first.coarse.tolist() == [float(index == FIRST) for index in range(len(blocks))]
     assert first.retrieved[0] == FIRST
@@ -118,7 +125,7 @@ def test_strides_say_how_many_more_blocks_stay() -> None:
     blocks = blocks_of(*["the fox."] * 30)
     coarse = [{3: 9.0, 4: 8.0, 5: 7.0, 6: 6.0}, {10: 5.0, 11: 4.0}, {20: 3.0}]
     fine = [{6: 9.0, 3: 8.0, 4: 7.0}, {3: 9.0, 10: 8.0, 11: 7.0, 6: 1.0}, {20: 9.0, 3: 8.0, 11: 7.0, 10: 6.0}]
-    (recall,) = memrecall(Fixed(coarse, fine), capacity=48, strides=(2, 1, 1))([(QUERY, blocks)])
+    (recall,) = find(memrecall(Fixed(coarse, fine), capacity=48, strides=(2, 1, 1)), [(QUERY, blocks)])
     first, second, third = recall.trace
     assert first.retrieved[:4] == (3, 4, 5, 6)
     assert first.kept == (6, 3)
@@ -136,14 +143,14 @@ def test_strides_say_how_many_more_blocks_stay() -> None:
 def test_a_decayed_block_that_comes_back_counts_from_then() -> None:
     blocks = blocks_of(*["the fox."] * 30)
     judge = Fixed([{3: 9.0, 4: 8.0}, {4: 9.0}], [{3: 9.0}, {3: 9.0, 4: 8.0}])
-    (recall,) = memrecall(judge, strides=(1, 1))([(QUERY, blocks)])
+    (recall,) = find(memrecall(judge, strides=(1, 1)), [(QUERY, blocks)])
     assert 4 in recall.trace[0].decayed
     assert dict(zip(recall.key_blocks, recall.steps, strict=True))[4] == 2
 
 
 def test_the_last_step_fills_the_window() -> None:
     blocks = blocks_of(*["the fox."] * 30)
-    (recall,) = memrecall(strides=(1,))([(QUERY, blocks)])
+    (recall,) = find(memrecall(strides=(1,)), [(QUERY, blocks)])
     size = int(blocks.sizes[0])
     assert len(recall.key_blocks) == room_of(recall, 32) // size
     assert len(recall.kept) == 1
@@ -151,7 +158,7 @@ def test_the_last_step_fills_the_window() -> None:
 
 def test_z_leaves_half_of_the_room_to_retrieval() -> None:
     blocks = blocks_of(*["the fox."] * 60)
-    (recall,) = memrecall(capacity=64, strides=(50, 50))([(QUERY, blocks)])
+    (recall,) = find(memrecall(capacity=64, strides=(50, 50)), [(QUERY, blocks)])
     size, room = int(blocks.sizes[0]), room_of(recall, 64)
     assert len(recall.trace[0].kept) == (room // 2) // size
     assert len(recall.trace[1].retrieved) >= len(recall.trace[0].kept)
@@ -160,18 +167,18 @@ def test_z_leaves_half_of_the_room_to_retrieval() -> None:
 def test_z_keeps_one_large_block_that_the_others_fit_beside() -> None:
     large, small = "fox " * 14 + "alpha.", ["the fox."] * 9
     blocks = blocks_of(*small[:4], large, *small[4:])
-    (recall,) = memrecall(strides=(1, 1))([(QUERY, blocks)])
+    (recall,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
     assert blocks.sizes[4] > room_of(recall, 32) // 2
     assert recall.trace[0].kept == (4,)
     assert np.isnan(recall.trace[1].coarse[4])
-    (crowded,) = memrecall(strides=(1, 1))([(QUERY, blocks_of(*small[:4], large, large))])
+    (crowded,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks_of(*small[:4], large, large))])
     assert crowded.trace[0].kept == ()
 
 
 def test_without_rehearsal_coarse_scores_decide() -> None:
     blocks = split(HOPS, TOKENIZER)
     judge = WordOverlap()
-    (recall,) = memrecall(ScoredBlocks(judge), strides=(1, 1), rehearse=False)([(QUERY, blocks)])
+    (recall,) = find(memrecall(ScoringJudgeAdapter(judge), strides=(1, 1), rehearse=False), [(QUERY, blocks)])
     assert not any(kept == candidates for _, kept, candidates in judge.calls)
     assert recall.kept == {FIRST, SECOND}
     assert recall.trace[0].fine == {index: recall.trace[0].coarse[index] for index in recall.trace[0].retrieved}
@@ -182,7 +189,7 @@ def test_the_neighbour_of_a_strong_block_comes_along() -> None:
     blocks = split(HOPS, TOKENIZER)
     coarse = [{FIRST: 0.9, SECOND: 0.4, 0: 0.1, 1: 0.1}]
     plain, beside = (
-        memrecall(Fixed(list(coarse), [{}]), strides=(1,), neighbour_bonus=bonus)([(QUERY, blocks)])[0]
+        find(memrecall(Fixed(list(coarse), [{}]), strides=(1,), neighbour_bonus=bonus), [(QUERY, blocks)])[0]
         for bonus in (0.0, 0.5)
     )
     assert plain.trace[0].retrieved[:2] == (FIRST, SECOND)
@@ -194,8 +201,8 @@ def test_blocks_that_share_words_with_the_query_gain() -> None:
     blocks = split(HOPS, TOKENIZER)
     coarse, fine = {FIRST: 0.1, SECOND: 0.5, 0: 0.45}, {SECOND: 0.4, 0: 0.3}
     for bonus, best in ((0.0, (SECOND, 0)), (0.5, (FIRST, SECOND))):
-        (recall,) = memrecall(Fixed([coarse], [fine]), strides=(2,), lexical_bonus=bonus, most_blocks=2)(
-            [(QUERY, blocks)]
+        (recall,) = find(
+            memrecall(Fixed([coarse], [fine]), strides=(2,), lexical_bonus=bonus, most_blocks=2), [(QUERY, blocks)]
         )
         assert recall.trace[0].kept == best
         assert recall.key_blocks == tuple(sorted(best))
@@ -205,18 +212,19 @@ def test_blocks_that_share_words_with_the_query_gain() -> None:
 
 def test_words_count_for_a_block_that_is_the_query_but_not_its_own() -> None:
     blocks = split(HOPS, TOKENIZER)
-    found = Competition(lexical_bonus=0.5).words(blocks.query(FIRST), blocks)
+    recall = memrecall(lexical_bonus=0.5, capacity=64)
+    found = recall.lexical_bonus(recall.form.layout(blocks.as_query(FIRST), blocks))
     assert found[SECOND] == 0.5  # "beta" stands in both
     assert sorted(set(found[[index for index in range(len(blocks)) if index not in (FIRST, SECOND)]])) == [0.0]
-    with pytest.raises(ConfigError, match=r"^memrecall\.lexical_bonus: expected a query whose words count, got a task"):
-        memrecall(lexical_bonus=0.5)([(None, blocks)])
+    with pytest.raises(ConfigError, match=r"^memrecall\.lexical_bonus needs a question"):
+        find(memrecall(lexical_bonus=0.5), [(None, blocks)])
 
 
 @pytest.mark.parametrize("most", [1, 2, 4, 50])
 def test_only_the_best_blocks_are_read_where_so_many_are_wanted(most: int) -> None:
     blocks = split(HOPS, TOKENIZER)
-    (everything,) = memrecall(strides=(1, 1))([(QUERY, blocks)])
-    (best,) = memrecall(strides=(1, 1), most_blocks=most)([(QUERY, blocks)])
+    (everything,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
+    (best,) = find(memrecall(strides=(1, 1), most_blocks=most), [(QUERY, blocks)])
     assert len(everything.key_blocks) > 4
     ranked = sorted(everything.key_blocks, key=lambda block: (-everything.trace[-1].fine[block], block))
     assert best.key_blocks == tuple(sorted(ranked[:most]))
@@ -227,7 +235,7 @@ def test_only_the_best_blocks_are_read_where_so_many_are_wanted(most: int) -> No
 
 def test_a_short_document_is_read_whole_however_few_blocks_are_wanted() -> None:
     blocks = blocks_of("alpha beta.", "lazy dog.", "jumps over.")
-    (recall,) = memrecall(strides=(1,), most_blocks=1)([(QUERY, blocks)])
+    (recall,) = find(memrecall(strides=(1,), most_blocks=1), [(QUERY, blocks)])
     assert recall.key_blocks == (0, 1, 2)
 
 
@@ -235,7 +243,7 @@ def test_a_short_document_is_read_whole_however_few_blocks_are_wanted() -> None:
 def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
     kept = [index for index, score in enumerate(scores) if np.isnan(score) and index % 2]
     fine = dict.fromkeys(kept, 0.7)
-    found = beside_neighbours(np.array(scores), fine, bonus)
+    found = _with_neighbours(np.array(scores), fine, bonus)
     for index, score in enumerate(scores):
         near = [fine.get(at, scores[at]) for at in (index - 1, index + 1) if 0 <= at < len(scores)]
         best = max((value for value in near if not np.isnan(value)), default=0.0)
@@ -245,7 +253,7 @@ def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
 def test_a_document_that_fits_is_read_whole() -> None:
     blocks = blocks_of("the fox.", "alpha beta.", "a dog.")
     judge = WordOverlap()
-    (recall,) = memrecall(ScoredBlocks(judge))([(QUERY, blocks)])
+    (recall,) = find(memrecall(ScoringJudgeAdapter(judge)), [(QUERY, blocks)])
     assert recall.key_blocks == (0, 1, 2)
     assert recall.kept == {0, 1, 2}
     assert recall.steps == (0, 0, 0)
@@ -257,20 +265,20 @@ def test_a_document_that_fits_is_read_whole() -> None:
 def test_a_document_of_exactly_one_window() -> None:
     form = WindowFormat(TOKENIZER, 32)
     blocks = blocks_of("the fox.", "a dog.", "alpha beta gamma delta.")
-    room = form.room(form.prefix(QUERY, int(blocks.sizes.max())))
+    room = form.layout(QUERY, blocks).room
     spare = room - int(blocks.sizes.sum())
     exact = blocks_of("the fox.", "a dog.", "alpha beta gamma delta.", "the " * (spare - 1))
     assert int(exact.sizes.sum()) == room
-    assert memrecall()([(QUERY, exact)])[0].trace == ()
+    assert find(memrecall(), [(QUERY, exact)])[0].trace == ()
     longer = blocks_of("the fox.", "a dog.", "alpha beta gamma delta.", "the " * spare)
-    assert len(memrecall()([(QUERY, longer)])[0].trace) == 2
+    assert len(find(memrecall(), [(QUERY, longer)])[0].trace) == 2
 
 
 def test_a_block_that_does_not_fit_is_skipped() -> None:
     small, large = "the fox.", "beta " * 15
     blocks = blocks_of(small, large, large, "alpha.", *[small] * 9)
     scores = {1: 9.0, 2: 8.0, 3: 7.0}
-    (recall,) = memrecall(Fixed([scores], [{}]), strides=(1,))([(QUERY, blocks)])
+    (recall,) = find(memrecall(Fixed([scores], [{}]), strides=(1,)), [(QUERY, blocks)])
     retrieved = recall.trace[0].retrieved
     assert room_of(recall, 32) < blocks.sizes[1] + blocks.sizes[2]
     assert retrieved[:2] == (1, 3)
@@ -280,31 +288,30 @@ def test_a_block_that_does_not_fit_is_skipped() -> None:
 def test_without_a_query() -> None:
     blocks = split(HOPS, TOKENIZER)
     judge = WordOverlap()
-    (recall,) = memrecall(ScoredBlocks(judge), strides=(1, 1))([(None, blocks)])
+    (recall,) = find(memrecall(ScoringJudgeAdapter(judge), strides=(1, 1)), [(None, blocks)])
     assert {query for query, _, _ in judge.calls} == {""}
     assert recall.query is None
     assert sum(blocks.sizes[list(recall.key_blocks)]) <= 31
 
 
 def test_a_query_that_leaves_no_room() -> None:
-    with pytest.raises(DataError, match=r"question: expected at most \d+ tokens .*, got 40"):
-        memrecall()([(Query("fox " * 40), blocks_of("the fox."))])
+    with pytest.raises(DataError, match=r"the question has 40 tokens; at most \d+ fit"):
+        find(memrecall(), [(Query("fox " * 40), blocks_of("the fox."))])
 
 
 def test_no_documents() -> None:
-    assert memrecall()([]) == []
+    assert find(memrecall(), []) == []
 
 
-class Watched(ScoredBlocks):
+class Watched(ScoringJudgeAdapter):
     """Sees to it that z never exceeds the room, and that retrieval always has room for one more block."""
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self) -> None:
         super().__init__(Checksums())
-        self.form = WindowFormat(TOKENIZER, capacity)
 
     def check(self, memory: Memory, *, free: bool) -> None:
         sizes = memory.blocks.sizes
-        room = self.form.room(self.form.prefix(memory.query, int(sizes.max())))
+        room = memory.layout.room
         assert list(memory.kept) == sorted(set(memory.kept))
         assert sizes[list(memory.kept)].sum() + (sizes[memory.candidates].max() if free else 0) <= room
 
@@ -330,7 +337,7 @@ def test_nothing_ever_exceeds_the_capacity(
     lengths: list[int], capacity: int, strides: tuple[int, ...], query: Query | None
 ) -> None:
     blocks = blocks_of(*("fox " * length for length in lengths))
-    (recall,) = memrecall(Watched(capacity), capacity=capacity, strides=strides)([(query, blocks)])
+    (recall,) = find(memrecall(Watched(), capacity=capacity, strides=strides), [(query, blocks)])
     room = room_of(recall, capacity)
     assert recall.key_blocks
     assert blocks.sizes[list(recall.key_blocks)].sum() <= room
@@ -359,9 +366,9 @@ def items() -> list[tuple[Query | None, Blocks]]:
 def test_a_permuted_batch_gives_permuted_results(judge: str) -> None:
     documents = items()
     scorer = {"overlap": WordOverlap, "checksums": Checksums}[judge]
-    recall = memrecall(ScoredBlocks(scorer()), strides=(1, 2))
-    forwards, backwards = recall(documents), recall(documents[::-1])[::-1]
-    alone = [recall([document])[0] for document in documents]
+    recall = memrecall(ScoringJudgeAdapter(scorer()), strides=(1, 2))
+    forwards, backwards = find(recall, documents), find(recall, documents[::-1])[::-1]
+    alone = [find(recall, [document])[0] for document in documents]
     for first, second, third in zip(forwards, backwards, alone, strict=True):
         for other in (second, third):
             assert (first.key_blocks, first.scores, first.kept, first.steps) == (
@@ -371,14 +378,14 @@ def test_a_permuted_batch_gives_permuted_results(judge: str) -> None:
 
 def test_the_encoder_judge_alike_in_any_company(architecture_encoder: Path) -> None:
     torch.manual_seed(3)
-    form = WindowFormat(tokenizer_of(architecture_encoder), 48)
+    form = WindowFormat(load_tokenizer(architecture_encoder), 48)
     model = EncoderJudge(load_encoder(EncoderConfig(name=str(architecture_encoder))))
-    judge = WindowJudge(model, form, Precision(torch.device("cpu"), bfloat16=False), 256)
+    judge = WindowJudge(model, BatchRunner(Precision(torch.device("cpu"), bfloat16=False), 256, form.padding_id))
     recall = memrecall(judge, form=form, capacity=48, strides=(1, 2))
     documents = [(query, split(blocks.document, form.tokenizer, max_tokens=16)) for query, blocks in items()]
-    together, backwards = recall(documents), recall(documents[::-1])[::-1]
+    together, backwards = find(recall, documents), find(recall, documents[::-1])[::-1]
     for document, first, second in zip(documents, together, backwards, strict=True):
-        (alone,) = recall([document])
+        (alone,) = find(recall, [document])
         for other in (second, alone):
             assert first.key_blocks == other.key_blocks
             assert first.kept == other.kept
@@ -428,38 +435,37 @@ def test_wrong_options(values: dict[str, object]) -> None:
 def test_a_block_that_asks_is_no_candidate() -> None:
     blocks = split(HOPS, TOKENIZER, max_tokens=16)
     finder = memrecall(capacity=40)
-    asked = [(blocks.query(block), blocks) for block in (FIRST, SECOND)]
-    for block, found in zip((FIRST, SECOND), finder(asked), strict=True):
+    asked = [(blocks.as_query(block), blocks) for block in (FIRST, SECOND)]
+    for block, found in zip((FIRST, SECOND), find(finder, asked), strict=True):
         assert block not in found.key_blocks
         assert all(np.isnan(step.coarse[block]) for step in found.trace)
-        window = finder.form.window(
-            finder.form.prefix(found.query, int(blocks.sizes.max())), blocks, found.key_blocks, found.query
-        )
+        window = found.window
         assert len(window) <= 40
-        assert window.document_token[window.subject].tolist() == list(
+        assert window.document_token[window.target_tokens].tolist() == list(
             range(blocks[block].first_token, blocks[block].end_token)
         )
-    first, second = finder(asked)
+    first, second = find(finder, asked)
     assert SECOND in first.key_blocks, "they share a word"
     assert FIRST in second.key_blocks
 
 
 @pytest.mark.parametrize("kind", ["words", "bm25", "encoder"])
 def test_a_document_of_one_block_that_asks_has_no_context(tiny_encoder: Path, kind: str) -> None:
-    form = WindowFormat(tokenizer_of(tiny_encoder), 40)
+    form = WindowFormat(load_tokenizer(tiny_encoder), 40)
     if kind == "bm25":
         pytest.importorskip("bm25s")
     judges: dict[str, Callable[[], Judge]] = {
-        "words": lambda: ScoredBlocks(WordOverlap()),
-        "bm25": LexicalJudge,
+        "words": lambda: ScoringJudgeAdapter(WordOverlap()),
+        "bm25": BM25Judge,
         "encoder": lambda: WindowJudge(
-            EncoderJudge(load_encoder(EncoderConfig(name=str(tiny_encoder)))), form, Precision(torch.device("cpu"), False), 256
+            EncoderJudge(load_encoder(EncoderConfig(name=str(tiny_encoder)))),
+            BatchRunner(Precision(torch.device("cpu"), False), 256, form.padding_id),
         ),
     }  # fmt: skip
     blocks = split(sentences("alpha beta."), form.tokenizer, max_tokens=16)
-    (found,) = memrecall(judges[kind](), form=form, capacity=40)([(blocks.query(0), blocks)])
+    (found,) = find(memrecall(judges[kind](), form=form, capacity=40), [(blocks.as_query(0), blocks)])
     assert (found.key_blocks, found.scores) == ((), ())
     long = split(HOPS, form.tokenizer, max_tokens=16)
-    (found,) = memrecall(judges[kind](), form=form, capacity=40)([(long.query(FIRST), long)])
+    (found,) = find(memrecall(judges[kind](), form=form, capacity=40), [(long.as_query(FIRST), long)])
     assert FIRST not in found.key_blocks
     assert found.key_blocks

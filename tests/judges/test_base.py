@@ -11,10 +11,16 @@ from fakes import Checksums, WordOverlap, sentences
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Query
+from cogltx.encoding.layout import Layout, WindowFormat
 from cogltx.errors import ModelError
-from cogltx.judges import Memory, ScoredBlocks
+from cogltx.judges import Memory
+from cogltx.judges.base import ScoringJudgeAdapter
 
 QUERY = Query("Who wrote the report?")
+
+
+def layout_of(query: Query | None, blocks: Blocks) -> Layout:
+    return WindowFormat(tiny.make_tokenizer()).layout(query, blocks)
 
 
 @pytest.fixture
@@ -24,15 +30,19 @@ def blocks() -> Blocks:
 
 
 def test_candidates(blocks: Blocks) -> None:
-    assert Memory(QUERY, blocks, ()).candidates == [0, 1, 2]
-    assert Memory(QUERY, blocks, (1,)).candidates == [0, 2]
-    assert Memory(QUERY, blocks, (0, 1, 2)).candidates == []
+    assert Memory(layout_of(QUERY, blocks), ()).candidates == [0, 1, 2]
+    assert Memory(layout_of(QUERY, blocks), (1,)).candidates == [0, 2]
+    assert Memory(layout_of(QUERY, blocks), (0, 1, 2)).candidates == []
 
 
 def test_retrieve_scores_the_blocks_outside_z(blocks: Blocks) -> None:
     judge = WordOverlap()
-    first, second, none = ScoredBlocks(judge).retrieve(
-        [Memory(QUERY, blocks, ()), Memory(None, blocks, (1,)), Memory(QUERY, blocks, (0, 1, 2))]
+    first, second, none = ScoringJudgeAdapter(judge).retrieve(
+        [
+            Memory(layout_of(QUERY, blocks), ()),
+            Memory(layout_of(None, blocks), (1,)),
+            Memory(layout_of(QUERY, blocks), (0, 1, 2)),
+        ]
     )
     assert judge.calls == [
         (QUERY.text, [], ["Report ; Anna wrote the report. ", "The fox jumps. ", "A dog wrote."]),
@@ -45,7 +55,7 @@ def test_retrieve_scores_the_blocks_outside_z(blocks: Blocks) -> None:
 
 def test_rehearse_scores_the_blocks_in_z(blocks: Blocks) -> None:
     judge = WordOverlap()
-    ((fine),) = ScoredBlocks(judge).rehearse([Memory(QUERY, blocks, (0, 2))])
+    ((fine),) = ScoringJudgeAdapter(judge).rehearse([Memory(layout_of(QUERY, blocks), (0, 2))])
     ((query, kept, candidates),) = judge.calls
     assert query == QUERY.text
     assert kept == candidates == ["Report ; Anna wrote the report. ", blocks.text(2)]
@@ -58,28 +68,28 @@ def test_any_list_of_numbers_will_do(blocks: Blocks, made: Any) -> None:
         def score(self, query: str, kept: list[str], candidates: list[str]) -> Any:
             return made
 
-    (scores,) = ScoredBlocks(Given()).retrieve([Memory(QUERY, blocks, ())])
+    (scores,) = ScoringJudgeAdapter(Given()).retrieve([Memory(layout_of(QUERY, blocks), ())])
     assert scores.tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
     ("made", "wording"),
     [
-        ([1.0, 2.0], r"expected 3 scores, got shape \(2,\)"),
-        ([[1.0], [2.0], [3.0]], r"expected 3 scores, got shape \(3, 1\)"),
-        (0.5, r"expected 3 scores, got shape \(\)"),
-        ([1.0, float("nan"), 2.0], "expected finite scores, got nan"),
-        ([1.0, float("-inf"), 2.0], "expected finite scores, got -inf"),
-        ([1.0, None, 2.0], "expected finite scores, got nan"),
-        (["high", "low", "low"], "expected a list of 3 numbers, got list: TypeError: str128 values"),
-        (["1", "2", "3"], "expected a list of 3 numbers, got list: TypeError: str32 values"),
-        (fakes.Unshown(), "expected a list of 3 numbers, got Unshown"),
-        ({"a": 1.0}, "expected a list of 3 numbers, got dict"),
-        ([1.0, [2.0], 3.0], "expected a list of 3 numbers, got list"),
-        ((score for score in (1.0, 2.0, 3.0)), "expected a list of 3 numbers, got generator"),
-        ([1.0, 2.0, 10**400], "expected a list of 3 numbers, got list"),
-        ([1.0, 2.0, 3.0 + 1j], "expected a list of 3 numbers, got list"),
-        (torch.ones(3, requires_grad=True), "expected a list of 3 numbers, got Tensor"),
+        ([1.0, 2.0], r"the scores of 3 texts have shape \(2,\)"),
+        ([[1.0], [2.0], [3.0]], r"the scores of 3 texts have shape \(3, 1\)"),
+        (0.5, r"the scores of 3 texts have shape \(\)"),
+        ([1.0, float("nan"), 2.0], "a score is nan; scores must be finite"),
+        ([1.0, float("-inf"), 2.0], "a score is -inf; scores must be finite"),
+        ([1.0, None, 2.0], "a score is nan; scores must be finite"),
+        (["high", "low", "low"], "scoring 3 texts failed: TypeError: str128 values are not numbers"),
+        (["1", "2", "3"], "scoring 3 texts failed: TypeError: str32 values are not numbers"),
+        (fakes.Unshown(), "scoring 3 texts failed: "),
+        ({"a": 1.0}, "scoring 3 texts failed: "),
+        ([1.0, [2.0], 3.0], "scoring 3 texts failed: "),
+        ((score for score in (1.0, 2.0, 3.0)), "scoring 3 texts failed: "),
+        ([1.0, 2.0, 10**400], "scoring 3 texts failed: "),
+        ([1.0, 2.0, 3.0 + 1j], "scoring 3 texts failed: "),
+        (torch.ones(3, requires_grad=True), "scoring 3 texts failed: "),
     ],
 )
 def test_scores_that_are_none(blocks: Blocks, made: Any, wording: str) -> None:
@@ -90,17 +100,19 @@ def test_scores_that_are_none(blocks: Blocks, made: Any, wording: str) -> None:
     name = r"judge [\w.]+:test_scores_that_are_none.<locals>.Given"
     for method in ("retrieve", "rehearse"):
         with pytest.raises(ModelError, match=f"^{name}: {wording}"):
-            getattr(ScoredBlocks(Given()), method)([Memory(QUERY, blocks, () if method == "retrieve" else (0, 1, 2))])
+            getattr(ScoringJudgeAdapter(Given()), method)(
+                [Memory(layout_of(QUERY, blocks), () if method == "retrieve" else (0, 1, 2))]
+            )
 
 
 def test_a_score_that_fails(blocks: Blocks) -> None:
-    wording = "^judge fakes:Failing: expected scores, got RuntimeError: the remote model is down$"
+    wording = "^judge fakes:Failing: scoring 3 texts failed: RuntimeError: the remote model is down$"
     with pytest.raises(ModelError, match=wording):
-        ScoredBlocks(fakes.Failing()).retrieve([Memory(QUERY, blocks, ())])
+        ScoringJudgeAdapter(fakes.Failing()).retrieve([Memory(layout_of(QUERY, blocks), ())])
 
 
 def test_checksums_depend_on_the_text_alone(blocks: Blocks) -> None:
-    first = ScoredBlocks(Checksums()).retrieve([Memory(QUERY, blocks, ())])[0]
-    second = ScoredBlocks(Checksums()).retrieve([Memory(QUERY, blocks, (0,))])[0]
+    first = ScoringJudgeAdapter(Checksums()).retrieve([Memory(layout_of(QUERY, blocks), ())])[0]
+    second = ScoringJudgeAdapter(Checksums()).retrieve([Memory(layout_of(QUERY, blocks), (0,))])[0]
     assert second[1:].tolist() == first[1:].tolist()
     assert len(set(first.tolist())) == 3

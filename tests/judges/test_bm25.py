@@ -10,12 +10,17 @@ from fakes import sentences
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Query
+from cogltx.encoding.layout import Layout, WindowFormat
 from cogltx.errors import ConfigError
-from cogltx.judges import LexicalJudge, Memory
-from cogltx.judges.bm25 import terms
+from cogltx.judges import Memory
+from cogltx.judges.bm25 import BM25Judge, terms
 
 pytest.importorskip("bm25s")
 DOCUMENT = sentences("The fox jumps.", "Anna wrote the report.", "The dog sat.", "!!!", headings=("", "", "Zürich", ""))
+
+
+def layout_of(query: Query | None, blocks: Blocks) -> Layout:
+    return WindowFormat(tiny.make_tokenizer()).layout(query, blocks)
 
 
 @pytest.fixture
@@ -24,7 +29,7 @@ def blocks() -> Blocks:
 
 
 def retrieve(blocks: Blocks, query: str, *kept: int) -> np.ndarray:
-    return LexicalJudge().retrieve([Memory(Query(query), blocks, kept)])[0]
+    return BM25Judge().retrieve([Memory(layout_of(Query(query), blocks), kept)])[0]
 
 
 def test_the_block_with_the_rare_words_wins(blocks: Blocks) -> None:
@@ -51,16 +56,18 @@ def test_blocks_in_z_are_no_candidates(blocks: Blocks) -> None:
 
 
 def test_rehearsal_gives_the_same_scores(blocks: Blocks) -> None:
-    judge = LexicalJudge()
+    judge = BM25Judge()
     query = Query("Who wrote the report?")
-    (coarse,) = judge.retrieve([Memory(query, blocks, ())])
-    (fine,) = judge.rehearse([Memory(query, blocks, (0, 1))])
+    (coarse,) = judge.retrieve([Memory(layout_of(query, blocks), ())])
+    (fine,) = judge.rehearse([Memory(layout_of(query, blocks), (0, 1))])
     assert fine.tolist() == coarse[:2].tolist()
 
 
 def test_another_query_of_the_same_document(blocks: Blocks) -> None:
-    judge = LexicalJudge()
-    found = [judge.retrieve([Memory(Query(query), blocks, ())])[0].argmax() for query in ("fox", "report", "fox")]
+    judge = BM25Judge()
+    found = [
+        judge.retrieve([Memory(layout_of(Query(query), blocks), ())])[0].argmax() for query in ("fox", "report", "fox")
+    ]
     assert found == [0, 1, 0]
 
 
@@ -77,8 +84,8 @@ def test_a_text_without_words() -> None:
 
 
 def test_without_a_query(blocks: Blocks) -> None:
-    with pytest.raises(ConfigError, match='judge "bm25": expected a query, got none'):
-        LexicalJudge().retrieve([Memory(None, blocks, ())])
+    with pytest.raises(ConfigError, match='judge "bm25" needs a question'):
+        BM25Judge().retrieve([Memory(layout_of(None, blocks), ())])
 
 
 def test_not_installed(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,5 +97,5 @@ def test_not_installed(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigError, match='judge "bm25": expected the package bm25s, which is not installed'):
+    with pytest.raises(ConfigError, match='judge "bm25": the package bm25s is not installed'):
         retrieve(blocks, "fox")

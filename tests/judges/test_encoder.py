@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from cogltx.blocks import Blocks, split
+from cogltx.blocks import Blocks, load_tokenizer, split
 from cogltx.document import Document, Query
-from cogltx.encoding.encoder import Precision, load_encoder, to_batch
+from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder, to_batch
 from cogltx.encoding.layout import WindowFormat
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError
-from cogltx.judges import EncoderJudge, Memory, WindowJudge
-from cogltx.judges.encoder import rehearsal_window, relevance_logits, retrieval_windows
+from cogltx.judges import EncoderJudge, Memory
+from cogltx.judges.encoder import WindowJudge, _retrieval_windows, relevance_logits
 
 EXACT = Precision(torch.device("cpu"), bfloat16=False)
 QUERY = Query("Who wrote the report?")
@@ -25,11 +25,15 @@ TEXT = "The fox jumps over the dog. Anna wrote the report in 1969, and Paris is 
 
 
 def form_of(folder: Path) -> WindowFormat:
-    return WindowFormat(tokenizer_of(folder), 64)
+    return WindowFormat(load_tokenizer(folder), 64)
 
 
 def blocks_of(form: WindowFormat, repeats: int = 4) -> Blocks:
     return split(Document(TEXT * repeats), form.tokenizer, max_tokens=12)
+
+
+def judge_of(model: nn.Module, batch_tokens: int = 256) -> WindowJudge:
+    return WindowJudge(model, BatchRunner(EXACT, batch_tokens, padding_id=0))
 
 
 def encoder_judge(folder: Path) -> nn.Module:
@@ -39,9 +43,8 @@ def encoder_judge(folder: Path) -> nn.Module:
 
 def by_hand(judge: WindowJudge, memory: Memory, shown: list[int]) -> np.ndarray:
     """The mean relevance of every block of one window, from the model itself."""
-    form = judge.form
-    window = form.window(form.prefix(memory.query, int(memory.blocks.sizes.max())), memory.blocks, shown)
-    batch = to_batch([window], form.padding_id, EXACT.device)
+    window = memory.layout.window(shown)
+    batch = to_batch([window], memory.layout.form.padding_id, EXACT.device)
     judge.model.eval()
     with torch.inference_mode():
         logits = judge.model(batch.input_ids, batch.attention_mask, batch.token_type_ids)[0, : len(window)]
@@ -51,34 +54,29 @@ def by_hand(judge: WindowJudge, memory: Memory, shown: list[int]) -> np.ndarray:
 
 def test_scores_are_means_over_tokens(architecture_encoder: Path) -> None:
     form = form_of(architecture_encoder)
-    judge = WindowJudge(encoder_judge(architecture_encoder), form, EXACT, 256)
+    judge = judge_of(encoder_judge(architecture_encoder))
     blocks = blocks_of(form)
-    memory = Memory(QUERY, blocks, (1,))
+    memory = Memory(form.layout(QUERY, blocks), (1,))
     (coarse,) = judge.retrieve([memory])
-    prefix = form.prefix(QUERY, int(blocks.sizes.max()))
-    room = form.room(prefix) - int(blocks.sizes[1])
+    room = memory.layout.room - int(blocks.sizes[1])
     first = [0]
     while blocks.sizes[[*first, first[-1] + 1 + (first[-1] == 0)]].sum() <= room:
         first.append(first[-1] + 1 + (first[-1] == 0))
     np.testing.assert_allclose(coarse[first], by_hand(judge, memory, [1, *first])[1:], atol=1e-6)
-    (fine,) = judge.rehearse([Memory(QUERY, blocks, (0, 2))])
+    (fine,) = judge.rehearse([Memory(form.layout(QUERY, blocks), (0, 2))])
     np.testing.assert_allclose(fine, by_hand(judge, memory, [0, 2]), atol=1e-6)
 
 
 def test_every_candidate_gets_one_score(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
-    judge = WindowJudge(encoder_judge(tiny_encoder), form, EXACT, 256)
+    judge = judge_of(encoder_judge(tiny_encoder))
     blocks = blocks_of(form)
     for kept in ((), (0,), (1, 3)):
-        memory = Memory(QUERY, blocks, kept)
+        memory = Memory(form.layout(QUERY, blocks), kept)
         (scores,) = judge.retrieve([memory])
         assert sorted(np.flatnonzero(np.isnan(scores)).tolist()) == list(kept)
         assert ((scores[memory.candidates] > 0) & (scores[memory.candidates] < 1)).all()
-        shown = [
-            index
-            for window in retrieval_windows(form, memory)
-            for index in dict.fromkeys(window.block[window.block >= 0].tolist())
-        ]
+        shown = [index for window in _retrieval_windows(memory) for index in window.blocks]
         assert sorted(index for index in shown if index not in kept) == memory.candidates
 
 
@@ -100,40 +98,45 @@ def test_the_fewest_windows(tiny_encoder: Path, text: list[str], data: st.DataOb
     form = form_of(tiny_encoder)
     blocks = split(Document("".join(text) + "end"), form.tokenizer, max_tokens=12)
     kept = data.draw(st.lists(st.integers(0, len(blocks) - 1), unique=True, max_size=2).map(sorted))
-    memory = Memory(QUERY, blocks, tuple(kept))
-    windows = list(retrieval_windows(form, memory))
+    memory = Memory(form.layout(QUERY, blocks), tuple(kept))
+    windows = list(_retrieval_windows(memory))
     assert all(len(window) <= form.capacity for window in windows)
     sizes = [int(blocks.sizes[index]) for index in memory.candidates]
-    room = form.room(form.prefix(QUERY, int(blocks.sizes.max()))) - sum(int(blocks.sizes[index]) for index in kept)
+    room = memory.layout.room - blocks.total_size(kept)
     assert len(windows) == least_windows(sizes, room)
     for window in windows:
-        order = list(dict.fromkeys(window.block[window.block >= 0].tolist()))
+        order = window.blocks
         assert order[: len(kept)] == kept
         assert order[len(kept) :] == sorted(order[len(kept) :])
 
 
 def test_rehearsal_shows_all_of_z_in_document_order(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
-    window = rehearsal_window(form, Memory(None, blocks_of(form), (0, 2, 5)))
-    assert list(dict.fromkeys(window.block[window.block >= 0].tolist())) == [0, 2, 5]
+    seen = []
+    runner = BatchRunner(EXACT, 256, padding_id=0)
+    judge = WindowJudge(Counting(), runner)
+    judge._relevance = lambda windows: ((seen.append(window) or window, np.zeros(len(window))) for window in windows)  # type: ignore[func-returns-value]
+    judge.rehearse([Memory(form.layout(None, blocks_of(form)), (0, 2, 5))])
+    (window,) = seen
+    assert window.blocks == [0, 2, 5]
     assert window.n_prefix == 1
 
 
 @pytest.mark.parametrize("batch_tokens", [64, 640, 100_000])
 def test_batched_equals_one_by_one(architecture_encoder: Path, batch_tokens: int) -> None:
     form = form_of(architecture_encoder)
-    judge = WindowJudge(encoder_judge(architecture_encoder), form, EXACT, batch_tokens)
+    judge = judge_of(encoder_judge(architecture_encoder), batch_tokens)
     documents = [blocks_of(form, repeats) for repeats in (1, 3, 2, 6)]
     memories = [
-        Memory(QUERY if number % 2 else None, blocks, (0,) if number > 1 else ())
+        Memory(form.layout(QUERY if number % 2 else None, blocks), (0,) if number > 1 else ())
         for number, blocks in enumerate(documents)
     ]
-    alone = WindowJudge(judge.model, form, EXACT, 64)
+    alone = judge_of(judge.model, 64)
     for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
         together = judge.retrieve([memories[index] for index in order])
         for index, scores in zip(order, together, strict=True):
             np.testing.assert_allclose(scores, alone.retrieve([memories[index]])[0], atol=1e-6)
-    whole = [Memory(QUERY, blocks, (0, 1)) for blocks in documents]
+    whole = [Memory(form.layout(QUERY, blocks), (0, 1)) for blocks in documents]
     for memory, fine in zip(whole, judge.rehearse(whole), strict=True):
         np.testing.assert_allclose(fine, alone.rehearse([memory])[0], atol=1e-6)
 
@@ -141,31 +144,31 @@ def test_batched_equals_one_by_one(architecture_encoder: Path, batch_tokens: int
 def test_dropout_is_off(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
     model = encoder_judge(tiny_encoder).train()
-    judge = WindowJudge(model, form, EXACT, 256)
-    memory = Memory(QUERY, blocks_of(form), ())
+    judge = judge_of(model)
+    memory = Memory(form.layout(QUERY, blocks_of(form)))
     assert judge.retrieve([memory])[0].tolist() == judge.retrieve([memory])[0].tolist()
 
 
 def test_a_model_of_a_users_own(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
-    judge = WindowJudge(Counting(), form, EXACT, 256)
-    memory = Memory(QUERY, blocks_of(form), (0, 1))
+    judge = judge_of(Counting())
+    memory = Memory(form.layout(QUERY, blocks_of(form)), (0, 1))
     np.testing.assert_allclose(judge.rehearse([memory])[0], by_hand(judge, memory, [0, 1]), atol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("model", "wording"),
     [
-        (WrongShape(), r"judge fakes:WrongShape: expected logits of shape \(1, 32\) \(windows, tokens\), got \(1,\)"),
-        (NoTensor(), r"judge fakes:NoTensor: expected logits of shape \(1, 32\) \(windows, tokens\), got list"),
-        (Counting(vocabulary=3), "judge fakes:Counting: expected logits, got IndexError: index out of range in self"),
-        (NotFinite(), "judge fakes:NotFinite: expected finite logits, got NaN"),
+        (WrongShape(), r"judge fakes:WrongShape: logits have shape \(1,\), not shape \(1, 32\) \(windows, tokens\)"),
+        (NoTensor(), r"judge fakes:NoTensor: logits have type list, not shape \(1, 32\) \(windows, tokens\)"),
+        (Counting(vocabulary=3), "judge fakes:Counting: forward failed: IndexError: index out of range in self"),
+        (NotFinite(), "judge fakes:NotFinite: a logit is NaN; logits must be finite"),
     ],
 )
 def test_models_that_give_something_else(tiny_encoder: Path, model: nn.Module, wording: str) -> None:
     form = form_of(tiny_encoder)
-    judge = WindowJudge(model, form, EXACT, 256)
-    memory = Memory(QUERY, blocks_of(form, 1), (0,))
+    judge = judge_of(model)
+    memory = Memory(form.layout(QUERY, blocks_of(form, 1)), (0,))
     with pytest.raises(ModelError, match=f"^{wording}$"):
         judge.rehearse([memory])
     with pytest.raises(ModelError, match=f"^{wording}$"):
@@ -174,9 +177,9 @@ def test_models_that_give_something_else(tiny_encoder: Path, model: nn.Module, w
 
 def test_logits_of_a_batch(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
-    window = rehearsal_window(form, Memory(QUERY, blocks_of(form), (0,)))
+    window = form.layout(QUERY, blocks_of(form)).window([0])
     batch = to_batch([window, window], form.padding_id, EXACT.device)
     assert relevance_logits(encoder_judge(tiny_encoder), batch).shape == (2, 32)
-    wording = "judge fakes:NoGradient: expected logits with a gradient in training, got torch.float32 without one"
+    wording = "judge fakes:NoGradient: logits have no gradient in training"
     with pytest.raises(ModelError, match=wording):
         relevance_logits(NoGradient(), batch)

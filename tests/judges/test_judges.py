@@ -6,67 +6,60 @@ from pathlib import Path
 import pytest
 import torch
 from fakes import Counting, NoJudge, WordOverlap
+from pydantic import ValidationError
 
-from cogltx.encoding.encoder import Precision, load_encoder
-from cogltx.encoding.layout import WindowFormat
-from cogltx.encoding.pretrained import EncoderConfig, tokenizer_of
+from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, ModelError
-from cogltx.judges import (
-    EncoderJudge,
-    JudgeConfig,
-    LexicalJudge,
-    ScoredBlocks,
-    WindowJudge,
-    as_judge,
-    import_class,
-    judge_model,
-    make_judge,
-)
+from cogltx.judges import EncoderJudge, JudgeConfig, as_judge, create_judge
+from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges.bm25 import BM25Judge
+from cogltx.judges.encoder import WindowJudge
+
+RUNNER = BatchRunner(Precision(torch.device("cpu"), bfloat16=False), 256, padding_id=0)
 
 
 def made(name: str, **args: object) -> object:
-    return judge_model(JudgeConfig(name=name, args=args), None)
+    return create_judge(JudgeConfig(name=name, args=args))
 
 
 def test_built_in_judges(tiny_encoder: Path) -> None:
-    assert isinstance(made("bm25"), LexicalJudge)
-    judge = judge_model(JudgeConfig(), load_encoder(EncoderConfig(name=str(tiny_encoder))))
+    assert isinstance(made("bm25"), BM25Judge)
+    judge = create_judge(JudgeConfig(), load_encoder(EncoderConfig(name=str(tiny_encoder))))
     assert isinstance(judge, EncoderJudge)
 
 
 def test_classes_of_a_users_own() -> None:
     scoring = made("fakes:WordOverlap")
-    assert isinstance(scoring, ScoredBlocks)
+    assert isinstance(scoring, ScoringJudgeAdapter)
     assert isinstance(scoring.scorer, WordOverlap)
     model = made("fakes:Counting", width=16)
     assert isinstance(model, Counting)
     assert model.embed.embedding_dim == 16
-    assert isinstance(made("fakes:Fussy", weight=2.0), ScoredBlocks)
+    assert isinstance(made("fakes:Fussy", weight=2.0), ScoringJudgeAdapter)
 
 
 def test_a_class_in_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_own_judge.py").write_text("class Mine:\n    def score(self, query, kept, candidates): return []\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    assert isinstance(made("my_own_judge:Mine"), ScoredBlocks)
-    assert import_class("my_own_judge:Mine").__name__ == "Mine"
+    assert isinstance(made("my_own_judge:Mine"), ScoringJudgeAdapter)
 
 
 @pytest.mark.parametrize(
     ("name", "args", "error", "wording"),
     [
-        ("encoder", {}, ConfigError, r'judge\.name: expected "bm25", "embedding" or package\.module:Class, got "encoder", which needs'),
-        ("bm26", {}, ConfigError, r"judge\.name: expected \"encoder\", \"bm25\", \"embedding\" or package\.module:Class, got 'bm26'"),
-        ("nowhere:Judge", {}, ModelError, "judge nowhere:Judge: expected a class that can be imported, got ModuleNotFound"),
-        ("fakes:Missing", {}, ModelError, "judge fakes:Missing: expected a class that can be imported, got AttributeError"),
-        (":Judge", {}, ModelError, "judge :Judge: expected a class that can be imported, got ValueError"),
-        ("fakes:words", {}, ModelError, "judge fakes:words: expected a class, got function"),
-        ("fakes:NoJudge", {}, ModelError, r"expected an nn\.Module or a method score\(query, kept, candidates\), got nei"),
-        ("fakes:NotCallable", {}, ModelError, r"an nn\.Module or a method score\(query, kept, candidates\), got neither"),
-        ("fakes:Fussy", {}, ModelError, r"judge fakes:Fussy: expected to be made with {}, got TypeError: .*weight"),
-        ("fakes:Counting", {"size": 3}, ModelError, r"expected to be made with {'size': 3}, got TypeError: .*size"),
-        ("fakes:OtherArguments", {}, ModelError, r"judge fakes:OtherArguments: expected forward\(input_ids, attention_ma"),
-        ("fakes:NoForward", {}, ModelError, r"judge fakes:NoForward: expected forward\(input_ids, attention_mask, token_"),
+        ("encoder", {}, ConfigError, r'judge "encoder" needs a trained run; use "bm25", "embedding" or package\.module:Class'),
+        ("nowhere:Judge", {}, ModelError, "judge nowhere:Judge: cannot be imported: ModuleNotFound"),
+        ("fakes:Missing", {}, ModelError, "judge fakes:Missing: cannot be imported: AttributeError"),
+        (":Judge", {}, ModelError, "judge :Judge: cannot be imported: ValueError"),
+        ("fakes:words", {}, ModelError, "judge fakes:words: is not a class but a function"),
+        ("fakes:NoJudge", {}, ModelError, r"judge: NoJudge is not a judge; pass an nn\.Module or an object with score\("),
+        ("fakes:NotCallable", {}, ModelError, r"judge: NotCallable is not a judge; pass an nn\.Module"),
+        ("fakes:Fussy", {}, ModelError, r"judge fakes:Fussy: cannot be created with {}: TypeError: .*weight"),
+        ("fakes:Counting", {"size": 3}, ModelError, r"cannot be created with {'size': 3}: TypeError: .*size"),
+        ("fakes:OtherArguments", {}, ModelError, r"judge fakes:OtherArguments: forward must accept input_ids, attention_ma"),
+        ("fakes:NoForward", {}, ModelError, r"judge fakes:NoForward: forward must accept input_ids, attention_mask and token_"),
     ],
 )  # fmt: skip
 def test_mistakes(name: str, args: dict[str, object], error: type[Exception], wording: str) -> None:
@@ -84,27 +77,28 @@ def test_a_module_that_fails_to_import(
 ) -> None:
     (tmp_path / f"{module}.py").write_text(f"{code}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModelError, match=f"^judge {module}:A: expected a class that can be imported, got {got}$"):
+    with pytest.raises(ModelError, match=f"^judge {module}:A: cannot be imported: {got}$"):
         made(f"{module}:A")
 
 
 def test_a_judge_passed_as_an_object() -> None:
-    judge = LexicalJudge()
-    assert make_judge(judge) is judge
+    judge = BM25Judge()
+    assert as_judge(judge, RUNNER) is judge
     own = WordOverlap()
-    wrapped = make_judge(own)
-    assert isinstance(wrapped, ScoredBlocks)
+    wrapped = as_judge(own, RUNNER)
+    assert isinstance(wrapped, ScoringJudgeAdapter)
     assert wrapped.scorer is own
-    wording = r"judge: expected an object with a method score\(query, kept, candidates\), got NoJudge"
+    wording = r"judge: NoJudge is not a judge; pass an nn\.Module or an object with score\(query, kept, candidates\)"
     with pytest.raises(ModelError, match=wording):
-        make_judge(NoJudge())
-    with pytest.raises(ModelError, match="got the class WordOverlap"):
-        make_judge(WordOverlap)
+        as_judge(NoJudge(), RUNNER)
+    with pytest.raises(ModelError, match="the class WordOverlap is not a judge"):
+        as_judge(WordOverlap, RUNNER)
 
 
-def test_models_and_judges_for_memrecall(tiny_encoder: Path) -> None:
-    form = WindowFormat(tokenizer_of(tiny_encoder), 64)
-    precision = Precision(torch.device("cpu"), bfloat16=False)
-    assert isinstance(as_judge(Counting(), form, precision, 256), WindowJudge)
-    judge = LexicalJudge()
-    assert as_judge(judge, form, precision, 256) is judge
+def test_a_judge_model_reads_windows() -> None:
+    assert isinstance(as_judge(Counting(), RUNNER), WindowJudge)
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(ValidationError, match="'bm26' is not a judge; use encoder, bm25, embedding or package"):
+        JudgeConfig(name="bm26")
