@@ -1,7 +1,6 @@
-"""Documents, queries and examples: raw text, the spans that the data itself marks, and gold.
+"""Documents, queries and examples: raw text, segments, and gold labels. Does not depend on tokens, models or files.
 
-Knows nothing about tokens, models or files. Every position is a character offset into ``Document.text``:
-``start`` inclusive, ``end`` exclusive.
+Every position is a character offset into ``Document.text``: ``start`` inclusive, ``end`` exclusive.
 """
 
 from dataclasses import dataclass, field
@@ -19,17 +18,17 @@ class Span:
         end: one past the last character; greater than ``start``.
 
     Raises:
-        DataError: they are other numbers, or none.
+        DataError: the offsets are not integers with 0 <= start < end.
     """
 
     start: int
     end: int
 
     def __post_init__(self) -> None:
-        _check("span", self.start, self.end)
+        _check_offsets("span", self.start, self.end)
 
     def overlaps(self, other: "Span") -> bool:
-        """Whether the two spans share a character.
+        """Check whether two spans share a character.
 
         >>> Span(0, 3).overlaps(Span(2, 5)), Span(0, 3).overlaps(Span(3, 5))
         (True, False)
@@ -47,7 +46,7 @@ class Entity:
         label: its type.
 
     Raises:
-        DataError: as ``Span``, or the label is empty or no text.
+        DataError: as ``Span``, or the label is empty.
     """
 
     start: int
@@ -55,20 +54,19 @@ class Entity:
     label: str
 
     def __post_init__(self) -> None:
-        _check("entity", self.start, self.end)
+        _check_offsets("entity", self.start, self.end)
         if not isinstance(self.label, str) or not self.label.strip():
-            got = "an empty one" if isinstance(self.label, str) else type(self.label).__name__
-            raise DataError(f"entity {self.start}:{self.end}: expected a label, got {got}")
+            raise DataError(f"entity {self.start}:{self.end}: the label {self.label!r} is not a name")
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A span that the data marks and no block may cross: a sentence, a paragraph.
+    """A span that no block may cross: a sentence, a paragraph.
 
     Attributes:
         start: first character.
         end: one past the last character.
-        heading: what windows show before each of the segment's blocks (HotpotQA: the paragraph's title); may be empty.
+        heading: text before each block of the segment in windows (HotpotQA: the paragraph's title); may be empty.
     """
 
     start: int
@@ -83,11 +81,10 @@ class Document:
     Attributes:
         text: the raw text; every answer and evidence span is an exact slice of it.
         id: a name for messages and predictions.
-        segments: in text order, without overlap; text between two segments forms segments of its own.
+        segments: in text order, without overlap; the text between two segments forms segments, too.
 
     Raises:
-        DataError: the text is none, or holds nothing but white space, or segments leave the text, overlap or are out of
-            order.
+        DataError: the text is empty or only white space, or segments leave the text, overlap or are out of order.
     """
 
     text: str
@@ -95,63 +92,58 @@ class Document:
     segments: tuple[Segment, ...] = ()
 
     def __post_init__(self) -> None:
+        name = f"document {self.id!r}"
         if not isinstance(self.text, str):
-            raise DataError(f"document {self.id!r}: expected a text, got {type(self.text).__name__}")
+            raise DataError(f"{name}: the text is a {type(self.text).__name__}, not a string")
         if not self.text.strip():
-            got = "only white space" if self.text else "an empty text"
-            raise DataError(f"document {self.id!r}: expected text, got {got}")
+            raise DataError(f"{name}: the text is {'only white space' if self.text else 'empty'}")
         end = 0
         for number, segment in enumerate(self.segments):
-            if not isinstance(segment, Segment):
-                kind = type(segment).__name__
-                raise DataError(f"document {self.id!r}: segment {number}: expected a Segment, got {kind}")
             if not end <= segment.start < segment.end <= len(self.text):
                 raise DataError(
-                    f"document {self.id!r}: segment {number}: expected {end} <= start < end <= {len(self.text)}, "
-                    f"got start {segment.start} and end {segment.end}"
+                    f"{name}: segment {number} has start {segment.start} and end {segment.end}, "
+                    f"but segments must be in order within {end}:{len(self.text)}"
                 )
             end = segment.end
 
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of a document: a question or a label name.
+    """A question, or a label name.
 
     Raises:
-        DataError: the text is none, holds nothing but white space (leave the query out instead: ``None``), or a lone
-            surrogate.
+        DataError: the text is empty or only white space (use ``None`` for no query), or contains a lone surrogate.
     """
 
     text: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
-            raise DataError(f"question: expected a text, got {type(self.text).__name__}")
+            raise DataError(f"the question is a {type(self.text).__name__}, not a string")
         if not self.text.strip():
-            raise DataError("question: expected text, got an empty one")
+            raise DataError("the question is empty")
         if any("\ud800" <= character <= "\udfff" for character in self.text):
-            raise DataError("question: expected Unicode text, got a lone surrogate")
+            raise DataError("the question contains a lone surrogate, which is not valid Unicode")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A document, a query about it, and what is known of the answer.
+    """A document, a query about it, and gold labels.
 
     Attributes:
         id: unique within a data set.
         document: the text to read.
         query: the question, or None for tasks without one.
-        answers: accepted answer texts, the metric takes the best match; ``()`` says that the document holds no
-            answer, None that the answer is unknown. ``("yes",)`` and ``("no",)`` without spans are yes/no answers.
-        answer_spans: places of the answer in the document, each a target for training; empty for yes, no and no answer.
-        labels: the labels that the document has, for classification: one, or any number of them; None: unknown.
-        entities: the labelled spans of the document, for tagging, in any order; ``()`` says that it has none, None that
-            they are unknown.
-        relevant: the evidence spans; a block that overlaps one is relevant. None where the data has no such labels.
+        answers: accepted answer texts, of which the metric takes the best match; ``()``: the document has no answer;
+            None: unknown. ``("yes",)`` and ``("no",)`` without spans are yes/no answers.
+        answer_spans: spans of the answer in the document, each a training target; empty for yes, no and no answer.
+        labels: labels of the document, for classification; None: unknown.
+        entities: labelled spans of the document, for tagging, in any order; ``()``: none; None: unknown.
+        relevant: evidence spans; a block that overlaps one is relevant. None if the data has no such labels.
         extra: facts of the data set that only its task and metric read.
 
     Raises:
-        DataError: a span leaves the text, or the document or the query is none.
+        DataError: a span leaves the text, or the document or the query has the wrong type.
     """
 
     id: str
@@ -166,25 +158,26 @@ class Example:
 
     @property
     def has_relevance(self) -> bool:
-        """Whether the data says which parts of the document matter: evidence, or at least places of the answer."""
+        """Whether the data marks relevant parts of the document: evidence, or at least spans of the answer."""
         return self.relevant is not None or bool(self.answer_spans)
 
     def __post_init__(self) -> None:
+        name = f"example {self.id!r}"
         if not isinstance(self.document, Document):
-            raise DataError(f"example {self.id!r}: expected a Document, got {type(self.document).__name__}")
+            raise DataError(f"{name}: the document is a {type(self.document).__name__}, not a Document")
         if not isinstance(self.query, Query | None):
-            raise DataError(f"example {self.id!r}: expected a Query or none, got {type(self.query).__name__}")
+            raise DataError(f"{name}: the query is a {type(self.query).__name__}, not a Query")
         spans: tuple[Span | Entity, ...] = (*self.answer_spans, *(self.relevant or ()), *(self.entities or ()))
         for span in spans:
             if not isinstance(span, Span | Entity):
-                raise DataError(f"example {self.id!r}: expected a Span or an Entity each, got {type(span).__name__}")
+                raise DataError(f"{name}: {span!r} is not a Span or an Entity")
             if span.end > len(self.document.text):
+                n_characters = len(self.document.text)
                 raise DataError(
-                    f"example {self.id!r}: expected spans within the {len(self.document.text)} characters of the "
-                    f"document, got {span.start}:{span.end}"
+                    f"{name}: the span {span.start}:{span.end} leaves the document of {n_characters} characters"
                 )
 
 
-def _check(kind: str, start: int, end: int) -> None:
+def _check_offsets(kind: str, start: int, end: int) -> None:
     if not (isinstance(start, Integral) and isinstance(end, Integral) and 0 <= start < end):
-        raise DataError(f"{kind}: expected 0 <= start < end, got start {start!r} and end {end!r}")
+        raise DataError(f"{kind}: start {start!r} and end {end!r} must be integers with 0 <= start < end")

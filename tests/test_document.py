@@ -1,46 +1,68 @@
-"""Documents, queries and examples refuse what makes no sense, in one line."""
+"""Documents, queries and examples reject invalid values with one line.
+
+Wrong types: ``test_errors.py``.
+"""
+
+from typing import Any
 
 import pytest
 
-from cogltx.document import Document, Example, Query, Segment, Span
+from cogltx.document import Document, Entity, Example, Query, Segment, Span
 from cogltx.errors import DataError
 
 
 @pytest.mark.parametrize(
     ("text", "segments", "wording"),
     [
-        ("", (), "document 'x': expected text, got an empty text"),
-        (" \n\t", (), "document 'x': expected text, got only white space"),
-        ("text", (Segment(0, 5),), "document 'x': segment 0: expected 0 <= start < end <= 4, got start 0 and end 5"),
-        ("text", (Segment(2, 2),), "document 'x': segment 0: expected 0 <= start < end <= 4, got start 2 and end 2"),
-        ("text", (Segment(-1, 2),), "document 'x': segment 0: expected 0 <= start < end <= 4, got start -1 and end 2"),
-        ("text", (Segment(0, 3), Segment(2, 4)), "document 'x': segment 1: expected 3 <= start < end <= 4, got start 2 a"),
+        ("", (), "the text is empty"),
+        (" \n\t", (), "the text is only white space"),
+        ("text", (Segment(0, 5),), "segment 0 has start 0 and end 5, but segments must be in order within 0:4"),
+        ("text", (Segment(2, 2),), "segment 0 has start 2 and end 2, but segments must be in order within 0:4"),
+        ("text", (Segment(-1, 2),), "segment 0 has start -1 and end 2, but segments must be in order within 0:4"),
+        ("text", (Segment(0, 3), Segment(2, 4)), "segment 1 has start 2 and end 4, but segments must be in order within 3:4"),
     ],
 )  # fmt: skip
 def test_documents(text: str, segments: tuple[Segment, ...], wording: str) -> None:
-    with pytest.raises(DataError, match=wording):
+    with pytest.raises(DataError, match=f"^document 'x': {wording}$"):
         Document(text, "x", segments)
 
 
-@pytest.mark.parametrize("text", ["", " \n"])
-def test_an_empty_question(text: str) -> None:
-    with pytest.raises(DataError, match="^question: expected text, got an empty one$"):
+@pytest.mark.parametrize(
+    ("text", "wording"),
+    [
+        ("", "the question is empty"),
+        (" \n", "the question is empty"),
+        ("who \udcff?", "the question contains a lone surrogate, which is not valid Unicode"),
+    ],
+)
+def test_questions(text: str, wording: str) -> None:
+    with pytest.raises(DataError, match=f"^{wording}$"):
         Query(text)
-
-
-def test_a_question_with_a_lone_surrogate() -> None:
-    with pytest.raises(DataError, match="^question: expected Unicode text, got a lone surrogate$"):
-        Query("who \udcff?")
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (2, 2), (3, 2)])
 def test_spans(start: int, end: int) -> None:
-    with pytest.raises(DataError, match=f"span: expected 0 <= start < end, got start {start} and end {end}"):
+    wording = f"start {start!r} and end {end!r} must be integers with 0 <= start < end$"
+    with pytest.raises(DataError, match=f"^span: {wording}"):
         Span(start, end)
+    with pytest.raises(DataError, match=f"^entity: {wording}"):
+        Entity(start, end, "PER")
 
 
-@pytest.mark.parametrize("where", ["answer_spans", "relevant"])
-def test_spans_that_leave_the_text(where: str) -> None:
-    wording = "example '1': expected spans within the 4 characters of the document, got 2:5"
-    with pytest.raises(DataError, match=wording):
-        Example(id="1", document=Document("text"), **{where: (Span(2, 5),)})
+@pytest.mark.parametrize("label", ["", " "])
+def test_labels_of_entities(label: str) -> None:
+    with pytest.raises(DataError, match=f"^entity 0:2: the label {label!r} is not a name$"):
+        Entity(0, 2, label)
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        {"answer_spans": (Span(2, 5),)},
+        {"relevant": (Span(2, 5),)},
+        {"entities": (Entity(2, 5, "PER"),)},
+    ],
+)
+def test_spans_outside_the_text(spans: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="^example '1': the span 2:5 leaves the document of 4 characters$"):
+        Example(id="1", document=Document("text"), **spans)

@@ -117,12 +117,12 @@ def test_a_short_document_is_read_whole(tiny_encoder: Path) -> None:
 
 @pytest.mark.parametrize("document", ["", " \n"])
 def test_an_empty_document(tiny_encoder: Path, document: str) -> None:
-    with pytest.raises(DataError, match="document '': expected text, got"):
+    with pytest.raises(DataError, match="document '': the text is"):
         reader(tiny_encoder).predict(document, QUESTION)
 
 
 def test_an_empty_question(tiny_encoder: Path) -> None:
-    with pytest.raises(DataError, match="question: expected text, got an empty one"):
+    with pytest.raises(DataError, match="the question is empty"):
         reader(tiny_encoder).predict(TEXT, " ")
 
 

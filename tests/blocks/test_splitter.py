@@ -183,7 +183,7 @@ def test_blocks_tile_the_document_at_the_least_cost(architecture: str, text: str
     try:
         blocks = split(Document(text), tokenizer, max_tokens=max_tokens)
     except DataError as error:
-        assert str(error) == "document '': expected text, got only characters that the tokenizer drops"
+        assert str(error) == "document '': the text is only characters that the tokenizer drops"
         assert not tokenizer(text, add_special_tokens=False)["input_ids"]
         return
     assert_tile(blocks, max_tokens)
@@ -413,26 +413,26 @@ def test_what_is_held_of_a_document_is_its_tokens_and_three_numbers_a_block(bert
 
 @pytest.mark.parametrize("text", ["\x00\x01", "\u200b\u200e"])
 def test_text_that_the_tokenizer_drops(bert: Any, text: str) -> None:
-    with pytest.raises(DataError, match="document 'x': expected text, got only characters that the tokenizer drops"):
+    with pytest.raises(DataError, match="document 'x': the tokenizer finds no token in the text"):
         split(Document(text, "x"), bert)
 
 
 def test_lone_surrogate(tokenizer: Any) -> None:
-    with pytest.raises(DataError, match="document 'x': expected Unicode text, got a lone surrogate"):
+    with pytest.raises(DataError, match="document 'x': the text contains a lone surrogate"):
         split(Document("a \ud800 b", "x"), tokenizer)
-    with pytest.raises(DataError, match=r"heading 'a \\ud800': expected Unicode text, got a lone surrogate"):
+    with pytest.raises(DataError, match=r"heading 'a \\ud800': the text contains a lone surrogate"):
         split(Document("text", segments=(Segment(0, 4, "a \ud800"),)), tokenizer)
 
 
 def test_a_tokenizer_that_fails() -> None:
     broken = tiny.make_tokenizer()
     broken.model_max_length = "x"
-    with pytest.raises(ModelError, match="document 'x': expected a tokenizer that takes it, got: '>' not supported"):
+    with pytest.raises(ModelError, match="document 'x': the tokenizer failed: '>' not supported"):
         split(Document("text", "x"), broken)
 
 
 def test_max_tokens_too_small(bert: Any) -> None:
-    with pytest.raises(ConfigError, match="max_tokens: expected at least 8, got 7"):
+    with pytest.raises(ConfigError, match="max_tokens is 7; it must be at least 8"):
         split(Document("text"), bert, max_tokens=7)
 
 
@@ -441,5 +441,5 @@ def test_a_character_of_more_tokens_than_a_block(tmp_path: Path) -> None:
 
     tokenizer = tiny.make_tokenizer("deberta")
     tokenizer.backend_tokenizer.normalizer = normalizers.Replace("q", "abcdefghijkl")
-    with pytest.raises(ConfigError, match="max_tokens: expected no less than one character of the text takes, got 8"):
+    with pytest.raises(ConfigError, match="max_tokens is 8; one character of the text has more tokens"):
         split(Document("the q fox"), tokenizer, max_tokens=8)

@@ -1,6 +1,7 @@
-"""Words: whole runs of letters and digits with their marks; nothing else is joined; no character is cut."""
+"""Words are whole runs of letters and digits with their marks; nothing else is joined, and no character is cut."""
 
 import itertools
+import re
 import unicodedata
 from functools import cache
 from typing import Any
@@ -11,7 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cogltx.blocks import Blocks, split
+from cogltx.blocks.words import expand_to_words
 from cogltx.document import Document
+from cogltx.errors import DataError
 
 
 @cache
@@ -40,11 +43,11 @@ def test_words_of_some_scripts(architecture: str) -> None:
 
 def test_a_long_text_has_the_words_of_its_parts() -> None:
     part = "pre-B2 cafe\u0301 (Anna) 巴黎 "
-    count = 9_000  # more tokens than are looked at together
+    count = 9_000  # more tokens than one scan reads
     assert words(part * count) == words(part) * count
 
 
-def test_words_that_a_span_touches() -> None:
+def test_words_touching_a_span() -> None:
     found = blocks_of("Anna went to Paris.").words
     assert found.touching(0, 4) == range(0, 1)
     assert found.touching(2, 6) == range(0, 2)
@@ -52,18 +55,18 @@ def test_words_that_a_span_touches() -> None:
     assert found.touching(13, 19) == range(3, 5)
 
 
-TEXT = st.text(st.sampled_from("ab1.,- \n\u0301é猫黎👍\u200dकि"), min_size=1, max_size=40)
+TEXT = st.text(st.sampled_from("ab1.,- \n\u0301é猫黎👍\u200dकि"), min_size=1, max_size=40).filter(str.strip)
 
 
 @settings(max_examples=300)
 @example(text=".\u0301\u093f", architecture="bert")
 @example(text="a\u0301\u0301", architecture="bert")
 @given(text=TEXT, architecture=st.sampled_from(["bert", "roberta", "deberta"]))
-def test_words_share_nothing_and_cut_nothing(text: str, architecture: str) -> None:
+def test_words_do_not_overlap_and_cut_no_character(text: str, architecture: str) -> None:
     try:
         blocks = blocks_of(text, architecture)
-    except Exception as error:
-        assert "expected text" in str(error)
+    except DataError as error:
+        assert "the tokenizer finds no token" in str(error)
         return
     found = blocks.words
     spans = list(zip(found.starts.tolist(), found.ends.tolist(), strict=True))
@@ -74,3 +77,44 @@ def test_words_share_nothing_and_cut_nothing(text: str, architecture: str) -> No
         assert end == len(text) or not unicodedata.category(text[end]).startswith("M"), "marks stay with their letter"
     assert [found.of_token[token] for token in found.first_tokens] == list(range(len(found)))
     assert (found.of_token >= 0).sum() == len(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "span", "expected"),
+    [
+        ("the Netherlands won", "therl", "Netherlands"),
+        ("the Netherlands won", "Netherlands", "Netherlands"),
+        ("the Netherlands won", "e Ne", "the Netherlands"),
+        ("pre-B2 cells", "B", "B2"),
+        ("pre-B2 cells", "-", "-"),
+        ("first, last", "irs", "first"),
+        ("first, last", "as", "last"),
+        ("one cafe\u0301s more", "caf", "cafe\u0301s"),
+        ("one cafe\u0301s more", "\u0301", "cafe\u0301s"),
+        ("one cafe\u0301 more", "cafe", "cafe\u0301"),
+        ("हिन्दी में", "न", "हिन्दी"),
+        ("我在巴黎住", "巴", "巴"),
+        ("在2018年", "01", "2018"),
+        ("一a", "a", "a"),
+        ("猫\u0301咪", "猫", "猫\u0301"),
+        ("a 👍\u200d b", "👍", "👍"),
+    ],
+)
+def test_spans_are_extended_to_whole_words(text: str, span: str, expected: str) -> None:
+    start = text.index(span)
+    first, last = expand_to_words(text, start, start + len(span))
+    assert text[first:last] == expected
+
+
+@settings(max_examples=300)
+@given(text=TEXT, data=st.data())
+def test_an_extended_span_contains_the_span_and_cuts_no_word(text: str, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    first, last = expand_to_words(text, start, end)
+    assert 0 <= first <= start < end <= last <= len(text)
+    assert expand_to_words(text, first, last) == (first, last)
+    assert not re.search(r"\s", text[first:start] + text[end:last])
+    assert last == len(text) or not unicodedata.category(text[last]).startswith("M")
+    assert not re.fullmatch("[ab1é]{2}", text[max(first - 1, 0) : first + 1] if first else "")
+    assert not re.fullmatch("[ab1é]{2}", text[last - 1 : last + 1])

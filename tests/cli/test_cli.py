@@ -574,7 +574,7 @@ def write(path: Path, content: str | bytes) -> Path:
         ("", QUESTION, "document.txt: expected text, got none"),
         (" \n\t", QUESTION, "document.txt: expected text, got none"),
         (b"caf\xe9", QUESTION, "document.txt:1: not UTF-8"),
-        ("anna has the boat.", " ", "question: expected text, got an empty one"),
+        ("anna has the boat.", " ", "the question is empty"),
         ("anna has the boat.", "what " * 70, "question: expected at most "),
     ],
 )

@@ -141,7 +141,7 @@ def test_one_document_for_many_questions(tmp_path: Path) -> None:
     ("line", "expected"),
     [
         ({}, "text is missing"),
-        ({"text": " "}, "document '2': expected text, got only white space"),
+        ({"text": " "}, "document '2': the text is only white space"),
         ({"text": 3}, "text must be a string, but is 3"),
         (
             {"text": "x", "answer": "x"},
@@ -149,7 +149,7 @@ def test_one_document_for_many_questions(tmp_path: Path) -> None:
         ),
         ({"text": "x", "id": True}, "id must be a string or an integer, but is True"),
         ({"text": "x", "id": "first"}, "the id 'first' is already used at FILE:1; every id must be unique"),
-        ({"text": "x", "question": ""}, "question: expected text, got an empty one"),
+        ({"text": "x", "question": ""}, "the question is empty"),
         ({"text": "x", "answers": "x"}, "answers must be a list, but is 'x'"),
         ({"text": "x", "answers": [1]}, "answers[0] must be a string or an object with text and start, but is 1"),
         (
@@ -174,14 +174,17 @@ def test_one_document_for_many_questions(tmp_path: Path) -> None:
             "answer_spans[1]: the text there is 'The', not 'cat'",
         ),
         ({"text": "x", "relevant": [[0, 1], "x"]}, "relevant[1] must be [start, end], but is 'x'"),
-        ({"text": "x", "relevant": [[1, 1]]}, "relevant[0]: span: expected 0 <= start < end, got start 1 and end 1"),
+        (
+            {"text": "x", "relevant": [[1, 1]]},
+            "relevant[0]: span: start 1 and end 1 must be integers with 0 <= start < end",
+        ),
         (
             {"text": "x", "relevant": [[0, 2]]},
-            "example '2': expected spans within the 1 characters of the document, got 0:2",
+            "example '2': the span 0:2 leaves the document of 1 characters",
         ),
         (
             {"text": "x", "segments": [{"start": 0, "end": 2}]},
-            "document '2': segment 0: expected 0 <= start < end <= 1, got start 0 and end 2",
+            "document '2': segment 0 has start 0 and end 2, but segments must be in order within 0:1",
         ),
         (
             {"text": "x", "segments": [{"start": 0}]},

@@ -184,7 +184,7 @@ def test_an_offset_outside_the_text(tmp_path: Path, start: int) -> None:
     ("paragraph", "expected"),
     [
         ({"qas": []}, "paragraphs[0].context is missing"),
-        ({"context": " ", "qas": []}, "document 'Cities#0': expected text, got only white space"),
+        ({"context": " ", "qas": []}, "document 'Cities#0': the text is only white space"),
         ({"context": "x", "qas": {}}, "paragraphs[0].qas must be a list, but is {}"),
         ({"context": "x", "qas": [{"question": "?"}]}, "paragraphs[0].qas[0].id is missing"),
         (

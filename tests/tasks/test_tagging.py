@@ -228,9 +228,9 @@ def test_json_lines(tmp_path: Path) -> None:
     ("entities", "expected"),
     [
         ([[0, 4]], ":1: entities[0] must be [start, end, label], but is [0, 4]"),
-        ([[0, 99, "PER"]], ":1: example '1': expected spans within the 13 characters of the document, got 0:99"),
-        ([[4, 4, "PER"]], ":1: entity: expected 0 <= start < end, got start 4 and end 4"),
-        ([[0, 4, " "]], ":1: entity 0:4: expected a label, got an empty one"),
+        ([[0, 99, "PER"]], ":1: example '1': the span 0:99 leaves the document of 13 characters"),
+        ([[4, 4, "PER"]], ":1: entity: start 4 and end 4 must be integers"),
+        ([[0, 4, " "]], ":1: entity 0:4: the label ' ' is not a name"),
         (
             [{"start": 0, "end": 4, "label": "PER", "text": "Bert"}],
             ":1: entities[0]: the text at 0 is 'Anna', not 'Bert'",
