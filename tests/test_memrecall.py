@@ -1,4 +1,4 @@
-"""MemRecall retrieves, rehearses and decays as its description says; the other documents of a batch do not matter."""
+"""MemRecall retrieves, rehearses and decays as described; results do not depend on the batch."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -95,7 +95,7 @@ def test_the_second_hop_is_found_through_the_first() -> None:
     assert dict(zip(twice.key_blocks, twice.steps, strict=True))[SECOND] == 2
 
 
-def test_the_trace_tells_every_step() -> None:
+def test_the_trace_of_every_step() -> None:
     blocks = split(HOPS, TOKENIZER)
     (recall,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
     first, second = recall.trace
@@ -122,7 +122,7 @@ def test_the_trace_tells_every_step() -> None:
     assert list(recall.key_blocks) == sorted(recall.key_blocks)
 
 
-def test_strides_say_how_many_more_blocks_stay() -> None:
+def test_strides_are_numbers_of_additional_kept_blocks() -> None:
     """After step k at most s_1 + … + s_k blocks are kept, the best by fine score; one kept earlier can fall out."""
     blocks = blocks_of(*["the fox."] * 30)
     coarse = [{3: 9.0, 4: 8.0, 5: 7.0, 6: 6.0}, {10: 5.0, 11: 4.0}, {20: 3.0}]
@@ -142,7 +142,7 @@ def test_strides_say_how_many_more_blocks_stay() -> None:
     assert [steps[index] for index in (3, 10, 11, 20)] == [1, 2, 2, 3]
 
 
-def test_a_decayed_block_that_comes_back_counts_from_then() -> None:
+def test_a_decayed_block_that_is_retrieved_again_has_the_later_step() -> None:
     blocks = blocks_of(*["the fox."] * 30)
     judge = Fixed([{3: 9.0, 4: 8.0}, {4: 9.0}], [{3: 9.0}, {3: 9.0, 4: 8.0}])
     (recall,) = find(memrecall(judge, strides=(1, 1)), [(QUERY, blocks)])
@@ -166,7 +166,7 @@ def test_z_leaves_half_of_the_room_to_retrieval() -> None:
     assert len(recall.trace[1].retrieved) >= len(recall.trace[0].kept)
 
 
-def test_z_keeps_one_large_block_that_the_others_fit_beside() -> None:
+def test_z_keeps_one_large_block_if_any_other_fits_next_to_it() -> None:
     large, small = "fox " * 14 + "alpha.", ["the fox."] * 9
     blocks = blocks_of(*small[:4], large, *small[4:])
     (recall,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
@@ -187,7 +187,7 @@ def test_without_rehearsal_coarse_scores_decide() -> None:
     assert recall.trace[1].fine[FIRST] == recall.trace[0].coarse[FIRST]
 
 
-def test_the_neighbour_of_a_strong_block_comes_along() -> None:
+def test_the_neighbour_of_a_strong_block_is_retrieved() -> None:
     blocks = split(HOPS, TOKENIZER)
     coarse = [{FIRST: 0.9, SECOND: 0.4, 0: 0.1, 1: 0.1}]
     plain, beside = (
@@ -196,7 +196,7 @@ def test_the_neighbour_of_a_strong_block_comes_along() -> None:
     )
     assert plain.trace[0].retrieved[:2] == (FIRST, SECOND)
     assert beside.trace[0].retrieved[:3] == (FIRST, FIRST - 1, FIRST + 1)
-    assert beside.trace[0].coarse[FIRST - 1] == 0.0  # the trace keeps the judge's own scores
+    assert beside.trace[0].coarse[FIRST - 1] == 0.0  # the trace has the judge's scores, without bonus
 
 
 def test_blocks_that_share_words_with_the_query_gain() -> None:
@@ -208,22 +208,22 @@ def test_blocks_that_share_words_with_the_query_gain() -> None:
         )
         assert recall.trace[0].kept == best
         assert recall.key_blocks == tuple(sorted(best))
-        assert recall.trace[0].fine[FIRST] == 0.0, "the evidence is still the judge's"
+        assert recall.trace[0].fine[FIRST] == 0.0, "evidence has the judge's scores"
     assert recall.trace[0].retrieved[:3] == (FIRST, SECOND, 0)  # 0.1 + 0.5 · 1, alone with a word of the query
 
 
-def test_words_count_for_a_block_that_is_the_query_but_not_its_own() -> None:
+def test_the_lexical_bonus_of_a_block_query_excludes_the_block() -> None:
     blocks = split(HOPS, TOKENIZER)
     recall = memrecall(lexical_bonus=0.5, capacity=64)
     found = recall.lexical_bonus(recall.form.layout(blocks.as_query(FIRST), blocks))
-    assert found[SECOND] == 0.5  # "beta" stands in both
+    assert found[SECOND] == 0.5  # "beta" is in both
     assert sorted(set(found[[index for index in range(len(blocks)) if index not in (FIRST, SECOND)]])) == [0.0]
     with pytest.raises(ConfigError, match=r"^memrecall\.lexical_bonus needs a question"):
         find(memrecall(lexical_bonus=0.5), [(None, blocks)])
 
 
 @pytest.mark.parametrize("most", [1, 2, 4, 50])
-def test_only_the_best_blocks_are_read_where_so_many_are_wanted(most: int) -> None:
+def test_most_blocks_limits_the_key_blocks_to_the_best(most: int) -> None:
     blocks = split(HOPS, TOKENIZER)
     (everything,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
     (best,) = find(memrecall(strides=(1, 1), most_blocks=most), [(QUERY, blocks)])
@@ -235,7 +235,7 @@ def test_only_the_best_blocks_are_read_where_so_many_are_wanted(most: int) -> No
     assert best.trace[-1].kept == everything.trace[-1].kept
 
 
-def test_a_short_document_is_read_whole_however_few_blocks_are_wanted() -> None:
+def test_a_short_document_is_read_whole_despite_most_blocks() -> None:
     blocks = blocks_of("alpha beta.", "lazy dog.", "jumps over.")
     (recall,) = find(memrecall(strides=(1,), most_blocks=1), [(QUERY, blocks)])
     assert recall.key_blocks == (0, 1, 2)
@@ -306,7 +306,7 @@ def test_no_documents() -> None:
 
 
 class Watched(ScoringJudgeAdapter):
-    """Sees to it that z never exceeds the room, and that retrieval always has room for one more block."""
+    """Checks that z never exceeds the room, and that retrieval always has room for one more block."""
 
     def __init__(self) -> None:
         super().__init__(Checksums())
@@ -378,7 +378,7 @@ def test_a_permuted_batch_gives_permuted_results(judge: str) -> None:
             )  # fmt: skip
 
 
-def test_the_encoder_judge_alike_in_any_company(architecture_encoder: Path) -> None:
+def test_the_encoder_judge_does_not_depend_on_the_batch(architecture_encoder: Path) -> None:
     torch.manual_seed(3)
     form = WindowFormat(load_tokenizer(architecture_encoder), 48)
     model = EncoderJudge(load_encoder(EncoderConfig(name=str(architecture_encoder))))
@@ -434,7 +434,7 @@ def test_wrong_options(values: dict[str, object]) -> None:
         MemRecallConfig(**values)
 
 
-def test_a_block_that_asks_is_no_candidate() -> None:
+def test_a_block_query_is_not_a_candidate() -> None:
     blocks = split(HOPS, TOKENIZER, max_tokens=16)
     finder = memrecall(capacity=40)
     asked = [(blocks.as_query(block), blocks) for block in (FIRST, SECOND)]
@@ -452,7 +452,7 @@ def test_a_block_that_asks_is_no_candidate() -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "bm25", "encoder"])
-def test_a_document_of_one_block_that_asks_has_no_context(tiny_encoder: Path, kind: str) -> None:
+def test_a_document_of_one_block_has_no_context_for_that_block(tiny_encoder: Path, kind: str) -> None:
     form = WindowFormat(load_tokenizer(tiny_encoder), 40)
     if kind == "bm25":
         pytest.importorskip("bm25s")

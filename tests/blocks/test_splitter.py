@@ -1,4 +1,4 @@
-"""Blocks tile the document, keep to their limit and cost the least, in any script and with any tokenizer."""
+"""Blocks tile the document within their size limit at the least cost, for any script and tokenizer."""
 
 import functools
 import itertools
@@ -109,7 +109,7 @@ def cut_costs(document: Document, blocks: Blocks, max_tokens: int, first: int, l
         costs[token + 1] = None if inside else boundary(document.text, blocks, token)
     edges = [first, *(token for token, cost in costs.items() if cost is not None), last]
     for begin, end in itertools.pairwise(edges):
-        if end - begin > max_tokens:  # a word of its own length is cut where it must be
+        if end - begin > max_tokens:  # a word longer than a block is cut inside
             costs |= {t: 8 for t in range(begin + 1, end) if not inside_character(blocks, t - 1)}
     return {token: cost for token, cost in costs.items() if cost is not None}
 
@@ -153,7 +153,7 @@ def assert_tile(blocks: Blocks, max_tokens: int) -> None:
 
 
 def assert_exact_tokens(blocks: Blocks) -> None:
-    """Tokens come in the order of the text, and none starts or ends in white space."""
+    """Tokens are in the order of the text, and none starts or ends in white space."""
     text = blocks.document.text
     assert (np.diff(blocks.token_starts) >= 0).all()
     assert (blocks.token_starts <= blocks.token_ends).all()
@@ -264,7 +264,7 @@ def test_cuts_in_parts_are_those_of_the_whole(
 @quick
 @given(text=texts, max_tokens=limits)
 @pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
-def test_long_segments_are_tokenised_in_pieces(
+def test_long_segments_are_tokenized_in_pieces(
     monkeypatch: pytest.MonkeyPatch, architecture: str, text: str, max_tokens: int
 ) -> None:
     with monkeypatch.context() as patch:
@@ -324,7 +324,7 @@ def test_any_script(tokenizer: Any, text: str, max_tokens: int) -> None:
         ("a b c d e\r\n\r\nf g h i", ["a b c d e\r\n\r\n", "f g h i"]),
     ],
 )  # fmt: skip
-def test_cuts_stand_where_the_text_pauses(bert: Any, text: str, expected: list[str]) -> None:
+def test_cuts_prefer_line_sentence_and_clause_ends(bert: Any, text: str, expected: list[str]) -> None:
     blocks = split(Document(text), bert, max_tokens=8)
     assert [blocks.text(block.index) for block in blocks] == expected
 
@@ -399,7 +399,7 @@ def test_blocks_are_a_sequence(bert: Any) -> None:
     assert blocks[:1] == (blocks[0],)
 
 
-def test_what_is_held_of_a_document_is_its_tokens_and_three_numbers_a_block(bert: Any) -> None:
+def test_memory_per_token_and_per_block(bert: Any) -> None:
     document = Document("A dog sat on the report. Then the fox went, " * 4000)
     split(document, bert)
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Attention gives what transformers' own gives, with a smaller mask, and in training with exacter gradients."""
+"""Attention equals that of transformers, with a smaller mask and more exact gradients in training."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 
 
 class Layer(torch.nn.Module):
-    """What attention knows of a layer."""
+    """The part of a layer that attention reads."""
 
     is_causal = False
 

@@ -1,4 +1,4 @@
-"""Encoders of any architecture load, or say why not, and give a window the same numbers in any company."""
+"""Encoders of any architecture load or fail with one line; the outputs of a window do not depend on its batch."""
 
 import hashlib
 import importlib.util
@@ -39,7 +39,7 @@ EXACT = Precision(CPU, bfloat16=False)
 
 
 def window(length: int, start: int = 5) -> Window:
-    """A window of the given length with tokens of its own."""
+    """A window of the given length."""
     nothing = np.full(length, -1, dtype=np.int32)
     return Window((start + np.arange(length, dtype=np.int32)) % 200, nothing, nothing, min(2, length))
 
@@ -106,7 +106,7 @@ def test_padding_changes_nothing(architecture_encoder: Path) -> None:
 
 
 def test_same_numbers_as_transformers(architecture_encoder: Path) -> None:
-    """For [CLS] … [SEP] alone, and for two texts where the architecture tells them apart."""
+    """For [CLS] … [SEP] alone, and for two texts where the architecture has token types."""
     model = load_encoder(settings_of(architecture_encoder)).eval()
     tokenizer = load_tokenizer(architecture_encoder)
     reference = AutoModel.from_pretrained(architecture_encoder).eval()
@@ -131,7 +131,7 @@ def test_a_full_window_runs(architecture_encoder: Path) -> None:
     assert np.isfinite(values).all()
 
 
-def test_dropout_is_the_runs_own(architecture_encoder: Path) -> None:
+def test_dropout_is_configured(architecture_encoder: Path) -> None:
     config = EncoderConfig(name=str(architecture_encoder), hidden_dropout=0.5, attention_dropout=0.25)
     model = load_encoder(config)
     rates = {module.p for module in model.modules() if isinstance(module, torch.nn.Dropout)}
@@ -284,7 +284,7 @@ def test_a_pickle_is_not_loaded(tiny_encoder: Path, tmp_path: Path) -> None:
         ({"pad_token_id": 10**9}, "Padding_idx must be within num_embeddings"),
     ],
 )
-def test_a_model_that_is_no_encoder(tiny_encoder: Path, tmp_path: Path, change: dict[str, Any], got: str) -> None:
+def test_a_model_that_is_not_an_encoder(tiny_encoder: Path, tmp_path: Path, change: dict[str, Any], got: str) -> None:
     folder = copied(tiny_encoder, tmp_path / "other")
     values = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(values | change))
@@ -294,7 +294,7 @@ def test_a_model_that_is_no_encoder(tiny_encoder: Path, tmp_path: Path, change: 
 
 
 @pytest.mark.parametrize("content", ["[]", '{"tokenizer_class": "BertTokenizer", "cls_token": 5}'])
-def test_a_tokenizer_that_is_none(tiny_encoder: Path, tmp_path: Path, content: str) -> None:
+def test_an_invalid_tokenizer(tiny_encoder: Path, tmp_path: Path, content: str) -> None:
     folder = copied(tiny_encoder, tmp_path / "other")
     (folder / "tokenizer_config.json").write_text(content)
     with pytest.raises(ModelError, match="no tokenizer that transformers can load: "):
@@ -313,7 +313,7 @@ def test_a_slow_tokenizer(tmp_path: Path) -> None:
 
 @pytest.fixture
 def fake_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """The package of the bundled encoder, with files of our own."""
+    """A fake package of the bundled encoder."""
     package = tmp_path / tokenizer._BUNDLED_PACKAGE
     (package / "model").mkdir(parents=True)
     real = importlib.util.find_spec
@@ -329,7 +329,7 @@ def fake_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Pa
     tokenizer.encoder_path.cache_clear()
 
 
-def test_the_bundled_encoder_must_be_the_hubs_own(fake_package: Path) -> None:
+def test_the_bundled_encoder_must_be_the_published_one(fake_package: Path) -> None:
     (fake_package / "model" / "model.safetensors").write_bytes(b"another")
     digest = hashlib.sha256(b"another").hexdigest()[:12]
     wording = f'encoder "minilm": model.safetensors has sha256 {digest}…, not the published 53aa51172d14…'

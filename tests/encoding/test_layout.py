@@ -1,4 +1,4 @@
-"""Windows hold at most their capacity, show blocks whole, and map back to the document exactly."""
+"""Windows keep within their capacity, contain whole blocks, and map back to the document exactly."""
 
 import functools
 import itertools
@@ -138,7 +138,7 @@ def test_capacity_too_small() -> None:
         WindowFormat(tokenizer_of("bert"), 31)
 
 
-def test_start_and_end_tokens_stand_in_for_cls_and_sep() -> None:
+def test_bos_and_eos_replace_missing_cls_and_sep() -> None:
     names = {"cls_token_id": None, "sep_token_id": None, "bos_token_id": 7, "eos_token_id": 8, "pad_token_id": None}
     form = WindowFormat(SimpleNamespace(**names))
     assert (form.start_id, form.separator_id, form.padding_id) == (7, 8, 0)

@@ -1,4 +1,4 @@
-"""Extended positions follow the formula, leave the trained ones alone, and survive saving and loading."""
+"""Extended positions follow the formula, keep the trained positions, and can be saved and loaded."""
 
 import math
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_tiled_and_random(folders: dict[str, Path]) -> None:
 
 @pytest.mark.parametrize("form", ["computed", "table"])
 @pytest.mark.parametrize("architecture", LEARNED)
-def test_short_texts_are_read_as_before_and_long_ones_at_all(folders: dict[str, Path], architecture: str, form: Any) -> None:  # fmt: skip
+def test_short_texts_give_the_same_vectors_and_long_ones_work(folders: dict[str, Path], architecture: str, form: Any) -> None:  # fmt: skip
     before = read(load(folders[architecture]), N)
     model = extend_positions(load(folders[architecture]), LENGTH, form=form)
     assert torch.equal(read(model, N), before)

@@ -1,4 +1,4 @@
-"""Tensors come back as they were, and nothing is ever unpickled."""
+"""Tensors are saved and loaded exactly; nothing is ever unpickled."""
 
 import os
 import pickle
@@ -14,7 +14,7 @@ from cogltx.errors import ModelError
 from cogltx.files import new_folder
 
 
-def test_tensors_come_back(tmp_path: Path) -> None:
+def test_tensors_are_loaded_exactly(tmp_path: Path) -> None:
     shared = torch.randn(4, 3)
     tensors = {"a": shared, "b": shared, "c": shared.T, "step": torch.tensor(3.0), "bytes": torch.get_rng_state()}
     save_tensors(tmp_path / "a.safetensors", tensors)

@@ -1,4 +1,4 @@
-"""A judge of a user's own gets the right texts, and its answers are checked."""
+"""A user's judge gets the right texts, and its scores are validated."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def test_rehearse_scores_the_blocks_in_z(blocks: Blocks) -> None:
 
 
 @pytest.mark.parametrize("made", [[1, 2, 3], (1.0, 2.0, 3.0), np.array([1, 2, 3]), np.float32([1, 2, 3])])
-def test_any_list_of_numbers_will_do(blocks: Blocks, made: Any) -> None:
+def test_any_sequence_of_numbers_is_accepted(blocks: Blocks, made: Any) -> None:
     class Given:
         def score(self, query: str, kept: list[str], candidates: list[str]) -> Any:
             return made
@@ -92,12 +92,12 @@ def test_any_list_of_numbers_will_do(blocks: Blocks, made: Any) -> None:
         (torch.ones(3, requires_grad=True), "scoring 3 texts failed: "),
     ],
 )
-def test_scores_that_are_none(blocks: Blocks, made: Any, wording: str) -> None:
+def test_invalid_scores(blocks: Blocks, made: Any, wording: str) -> None:
     class Given:
         def score(self, query: str, kept: list[str], candidates: list[str]) -> Any:
             return made
 
-    name = r"judge [\w.]+:test_scores_that_are_none.<locals>.Given"
+    name = r"judge [\w.]+:test_invalid_scores.<locals>.Given"
     for method in ("retrieve", "rehearse"):
         with pytest.raises(ModelError, match=f"^{name}: {wording}"):
             getattr(ScoringJudgeAdapter(Given()), method)(

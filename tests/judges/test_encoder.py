@@ -1,4 +1,4 @@
-"""The encoder judge scores every block once, in the fewest windows, alike in any company."""
+"""The encoder judge scores every block once, in the fewest windows; scores do not depend on the batch."""
 
 from pathlib import Path
 
@@ -110,7 +110,7 @@ def test_the_fewest_windows(tiny_encoder: Path, text: list[str], data: st.DataOb
         assert order[len(kept) :] == sorted(order[len(kept) :])
 
 
-def test_rehearsal_shows_all_of_z_in_document_order(tiny_encoder: Path) -> None:
+def test_rehearsal_windows_contain_z_in_document_order(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
     seen = []
     runner = BatchRunner(EXACT, 256, padding_id=0)
@@ -149,7 +149,7 @@ def test_dropout_is_off(tiny_encoder: Path) -> None:
     assert judge.retrieve([memory])[0].tolist() == judge.retrieve([memory])[0].tolist()
 
 
-def test_a_model_of_a_users_own(tiny_encoder: Path) -> None:
+def test_a_users_model(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
     judge = judge_of(Counting())
     memory = Memory(form.layout(QUERY, blocks_of(form)), (0, 1))
@@ -165,7 +165,7 @@ def test_a_model_of_a_users_own(tiny_encoder: Path) -> None:
         (NotFinite(), "judge fakes:NotFinite: a logit is NaN; logits must be finite"),
     ],
 )
-def test_models_that_give_something_else(tiny_encoder: Path, model: nn.Module, wording: str) -> None:
+def test_models_with_invalid_outputs(tiny_encoder: Path, model: nn.Module, wording: str) -> None:
     form = form_of(tiny_encoder)
     judge = judge_of(model)
     memory = Memory(form.layout(QUERY, blocks_of(form, 1)), (0,))

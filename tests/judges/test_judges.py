@@ -1,4 +1,4 @@
-"""Judges by name: the built-in ones, classes of a user's own, and each mistake with its one line."""
+"""Judges by name: built-in judges and users' classes; every mistake is one line."""
 
 import sys
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_built_in_judges(tiny_encoder: Path) -> None:
     assert isinstance(judge, EncoderJudge)
 
 
-def test_classes_of_a_users_own() -> None:
+def test_users_classes() -> None:
     scoring = made("fakes:WordOverlap")
     assert isinstance(scoring, ScoringJudgeAdapter)
     assert isinstance(scoring.scorer, WordOverlap)
