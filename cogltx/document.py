@@ -99,6 +99,8 @@ class Document:
             raise DataError(f"{name}: the text is {'only white space' if self.text else 'empty'}")
         end = 0
         for number, segment in enumerate(self.segments):
+            if not isinstance(segment, Segment):
+                raise DataError(f"{name}: segment {number} is a {type(segment).__name__}, not a Segment")
             if not end <= segment.start < segment.end <= len(self.text):
                 raise DataError(
                     f"{name}: segment {number} has start {segment.start} and end {segment.end}, "

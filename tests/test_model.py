@@ -160,15 +160,15 @@ def test_values_of_other_types(saved: Path) -> None:
     assert (
         done.stdout
         == f"""\
-DataError: document 'x': expected a text, got NoneType
-DataError: document 'x': segment 0: expected a Segment, got tuple
-DataError: question: expected a text, got NoneType
-DataError: entity 0:1: expected a label, got NoneType
-DataError: span: expected 0 <= start < end, got start 'words' and end 1
-DataError: span: expected 0 <= start < end, got start 0.5 and end 1
-DataError: example '1': expected a Document, got str
-DataError: example '1': expected a Query or none, got str
-DataError: example '1': expected a Span or an Entity each, got tuple
+DataError: document 'x': the text is a NoneType, not a string
+DataError: document 'x': segment 0 is a tuple, not a Segment
+DataError: the question is a NoneType, not a string
+DataError: entity 0:1: the label None is not a name
+DataError: span: start 'words' and end 1 must be integers with 0 <= start < end
+DataError: span: start 0.5 and end 1 must be integers with 0 <= start < end
+DataError: example '1': the document is a str, not a Document
+DataError: example '1': the query is a str, not a Query
+DataError: example '1': (0, 1) is not a Span or an Entity
 ConfigError: positions.length must be an integer, but is 'words'
 ConfigError: positions.length must be greater than or equal to 1, but is 0
 ConfigError: positions.length must be an integer, but is None
