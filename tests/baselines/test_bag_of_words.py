@@ -16,7 +16,7 @@ from cogltx.model import ModelConfig
 from cogltx.reasoners.classification import ClassificationConfig
 from cogltx.tasks.jsonl import write_examples
 from cogltx.training.config import DataConfig, RunConfig
-from cogltx.training.run import new_reader, train_run
+from cogltx.training.run import _new_reader, train_run
 
 TEXTS = [
     ("the fox ran into the forest", ("animals",)),
@@ -99,4 +99,4 @@ def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="are not those of one bag of words"):
         load_reader(tmp_path / "model")
     run = RunConfig(**model_config(multi_label=False).model_dump(), data=DataConfig(train="texts.jsonl"))
-    assert isinstance(new_reader(run), BagOfWords)
+    assert isinstance(_new_reader(run), BagOfWords)
