@@ -23,8 +23,8 @@ from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, ModelError, TrainingError
 from cogltx.training.masked_lm import (
     MaskedConfig,
-    MaskedSummary,
     TextsConfig,
+    _MaskedSummary,
     _MaskedTrainer,
     _packed,
     _set_apart,
@@ -55,7 +55,7 @@ def trainer(encoder: Path, output: Path, *, length: int = 64, positions: Any = N
     return _MaskedTrainer(tokenizer, _set_apart(_packed(texts, tokenizer, length), None, TEXTS, 0), run, output, quiet)
 
 
-def train(encoder: Path, output: Path, **options: Any) -> MaskedSummary:
+def train(encoder: Path, output: Path, **options: Any) -> _MaskedSummary:
     return trainer(encoder, output, **options).run()
 
 
