@@ -15,8 +15,8 @@ from cogltx.cli.plots import draw_curves
 from cogltx.encoding.positions import PositionsConfig, check_extension
 from cogltx.errors import ConfigError
 from cogltx.files import read_json, write_file, write_json
-from cogltx.training.masked_lm import FIGURES, MaskedConfig, Measured, load_masked
-from cogltx.training.run import check_folder, mlm
+from cogltx.training.masked_lm import FIGURES, MaskedConfig, Measured, load_masked, mlm
+from cogltx.training.run import check_folder
 
 
 @dataclass(frozen=True)

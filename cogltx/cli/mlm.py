@@ -19,7 +19,7 @@ def mlm(
     """Continue to pretrain an encoder as a masked language model on your texts, optionally with more positions."""
     from cogltx.cli.yaml_config import load_yaml
     from cogltx.training.masked_lm import MaskedConfig
-    from cogltx.training.run import mlm as train_encoder
+    from cogltx.training.masked_lm import mlm as train_encoder
 
     summary = train_encoder(load_yaml(MaskedConfig, config, changes or ()), output, resume=resume, report=note)
     print(json.dumps(summary.to_dict(), indent=2) if as_json else summary.table())

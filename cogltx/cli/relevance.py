@@ -43,8 +43,7 @@ def relevance_history(run: Path, example: str) -> dict[str, Any]:
     from cogltx.baselines import load_reader
     from cogltx.files import read_json
     from cogltx.pipeline import CogLTX
-    from cogltx.training.config import data_digest
-    from cogltx.training.data import run_examples
+    from cogltx.training.data import data_digest, run_examples
     from cogltx.training.relevance import load_history
     from cogltx.training.run import CONFIG_FILE, load_run_config
 

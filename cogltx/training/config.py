@@ -1,4 +1,4 @@
-"""Configuration of a run: its model, its data and its training; and the validation of a setup before training."""
+"""Configuration of a run: its model, its data and its training."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -8,17 +8,11 @@ from torch import nn
 
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
-from cogltx.errors import ConfigError, DataError
-from cogltx.files import fingerprint
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
-from cogltx.prediction import Prediction
 from cogltx.reasoners import REASONER_CONFIGS
-from cogltx.tasks import Task
 from cogltx.training.optimizer import OptimizerConfig, Seed, default_rate
 from cogltx.training.relevance import RelevanceConfig
-from cogltx.training.similarity import vectors_file
-from cogltx.training.validation import main_metric
 
 
 class TrainingConfig(BaseModel):
@@ -115,90 +109,3 @@ class RunConfig(ModelConfig):
     def model_part(self) -> ModelConfig:
         """Return the part that is saved with the model."""
         return ModelConfig.model_validate(self.model_dump(include=set(ModelConfig.model_fields)))
-
-
-def data_digest(train: Sequence[Example], validation: Sequence[Example]) -> str:
-    """Fingerprint of the training and validation data of a run."""
-    return fingerprint([*train, len(train), *validation])
-
-
-def check(
-    config: TrainingConfig,
-    reader: WindowReader,
-    task: Task,
-    train: Sequence[Example],
-    validation: Sequence[Example],
-) -> None:
-    """Validate the setup before training.
-
-    Raises:
-        ConfigError: a setting does not fit the reader.
-        DataError: training or validation examples are missing, the judge has no relevance labels, no validation example
-            can be measured by the metric, or a question leaves no room for a block.
-    """
-    check_examples(task, main_metric(task, reader), train, validation)
-    _check_reader(config, reader)
-    _check_questions(reader, [*train, *validation])
-    labelled = config.relevance.source != "data" or any(example.has_relevance for example in train)
-    if config.trains_judge(reader) and not labelled:
-        raise DataError(
-            "training: no example has relevance labels, which the judge learns from; set "
-            "training.relevance.source: interventions or judge.name: bm25"
-        )
-
-
-def check_examples(task: Task, metric: str, train: Sequence[Example], validation: Sequence[Example]) -> None:
-    """Check that there are training examples and measurable validation examples.
-
-    Raises:
-        DataError: there are none.
-    """
-    if not train or not validation:
-        raise DataError(
-            f"training: there are {len(train)} training and {len(validation)} validation examples; both are needed"
-        )
-    silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
-    if metric not in task.metrics((example, silent) for example in validation):
-        raise DataError(f"training: no validation example has a known answer, which {metric} needs")
-
-
-def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
-    """Check that every question leaves room for a block; splits only documents with a long question."""
-    with_query = [example for example in examples if example.query is not None]
-    texts = [example.query.text for example in with_query if example.query is not None]
-    if not texts:
-        return
-    n_safe = reader.model.form.capacity - 2 * reader.config.max_block_tokens - 2
-    questions = reader.model.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    for example, tokens in zip(with_query, questions, strict=True):
-        if len(tokens) > n_safe:
-            try:
-                reader.model.layout(example.document, example.query)
-            except DataError as error:
-                raise DataError(f"training: example {example.id!r}: {error}") from error
-
-
-def _check_reader(config: TrainingConfig, reader: WindowReader) -> None:
-    by_block, from_data = reader.model.reasoner.by_block, config.relevance.source == "data"
-    if not from_data and config.relevance.initial == "glove":
-        vectors_file(config.relevance)
-    if by_block and not from_data:
-        raise ConfigError(
-            "training.relevance.source: interventions are not possible where each block is a query; use data"
-        )
-    judge = reader.model.judge
-    if isinstance(judge, nn.Module) and config.judge_passes and not any(p.requires_grad for p in judge.parameters()):
-        raise ConfigError(
-            f"training.judge_passes is {config.judge_passes}, but the judge has no parameters to train; set it to 0"
-        )
-    if by_block and config.trains_judge(reader):
-        raise ConfigError(
-            "judge.name: where each block is a query, the judge cannot be trained; use bm25, or judge.init_from with "
-            "training.judge_passes: 0"
-        )
-    every_window_has_target = reader.model.reasoner.negative_target() is None
-    several = by_block or (every_window_has_target and not isinstance(reader, CogLTX))
-    if config.windows is not None and not several:
-        raise ConfigError(
-            f"training.windows is {config.windows}, but the reasoner learns from one window per document; remove it"
-        )

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
+from cogltx.blocks import load_tokenizer
 from cogltx.blocks.tokens import tokenize
 from cogltx.document import Document, Segment
 from cogltx.encoding.encoder import Batch, Encoder, Precision, batches, to_batch
@@ -23,8 +24,11 @@ from cogltx.encoding.layout import NONE, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import fingerprint, new_folder, write_json
+from cogltx.tasks.texts import read_texts
+from cogltx.training.data import expand
 from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed, default_rate
+from cogltx.training.run import check_folder, store_config
 
 FIGURES = "mlm.json"  # in the folder of a finished run
 _ENCODER = "encoder"  # in the folder of a run: the trained checkpoint
@@ -100,14 +104,14 @@ class MaskedConfig(BaseModel):
 
 
 @dataclass(frozen=True)
-class Rows:
+class _Rows:
     """Rows for training and validation."""
 
     train: Sequence[Row]
     validation: Sequence[Row]
 
 
-def packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
+def _packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
     """Tokenize texts and pack them into rows.
 
     Raises:
@@ -120,7 +124,7 @@ def packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
     return rows
 
 
-def set_apart(train: Sequence[Row], validation: Sequence[Row] | None, config: TextsConfig, seed: int) -> Rows:
+def _set_apart(train: Sequence[Row], validation: Sequence[Row] | None, config: TextsConfig, seed: int) -> _Rows:
     """Select the validation rows: of the validation texts, or held out.
 
     Raises:
@@ -130,7 +134,7 @@ def set_apart(train: Sequence[Row], validation: Sequence[Row] | None, config: Te
     if validation is not None:
         count = min(config.validation_limit or len(validation), len(validation))
         drawn = sorted(rng.choice(len(validation), size=count, replace=False).tolist())
-        return Rows(train, [validation[index] for index in drawn])
+        return _Rows(train, [validation[index] for index in drawn])
     if len(train) <= config.held_out:
         raise DataError(
             f"{config.train}: data.held_out is {config.held_out}, but there are only {len(train)} rows; hold out "
@@ -138,7 +142,7 @@ def set_apart(train: Sequence[Row], validation: Sequence[Row] | None, config: Te
         )
     held_out = set(rng.choice(len(train), size=config.held_out, replace=False).tolist())
     kept = [row for index, row in enumerate(train) if index not in held_out]
-    return Rows(kept, [train[index] for index in sorted(held_out)])
+    return _Rows(kept, [train[index] for index in sorted(held_out)])
 
 
 def _token_ids(texts: Iterable[str], tokenizer: Any) -> Iterator[Int[np.ndarray, " _"]]:
@@ -253,7 +257,7 @@ class _Identity(nn.Module):
         return BaseModelOutput(last_hidden_state=inputs_embeds)
 
 
-class MaskedModel(nn.Module):
+class _MaskedModel(nn.Module):
     """An encoder with its architecture's masked-LM head, which computes only the tokens to predict.
 
     The head costs as much as a small encoder; its output layer is tied to the word embeddings.
@@ -302,7 +306,7 @@ class MaskedModel(nn.Module):
             self._set_backbone(stand_in)
 
 
-def load_masked(config: EncoderConfig) -> MaskedModel:
+def load_masked(config: EncoderConfig) -> _MaskedModel:
     """Load a pretrained encoder with the head of its checkpoint, or a new one.
 
     Raises:
@@ -311,7 +315,7 @@ def load_masked(config: EncoderConfig) -> MaskedModel:
     from transformers import AutoModelForMaskedLM
 
     loaded = load_pretrained(config, AutoModelForMaskedLM)
-    masked = MaskedModel(loaded.model, new_head=any("pooler." not in name for name in loaded.missing))
+    masked = _MaskedModel(loaded.model, new_head=any("pooler." not in name for name in loaded.missing))
     if config.freeze_embeddings:
         masked.encoder.freeze_embeddings()
     return masked
@@ -349,7 +353,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class MaskedSummary:
+class _MaskedSummary:
     """Result of masked-LM training.
 
     Attributes:
@@ -377,7 +381,7 @@ class MaskedSummary:
         return "\n".join(lines)
 
 
-class MaskedTrainer:
+class _MaskedTrainer:
     """Trains an encoder as a masked language model.
 
     Args:
@@ -393,7 +397,7 @@ class MaskedTrainer:
     """
 
     def __init__(
-        self, tokenizer: Any, rows: Rows, config: MaskedConfig, output: Path, report: Callable[[str], None] = print
+        self, tokenizer: Any, rows: _Rows, config: MaskedConfig, output: Path, report: Callable[[str], None] = print
     ) -> None:
         training = config.training
         self.tokenizer, self.rows, self.config, self.output, self.report = tokenizer, rows, config, output, report
@@ -416,7 +420,7 @@ class MaskedTrainer:
         self.loop = TrainingLoop(output, data, {_NAME: self.model}, {_NAME: self.optimizer}, training.checkpoint_steps)
         self._order = lru_cache(maxsize=1)(self._shuffled)
 
-    def run(self, *, resume: bool = False) -> MaskedSummary:
+    def run(self, *, resume: bool = False) -> _MaskedSummary:
         """Train to the last step and save the encoder in the folder of the run.
 
         Args:
@@ -490,7 +494,7 @@ class MaskedTrainer:
             f"step {step}/{steps} validation: loss {measured.loss:.3f}, masked accuracy {measured.accuracy:.2f}%"
         )
 
-    def _finish(self) -> MaskedSummary:
+    def _finish(self) -> _MaskedSummary:
         """Write the checkpoint of ``transformers`` and the measurements."""
         target = self.output / _ENCODER
         with new_folder(target) as folder:
@@ -499,7 +503,35 @@ class MaskedTrainer:
             self.tokenizer.save_pretrained(folder)
         history = tuple(Measured(int(one["step"]), one["loss"], one["accuracy"]) for one in self.loop.progress.history)
         rows = self.rows
-        summary = MaskedSummary(str(target), len(rows.train), len(rows.validation), self.model.new_head, history)
+        summary = _MaskedSummary(str(target), len(rows.train), len(rows.validation), self.model.new_head, history)
         write_json(self.output / FIGURES, summary.to_dict())
         self.report(f"encoder in {target}")
         return summary
+
+
+def mlm(
+    run: MaskedConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print
+) -> _MaskedSummary:
+    """Continue to pretrain an encoder as a masked language model on texts.
+
+    Args:
+        run: encoder, texts and training.
+        output: the folder of the run; its folder ``encoder`` is an encoder for any other run.
+        resume: continue from the last checkpoint.
+        report: receives lines of progress.
+
+    Raises:
+        ConfigError: the folder has another run, or rows are longer than the encoder's positions.
+        DataError: a file is missing, has no text, or is not UTF-8; names file and line.
+        ModelError: the encoder has no masked-LM head, or its tokenizer has no mask.
+        TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
+    """
+    check_folder(run, output, resume)
+    data = run.data
+    tokenizer = load_tokenizer(run.encoder.name)
+    train = _packed(read_texts(expand(data.train)), tokenizer, run.length)
+    other = _packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
+    rows = _set_apart(train, other, data, run.training.seed)
+    trainer = _MaskedTrainer(tokenizer, rows, run, output, report)
+    store_config(run, output)
+    return trainer.run(resume=resume)

@@ -13,14 +13,18 @@ import torch
 from jaxtyping import Bool, Float
 from pydantic import BaseModel, ConfigDict, Field
 
+from cogltx.baselines import WindowReader
 from cogltx.blocks import Blocks, relevance_labels
-from cogltx.document import Example
+from cogltx.document import Document, Example
 from cogltx.encoding.weights import load_tensors, write_tensors
+from cogltx.errors import ConfigError, DataError
+from cogltx.files import read_lines
+from cogltx.judges.bm25 import BM25Judge, terms
 
 _EPOCH = re.compile(r"epoch-(\d+)\.safetensors")
 
-Labels = Bool[np.ndarray, " blocks"]
-Similarity = Callable[[Example, Blocks], "Float[np.ndarray, ' blocks'] | None"]
+_Labels = Bool[np.ndarray, " blocks"]
+_Similarity = Callable[[Example, Blocks], "Float[np.ndarray, ' blocks'] | None"]
 
 
 class RelevanceConfig(BaseModel):
@@ -51,6 +55,20 @@ class RelevanceConfig(BaseModel):
     lower_threshold: float = -0.05
     budget: float = Field(2.5, gt=0)
 
+    def vectors_file(self) -> Path:
+        """Return the file of word vectors.
+
+        Raises:
+            ConfigError: it is not set.
+            DataError: it does not exist.
+        """
+        if self.vectors is None:
+            raise ConfigError("training.relevance.vectors: initial: glove needs a file of word vectors; name one")
+        path = Path(self.vectors)
+        if not path.is_file():
+            raise DataError(f"{path}: file of word vectors not found")
+        return path
+
 
 class RelevanceLabels:
     """The relevant blocks of each training example.
@@ -61,7 +79,7 @@ class RelevanceLabels:
 
     def __init__(self, config: RelevanceConfig) -> None:
         self.config = config
-        self.found: dict[int, Labels] = {}
+        self.by_example: dict[int, _Labels] = {}
 
     @property
     def from_data(self) -> bool:
@@ -72,13 +90,13 @@ class RelevanceLabels:
         """Check whether any block is known to be relevant, so that the judge can learn."""
         if self.from_data:
             return any(example.has_relevance for example in examples)
-        return any(labels.any() for labels in self.found.values())
+        return any(labels.any() for labels in self.by_example.values())
 
-    def of(self, index: int, example: Example, blocks: Blocks) -> Labels | None:
+    def of(self, index: int, example: Example, blocks: Blocks) -> _Labels | None:
         """Return the labels of an example's blocks; None if they are unknown."""
         if self.from_data:
             return relevance_labels(example, blocks)
-        return self.found.setdefault(index, np.zeros(len(blocks), dtype=bool))
+        return self.by_example.setdefault(index, np.zeros(len(blocks), dtype=bool))
 
     def revise(self, index: int, rises: Iterable[tuple[int, float]]) -> int:
         """Revise the labels of an example by interventions; returns the number of changed labels.
@@ -87,7 +105,7 @@ class RelevanceLabels:
             index: index of the example.
             rises: pairs of a block and the rise of the loss without it.
         """
-        labels = self.found[index]
+        labels = self.by_example[index]
         before = labels.copy()
         for block, rise in rises:
             if rise > self.config.raise_threshold:
@@ -96,35 +114,33 @@ class RelevanceLabels:
                 labels[block] = False
         return int((labels != before).sum())
 
-    def start(self, examples: Sequence[Example], split: Callable[[Example], Blocks], similarity: Similarity) -> int:
-        """Set the initial labels of interventions; returns the number of examples with a relevant block.
+    def start(self, examples: Sequence[Example], reader: WindowReader) -> int | None:
+        """Set the initial labels of interventions by similarity (CogLTX §3.3).
 
-        Args:
-            examples: training examples.
-            split: splits an example's document into blocks.
-            similarity: computes the similarity of each block to the query; None if there is nothing to compare.
+        Returns:
+            the number of examples with a relevant block; None without initial labels.
         """
-        marked = 0
+        similarity = _similarity_of(self.config, reader)
+        if similarity is None:
+            return None
         for index, example in enumerate(examples):
-            blocks = split(example)
+            blocks = reader.model.split(example.document)
             labels = np.zeros(len(blocks), dtype=bool)
             scores = similarity(example, blocks)
             if scores is not None:
                 best = np.argsort(-scores, kind="stable")[: self.config.initial_blocks]
                 labels[best[scores[best] > 0]] = True
-            self.found[index] = labels
-            marked += int(labels.any())
-        return marked
+            self.by_example[index] = labels
+        return sum(bool(labels.any()) for labels in self.by_example.values())
+
+    def save(self, folder: Path, epoch: int, scores: Mapping[int, np.ndarray]) -> None:
+        """Save the labels and the judge's scores at the end of an epoch, from 1."""
+        tensors = {f"{index}.labels": torch.from_numpy(labels) for index, labels in self.by_example.items()}
+        tensors |= {f"{index}.scores": torch.from_numpy(block_scores) for index, block_scores in scores.items()}
+        write_tensors(folder / f"epoch-{epoch}.safetensors", tensors)
 
 
-def save_history(folder: Path, epoch: int, labels: RelevanceLabels, scores: Mapping[int, np.ndarray]) -> None:
-    """Save the labels and the judge's scores at the end of an epoch, from 1."""
-    named = {f"{index}.labels": torch.from_numpy(own) for index, own in labels.found.items()}
-    named |= {f"{index}.scores": torch.from_numpy(own) for index, own in scores.items()}
-    write_tensors(folder / f"epoch-{epoch}.safetensors", named)
-
-
-def load_history(folder: Path, index: int) -> dict[int, tuple[Labels | None, Float[np.ndarray, " blocks"] | None]]:
+def load_history(folder: Path, index: int) -> dict[int, tuple[_Labels | None, Float[np.ndarray, " blocks"] | None]]:
     """Load labels and judge scores of one example, by epoch."""
     history = {}
     for epoch in sorted(int(name[1]) for path in folder.iterdir() if (name := _EPOCH.fullmatch(path.name))):
@@ -135,3 +151,89 @@ def load_history(folder: Path, index: int) -> dict[int, tuple[Labels | None, Flo
             scores.numpy() if scores is not None else None,
         )
     return history
+
+
+def _similarity_of(config: RelevanceConfig, reader: WindowReader) -> _Similarity | None:
+    """Create the similarity that a configuration names; None for no initial labels."""
+    if config.initial == "none":
+        return None
+    if config.initial == "bm25":
+        judge = BM25Judge()
+        return lambda example, blocks: judge.text_scores(_asked(example), blocks) if _asked(example) else None
+    if config.initial == "embedding":
+        return _Embeddings(reader)
+    return _WordVectors(config.vectors_file())
+
+
+def _asked(example: Example) -> str:
+    """Return the text of the query, or the names of the labels; empty if there are none.
+
+    >>> _asked(Example(id="1", document=Document("a"), labels=("rec.autos", "sci.space")))
+    'rec autos sci space'
+    """
+    if example.query is not None:
+        return example.query.text
+    return " ".join(terms(" ".join(example.labels or ())))
+
+
+class _WordVectors:
+    """Cosine similarity of mean word vectors, from a file with a word and its numbers per line."""
+
+    def __init__(self, path: Path) -> None:
+        self.vectors: dict[str, Float[np.ndarray, " dimension"]] = {}
+        dimension = 0
+        for number, line in enumerate(read_lines(path), start=1):
+            word, *numbers = line.rstrip().split(" ")
+            try:
+                vector = np.array([float(value) for value in numbers], dtype=np.float32)
+            except ValueError as error:
+                raise DataError(f"{path}:{number}: not a word and its numbers: {line[:40]!r}") from error
+            dimension = dimension or len(vector)
+            if not dimension or len(vector) != dimension:
+                wanted = dimension or "at least one"
+                raise DataError(f"{path}:{number}: the word has {len(vector)} numbers; it needs {wanted}")
+            self.vectors[word] = vector
+        if not self.vectors:
+            raise DataError(f"{path}: the file has no word vectors")
+
+    def __call__(self, example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"] | None:
+        """Compute similarities in [−1, 1]; None if no word of the query has a vector."""
+        query = self._mean(terms(_asked(example)))
+        if query is None:
+            return None
+        means = [self._mean(terms(blocks.text_with_heading(index))) for index in range(len(blocks))]
+        return np.array([_cosine(query, vector) if vector is not None else 0.0 for vector in means])
+
+    def _mean(self, words: Iterable[str]) -> Float[np.ndarray, " dimension"] | None:
+        known = [self.vectors[word] for word in words if word in self.vectors]
+        return np.mean(known, axis=0) if known else None
+
+
+class _Embeddings:
+    """Cosine similarity of mean token vectors of the reasoner's encoder."""
+
+    def __init__(self, reader: WindowReader) -> None:
+        self.reader = reader
+
+    def __call__(self, example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"] | None:
+        """Compute similarities in [−1, 1]; None without a query."""
+        text = _asked(example)
+        if not text:
+            return None
+        query = self._means(self.reader.model.split(Document(text, id="query")))
+        return np.array([_cosine(query.mean(axis=0), vector) for vector in self._means(blocks)])
+
+    def _means(self, blocks: Blocks) -> Float[np.ndarray, "blocks width"]:
+        model = self.reader.model
+        encoder = model.reasoner.encoder.eval()
+        means = np.zeros((len(blocks), encoder.width))
+        for window, vectors in model.runner.run(model.form.layout(None, blocks).windows(), encoder):
+            for block in np.unique(window.block[window.block >= 0]):
+                means[block] = vectors[window.block == block].mean(axis=0)
+        return means
+
+
+def _cosine(first: Float[np.ndarray, " width"], second: Float[np.ndarray, " width"]) -> float:
+    """Cosine of two vectors; 0 if one of them is zero."""
+    norm = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / norm if norm else 0.0

@@ -11,18 +11,14 @@ import torch
 from pydantic import BaseModel, ValidationError
 
 from cogltx.baselines import BagOfWords, WindowReader, reader_class
-from cogltx.blocks import load_tokenizer
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, describe
 from cogltx.files import check_settings, read_json, write_json
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import Task, make_task
-from cogltx.tasks.texts import read_texts
-from cogltx.training.config import RunConfig, check_examples
-from cogltx.training.data import Source, expand, run_examples
-from cogltx.training.masked_lm import MaskedConfig, MaskedSummary, MaskedTrainer, packed, set_apart
-from cogltx.training.trainer import Summary, Trainer
-from cogltx.training.validation import main_metric
+from cogltx.training.config import RunConfig
+from cogltx.training.data import Source, run_examples
+from cogltx.training.trainer import Summary, Trainer, check_examples, main_metric
 
 _N_NAMED = 20
 CONFIG_FILE = "run-config.json"
@@ -115,12 +111,12 @@ def train_run(
         fitted = run.model_copy(update={"reasoner": run.reasoner.fitted([*examples, *held_out])})
     except DataError as error:
         raise DataError(f"{run.data.train}: {error}") from error
-    reader = new_reader(fitted)
+    reader = _new_reader(fitted)
     if isinstance(reader, BagOfWords):
         return _fit(reader, run, task, examples, held_out, output, report)
     assert isinstance(reader, WindowReader), "all others read windows"
     trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
-    _store(run, output)
+    store_config(run, output)
     summary = trainer.run(resume=resume)
     if summary.skipped:
         lacking = (
@@ -144,7 +140,7 @@ def _fit(
     """Train a reader without epochs; its folder has the same files as any run's."""
     main = main_metric(task, reader)
     check_examples(task, main, examples, validation)
-    _store(run, output)
+    store_config(run, output)
     reader.fit(examples, seed=run.training.seed)
     metrics = task.metrics(zip(validation, reader.predict_many(validation), strict=True))
     reader.save_pretrained(output / "model")
@@ -160,41 +156,14 @@ def _rare_labels(examples: Sequence[Example]) -> list[str]:
     return [f"labels with one training example: {', '.join(rare[:_N_NAMED])}"] if rare else []
 
 
-def new_reader(run: RunConfig) -> Reader:
+def _new_reader(run: RunConfig) -> Reader:
     """Create an untrained reader; the same seed gives the same weights."""
     torch.manual_seed(run.training.seed)
     return reader_class(run.reader).create(run.model_part())
 
 
-def mlm(
-    run: MaskedConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print
-) -> MaskedSummary:
-    """Continue to pretrain an encoder as a masked language model on texts.
-
-    Args:
-        run: encoder, texts and training.
-        output: the folder of the run; its folder ``encoder`` is an encoder for any other run.
-        resume: continue from the last checkpoint.
-        report: receives lines of progress.
-
-    Raises:
-        ConfigError: as ``train_run``, or rows are longer than the encoder's positions.
-        DataError: a file is missing, has no text, or is not UTF-8; names file and line.
-        ModelError: the encoder has no masked-LM head, or its tokenizer has no mask.
-        TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
-    """
-    check_folder(run, output, resume)
-    data = run.data
-    tokenizer = load_tokenizer(run.encoder.name)
-    train = packed(read_texts(expand(data.train)), tokenizer, run.length)
-    other = packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
-    rows = set_apart(train, other, data, run.training.seed)
-    trainer = MaskedTrainer(tokenizer, rows, run, output, report)
-    _store(run, output)
-    return trainer.run(resume=resume)
-
-
-def _store(run: BaseModel, output: Path) -> None:
+def store_config(run: BaseModel, output: Path) -> None:
+    """Write the configuration of a run into its folder."""
     write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
 
 

@@ -12,22 +12,23 @@ from pathlib import Path
 
 import numpy as np
 from torch import nn
+from tqdm.auto import tqdm
 
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
-from cogltx.errors import ConfigError, ModelError
+from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import write_json
 from cogltx.judges.encoder import EncoderJudge
-from cogltx.pipeline import CogLTX
+from cogltx.pipeline import CogLTX, Reader
+from cogltx.prediction import Prediction
 from cogltx.tasks import Task, make_task
 from cogltx.training.checkpoints import Progress
-from cogltx.training.config import TrainingConfig, check, data_digest
+from cogltx.training.config import TrainingConfig
+from cogltx.training.data import data_digest
 from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
-from cogltx.training.relevance import RelevanceLabels, save_history
-from cogltx.training.similarity import similarity_of
+from cogltx.training.relevance import RelevanceLabels
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
-from cogltx.training.validation import main_metric, validate
 
 _EPOCH = re.compile(r"epoch-\d+")
 
@@ -86,12 +87,12 @@ class Trainer:
         self.config, self.output, self.report = config, Path(output), report
         self.main_metric = main_metric(self.task, model)
         self.trains_judge = config.trains_judge(model)
-        check(config, model, self.task, train, validation)
+        _check(config, model, self.task, train, validation)
         self.optimizers = self._optimizers()
         self.relevance = RelevanceLabels(config.relevance)
         self.scores: dict[int, np.ndarray] = {}
         self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
-        arrays = {"scores": self.scores} | ({"relevance": self.relevance.found} if self.intervenes else {})
+        arrays = {"scores": self.scores} | ({"relevance": self.relevance.by_example} if self.intervenes else {})
         self.loop = TrainingLoop(
             self.output, data_digest(train, validation), model.model.modules, self.optimizers, config.checkpoint_steps,
             arrays,
@@ -150,12 +151,10 @@ class Trainer:
 
     def _first_labels(self) -> None:
         """Set the initial relevance labels of interventions by similarity."""
-        similarity = similarity_of(self.config.relevance, self.reader)
-        if similarity is None:
-            return
-        examples, name = self.train_examples, self.config.relevance.initial
-        marked = self.relevance.start(examples, lambda example: self.reader.model.split(example.document), similarity)
-        self.report(f"initial relevance labels by {name}: {marked} of {len(examples)} examples")
+        n_labelled = self.relevance.start(self.train_examples, self.reader)
+        if n_labelled is not None:
+            name, total = self.config.relevance.initial, len(self.train_examples)
+            self.report(f"initial relevance labels by {name}: {n_labelled} of {total} examples")
 
     def _out_of_patience(self) -> bool:
         best, patience = self.progress.best_epoch, self.config.patience
@@ -216,7 +215,7 @@ class Trainer:
 
     def _validate(self) -> None:
         epoch, main = self.progress.epoch + 1, self.main_metric
-        metrics = validate(self.reader, self.task, self.validation, main)
+        metrics = _validate(self.reader, self.task, self.validation, main)
         best = self.progress.best_epoch
         if best is None or metrics[main] > self.progress.history[best][main]:
             self.progress.best_epoch = self.progress.epoch
@@ -229,10 +228,10 @@ class Trainer:
 
     def _note_labels(self, epoch: int) -> None:
         """Save the relevance labels of the epoch and report the interventions."""
-        save_history(self.output / "relevance", epoch, self.relevance, self.scores)
+        self.relevance.save(self.output / "relevance", epoch, self.scores)
         steps = self.reasoner_steps
-        relevant = sum(int(labels.sum()) for labels in self.relevance.found.values())
-        blocks = sum(len(labels) for labels in self.relevance.found.values())
+        relevant = sum(int(labels.sum()) for labels in self.relevance.by_example.values())
+        blocks = sum(len(labels) for labels in self.relevance.by_example.values())
         values = {"relevance/relevant": relevant / max(1, blocks), "relevance/changed": steps.changed / max(1, blocks)}
         values |= {f"relevance/seconds_{name}": spent for name, spent in steps.seconds.items()}
         self.loop.log.add(epoch, epoch, values)
@@ -259,3 +258,107 @@ class Trainer:
         run = {"best": best, "main_metric": self.main_metric, "history": self.progress.history}
         write_json(self.output / "run.json", run | {"data": self.progress.data})
         return self.output / best
+
+
+def main_metric(task: Task, reader: Reader) -> str:
+    """Return the metric that selects the best epoch; of answers alone for readers without evidence."""
+    return task.main_metric if reader.uses_judge else task.answer_metric or task.main_metric
+
+
+def _validate(reader: WindowReader, task: Task, examples: Sequence[Example], metric: str) -> dict[str, float]:
+    """Predict the examples, set the thresholds with the best metric, and compute the task's metrics in percent."""
+    reader.model.reasoner.reset_thresholds()
+    predictions = reader.predict_many(examples)
+    bar = tqdm(predictions, total=len(examples), desc="validation", disable=None, leave=False)
+    return _tune(reader, task, examples, list(bar), metric)
+
+
+def _tune(
+    reader: WindowReader, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
+) -> dict[str, float]:
+    """Set the thresholds with the best metric, of equal ones the highest; returns the task's metrics with them."""
+    reasoner = reader.model.reasoner
+    best = task.metrics(zip(examples, predictions, strict=True))
+    candidates = reasoner.threshold_candidates(examples, predictions)
+    for number, config in enumerate(candidates):
+        tuned = [reasoner.with_thresholds(prediction, config) for prediction in predictions]
+        metrics = task.metrics(zip(examples, tuned, strict=True))
+        if number == 0 or metrics[metric] >= best[metric]:
+            best, reasoner.config = metrics, config
+    return best
+
+
+def _check(
+    config: TrainingConfig,
+    reader: WindowReader,
+    task: Task,
+    train: Sequence[Example],
+    validation: Sequence[Example],
+) -> None:
+    """Validate the setup before training."""
+    check_examples(task, main_metric(task, reader), train, validation)
+    _check_reader(config, reader)
+    _check_questions(reader, [*train, *validation])
+    labelled = config.relevance.source != "data" or any(example.has_relevance for example in train)
+    if config.trains_judge(reader) and not labelled:
+        raise DataError(
+            "training: no example has relevance labels, which the judge learns from; set "
+            "training.relevance.source: interventions or judge.name: bm25"
+        )
+
+
+def check_examples(task: Task, metric: str, train: Sequence[Example], validation: Sequence[Example]) -> None:
+    """Check that there are training examples and measurable validation examples.
+
+    Raises:
+        DataError: there are none.
+    """
+    if not train or not validation:
+        raise DataError(
+            f"training: there are {len(train)} training and {len(validation)} validation examples; both are needed"
+        )
+    silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
+    if metric not in task.metrics((example, silent) for example in validation):
+        raise DataError(f"training: no validation example has a known answer, which {metric} needs")
+
+
+def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
+    """Check that every question leaves room for a block; splits only documents with a long question."""
+    with_query = [example for example in examples if example.query is not None]
+    texts = [example.query.text for example in with_query if example.query is not None]
+    if not texts:
+        return
+    n_safe = reader.model.form.capacity - 2 * reader.config.max_block_tokens - 2
+    questions = reader.model.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
+    for example, tokens in zip(with_query, questions, strict=True):
+        if len(tokens) > n_safe:
+            try:
+                reader.model.layout(example.document, example.query)
+            except DataError as error:
+                raise DataError(f"training: example {example.id!r}: {error}") from error
+
+
+def _check_reader(config: TrainingConfig, reader: WindowReader) -> None:
+    by_block, from_data = reader.model.reasoner.by_block, config.relevance.source == "data"
+    if not from_data and config.relevance.initial == "glove":
+        config.relevance.vectors_file()
+    if by_block and not from_data:
+        raise ConfigError(
+            "training.relevance.source: interventions are not possible where each block is a query; use data"
+        )
+    judge = reader.model.judge
+    if isinstance(judge, nn.Module) and config.judge_passes and not any(p.requires_grad for p in judge.parameters()):
+        raise ConfigError(
+            f"training.judge_passes is {config.judge_passes}, but the judge has no parameters to train; set it to 0"
+        )
+    if by_block and config.trains_judge(reader):
+        raise ConfigError(
+            "judge.name: where each block is a query, the judge cannot be trained; use bm25, or judge.init_from with "
+            "training.judge_passes: 0"
+        )
+    every_window_has_target = reader.model.reasoner.negative_target() is None
+    several = by_block or (every_window_has_target and not isinstance(reader, CogLTX))
+    if config.windows is not None and not several:
+        raise ConfigError(
+            f"training.windows is {config.windows}, but the reasoner learns from one window per document; remove it"
+        )

@@ -16,8 +16,7 @@ from cogltx.bench import positions as module
 from cogltx.bench.positions import Comparison, _Curve, _runs, compare
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.training.masked_lm import MaskedConfig, MaskedTrainingConfig, Measured, TextsConfig
-from cogltx.training.run import mlm
+from cogltx.training.masked_lm import MaskedConfig, MaskedTrainingConfig, Measured, TextsConfig, mlm
 
 NAMES = ["hierarchical-0.2", "hierarchical-0.4", "hierarchical-0.6", "tiled", "random", "own-64"]
 

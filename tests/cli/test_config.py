@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from cogltx.cli.config import load_mlm, load_reader, load_run
+from cogltx.cli.settings import changed
 from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow
 from cogltx.bench.quality import QualityConfig
-from cogltx.cli.config import load_mlm, load_reader, load_run
-from cogltx.cli.settings import changed
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import ScoredBlocks
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.training.data import expand, read_examples, run_examples
-from cogltx.training.run import new_reader
+from cogltx.training.run import _new_reader
 
 GOOD = """\
 # a run
@@ -274,7 +274,7 @@ def run_of(tiny_encoder: Path, folder: Path, *changes: str) -> object:
 
 def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, tmp_path: Path) -> None:
     def weights(*changes: str) -> list[torch.Tensor]:
-        made = new_reader(run_of(tiny_encoder, tmp_path, *changes))
+        made = _new_reader(run_of(tiny_encoder, tmp_path, *changes))
         assert isinstance(made, CogLTX)
         assert isinstance(made.parts.judge, torch.nn.Module)
         return [*made.reasoner.parameters(), *made.parts.judge.parameters()]
@@ -286,12 +286,12 @@ def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, tmp_path: Path
 
 
 def test_readers_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
-    assert isinstance(new_reader(run_of(tiny_encoder, tmp_path, "reader=sliding_window")), SlidingWindow)
+    assert isinstance(_new_reader(run_of(tiny_encoder, tmp_path, "reader=sliding_window")), SlidingWindow)
     with pytest.raises(
         ConfigError,
         match="reader: expected one of cogltx, sliding_window, truncation, head_and_tail, bag_of_words, got 'slide'",
     ):
-        new_reader(run_of(tiny_encoder, tmp_path, "reader=slide"))
+        _new_reader(run_of(tiny_encoder, tmp_path, "reader=slide"))
 
 
 def test_a_trained_reader_with_changes(tiny_encoder: Path, tmp_path: Path) -> None:

@@ -23,7 +23,14 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.model import create_model
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import TrainingConfig
-from cogltx.training.masked_lm import MaskedConfig, MaskedTrainer, MaskedTrainingConfig, TextsConfig, packed, set_apart
+from cogltx.training.masked_lm import (
+    MaskedConfig,
+    MaskedTrainingConfig,
+    TextsConfig,
+    _MaskedTrainer,
+    _packed,
+    _set_apart,
+)
 from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.trainer import Trainer
 
@@ -65,9 +72,9 @@ def train_masked(encoder: Path, output: Path) -> None:
         validation_steps=5, checkpoint_steps=3,
     )  # fmt: skip
     tokenizer = load_tokenizer(encoder)
-    rows = set_apart(packed([example.document.text for example in corpus.make(4)], tokenizer, 64), None, texts, 0)
+    rows = _set_apart(_packed([example.document.text for example in corpus.make(4)], tokenizer, 64), None, texts, 0)
     run = MaskedConfig(encoder=settings, data=texts, length=64, training=training)
-    MaskedTrainer(tokenizer, rows, run, output, lambda line: None).run(resume=True)
+    _MaskedTrainer(tokenizer, rows, run, output, lambda line: None).run(resume=True)
 
 
 def main(kind: str, encoder: Path, output: Path, steps: list[int]) -> None:

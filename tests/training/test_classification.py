@@ -92,7 +92,7 @@ def test_interventions_find_the_sentence_that_decides(planted: tuple[Trainer, Pa
         blocks = trainer.reader.model.split(example.document)
         start, end = example.extra["fact"]  # type: ignore[misc]
         gold = set(blocks.overlapping(start, end)) if end else set()
-        found = set(np.flatnonzero(trainer.relevance.found[index]).tolist())
+        found = set(np.flatnonzero(trainer.relevance.by_example[index]).tolist())
         hits, said, true = hits + len(gold & found), said + len(found), true + len(gold)
     assert hits / true >= 0.9, "recall"
     assert hits / said >= 0.9, "precision"
@@ -130,7 +130,7 @@ def test_a_look_inside(planted: tuple[Trainer, Path], tmp_path: Path) -> None:
     last = history[10][0]
     assert last is not None
     assert last.shape == (len(blocks),)
-    assert (last == trainer.relevance.found[0]).all()
+    assert (last == trainer.relevance.by_example[0]).all()
 
 
 def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_labels_to_begin_with(corpus_encoder: Path, tmp_path: Path, initial: str
     lines: list[str] = []
     relevance = INTERVENTIONS | {"initial": initial, "from_epoch": 2}
     trainer = train(reader(corpus_encoder), tmp_path, texts(6), lines.append, relevance=relevance)
-    marked = sum(bool(own.any()) for own in trainer.relevance.found.values())
+    marked = sum(bool(own.any()) for own in trainer.relevance.by_example.values())
     assert f"initial relevance labels by {initial}: {marked} of 6 examples" in lines
     assert marked >= 4
     if initial == "bm25":
@@ -192,7 +192,7 @@ def test_labels_to_begin_with(corpus_encoder: Path, tmp_path: Path, initial: str
             blocks = trainer.reader.model.split(example.document)
             start, end = example.extra["fact"]  # type: ignore[misc]
             if end:
-                (block,) = np.flatnonzero(trainer.relevance.found[index])
+                (block,) = np.flatnonzero(trainer.relevance.by_example[index])
                 assert block in blocks.overlapping(start, end)
 
 

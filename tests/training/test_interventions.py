@@ -22,10 +22,16 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.reasoners import SpanReasoner
 from cogltx.training.config import TrainingConfig
-from cogltx.training.interventions import Effect, effects, removals
-from cogltx.training.relevance import RelevanceConfig, RelevanceLabels, load_history, save_history
+from cogltx.training.interventions import effects, removals
+from cogltx.training.relevance import (
+    RelevanceConfig,
+    RelevanceLabels,
+    _asked,
+    _similarity_of,
+    _WordVectors,
+    load_history,
+)
 from cogltx.training.sampling import ReasonerTarget
-from cogltx.training.similarity import WordVectors, asked, similarity_of
 from cogltx.training.trainer import Trainer
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
@@ -111,12 +117,12 @@ def test_the_budget_bounds_the_tokens(reasoner: Words, budget: float) -> None:
 def test_labels_follow_the_rises() -> None:
     labels = RelevanceLabels(RelevanceConfig(source="interventions", raise_threshold=0.2, lower_threshold=-0.05))
     blocks = split(DOCUMENT, TOKENIZER)
-    assert labels.of(7, EXAMPLE, blocks) is labels.found[7]
-    assert not labels.found[7].any()
+    assert labels.of(7, EXAMPLE, blocks) is labels.by_example[7]
+    assert not labels.by_example[7].any()
     assert labels.revise(7, [(0, math.inf), (1, 0.21), (2, 0.2), (3, -0.05)]) == 2
-    assert labels.found[7].tolist() == [True, True, False, False]
+    assert labels.by_example[7].tolist() == [True, True, False, False]
     assert labels.revise(7, [(0, 0.1), (1, -0.06), (2, -1.0)]) == 1
-    assert labels.found[7].tolist() == [True, False, False, False]
+    assert labels.by_example[7].tolist() == [True, False, False, False]
     assert labels.known([EXAMPLE])
 
 
@@ -132,10 +138,10 @@ def test_the_datas_own_labels_count_unless_interventions_are_wanted() -> None:
 
 def test_history_comes_back(tmp_path: Path) -> None:
     labels = RelevanceLabels(RelevanceConfig(source="interventions"))
-    labels.found[3] = np.array([True, False])
-    save_history(tmp_path, 1, labels, {})
-    labels.found[3][1] = True
-    save_history(tmp_path, 2, labels, {3: np.float32([0.5, np.nan]), 4: np.float32([1.0])})
+    labels.by_example[3] = np.array([True, False])
+    labels.save(tmp_path, 1, {})
+    labels.by_example[3][1] = True
+    labels.save(tmp_path, 2, {3: np.float32([0.5, np.nan]), 4: np.float32([1.0])})
     history = load_history(tmp_path, 3)
     assert list(history) == [1, 2]
     (first, nothing), (second, scores) = history.values()
@@ -149,9 +155,9 @@ def test_history_comes_back(tmp_path: Path) -> None:
 
 
 def test_what_is_asked() -> None:
-    assert asked(EXAMPLE) == "what does anna have?"
-    assert asked(Example(id="", document=Document("a"), labels=("comp.sys.mac", "Rec"))) == "comp sys mac rec"
-    assert asked(Example(id="", document=Document("a"))) == ""
+    assert _asked(EXAMPLE) == "what does anna have?"
+    assert _asked(Example(id="", document=Document("a"), labels=("comp.sys.mac", "Rec"))) == "comp sys mac rec"
+    assert _asked(Example(id="", document=Document("a"))) == ""
 
 
 def vectors(path: Path, *lines: str) -> Path:
@@ -159,45 +165,45 @@ def vectors(path: Path, *lines: str) -> Path:
     return path
 
 
-def test_word_vectors(tmp_path: Path) -> None:
+def test_word_vectors(tiny_encoder: Path, tmp_path: Path) -> None:
     path = vectors(tmp_path / "v.txt", "anna 1 0", "boat 0.9 0.1", "fox 0 1", "dog 0 -1", "cup 0.5 0.5")
     blocks = split(DOCUMENT, TOKENIZER)
-    similarity = WordVectors(path)
+    similarity = _WordVectors(path)
     scores = similarity(EXAMPLE, blocks)
     assert scores is not None
     assert scores.argmax() == 0
     assert scores[1] == pytest.approx(0)
     assert similarity(Example(id="", document=DOCUMENT, query=Query("nobody")), blocks) is None
-    labels = RelevanceLabels(RelevanceConfig(source="interventions", initial_blocks=1))
+    labels = RelevanceLabels(RelevanceConfig(source="interventions", initial="glove", vectors=str(path)))
     unlike = Example(id="b", document=DOCUMENT, query=Query("nobody"))
-    assert labels.start([EXAMPLE, unlike], lambda example: blocks, similarity) == 1
-    assert [own.tolist() for own in labels.found.values()] == [[True, False, False, False], [False] * 4]
+    assert labels.start([EXAMPLE, unlike], fakes.reader(tiny_encoder)) == 1
+    assert [own.tolist() for own in labels.by_example.values()] == [[True, False, False, False], [False] * 4]
 
 
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        (["anna 1 0", "boat 1"], r"v\.txt:2: the word has 1 numbers; expected 2"),
+        (["anna 1 0", "boat 1"], r"v\.txt:2: the word has 1 numbers; it needs 2"),
         (["anna one"], r"v\.txt:1: not a word and its numbers: 'anna one'"),
-        (["anna"], r"v\.txt:1: the word has 0 numbers; expected some"),
+        (["anna"], r"v\.txt:1: the word has 0 numbers; it needs at least one"),
         ([], r"v\.txt: the file has no word vectors"),
     ],
 )
 def test_wrong_word_vectors(tmp_path: Path, lines: list[str], expected: str) -> None:
     with pytest.raises(DataError, match=expected):
-        WordVectors(vectors(tmp_path / "v.txt", *lines))
+        _WordVectors(vectors(tmp_path / "v.txt", *lines))
 
 
 def test_word_vectors_without_a_file(tiny_encoder: Path) -> None:
     config = RelevanceConfig(source="interventions", initial="glove")
     with pytest.raises(ConfigError, match=r"training\.relevance\.vectors: initial: glove needs a file of word vectors"):
-        similarity_of(config, fakes.reader(tiny_encoder))
+        _similarity_of(config, fakes.reader(tiny_encoder))
 
 
 def test_word_vectors_that_are_not_there_are_told_first(tiny_encoder: Path, tmp_path: Path) -> None:
     relevance = RelevanceConfig(source="interventions", initial="glove", vectors=str(tmp_path / "none.txt"))
     with pytest.raises(DataError, match=r"none\.txt: file of word vectors not found"):
-        similarity_of(relevance, fakes.reader(tiny_encoder))
+        _similarity_of(relevance, fakes.reader(tiny_encoder))
     examples = corpus.make(2)
     with pytest.raises(DataError, match=r"none\.txt: file of word vectors not found"):
         Trainer(
@@ -207,19 +213,15 @@ def test_word_vectors_that_are_not_there_are_told_first(tiny_encoder: Path, tmp_
     assert not (tmp_path / "run").exists()
 
 
-def test_effects_are_plain_data() -> None:
-    assert Effect(0, 1, 0.5) == Effect(0, 1, 0.5)
-
-
 def test_a_full_disk_keeps_the_history_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = RelevanceLabels(RelevanceConfig(source="interventions"))
-    labels.found[3] = np.array([True, False])
-    save_history(tmp_path, 1, labels, {})
+    labels.by_example[3] = np.array([True, False])
+    labels.save(tmp_path, 1, {})
 
     def full(path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(TrainingError, match=r"epoch-2\.safetensors: cannot be saved: .*No space left on device"):
-        save_history(tmp_path, 2, labels, {})
+        labels.save(tmp_path, 2, {})
     assert [path.name for path in tmp_path.iterdir()] == ["epoch-1.safetensors"]

@@ -23,12 +23,12 @@ from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, ModelError, TrainingError
 from cogltx.training.masked_lm import (
     MaskedConfig,
-    MaskedSummary,
-    MaskedTrainer,
     TextsConfig,
+    _MaskedSummary,
+    _MaskedTrainer,
+    _packed,
+    _set_apart,
     load_masked,
-    packed,
-    set_apart,
 )
 from cogltx.training.optimizer import OptimizerConfig
 
@@ -39,7 +39,7 @@ def quiet(line: str) -> None:
     pass
 
 
-def trainer(encoder: Path, output: Path, *, length: int = 64, positions: Any = None, **options: Any) -> MaskedTrainer:
+def trainer(encoder: Path, output: Path, *, length: int = 64, positions: Any = None, **options: Any) -> _MaskedTrainer:
     settings = EncoderConfig(
         name=str(encoder), precision="float32", hidden_dropout=0.0, freeze_embeddings=False, positions=positions
     )
@@ -52,10 +52,10 @@ def trainer(encoder: Path, output: Path, *, length: int = 64, positions: Any = N
     run = MaskedConfig.model_validate({"encoder": settings, "data": TEXTS, "length": length, "training": training})
     tokenizer = load_tokenizer(encoder)
     texts = [example.document.text for example in corpus.make(12 if length < 100 else 40)]
-    return MaskedTrainer(tokenizer, set_apart(packed(texts, tokenizer, length), None, TEXTS, 0), run, output, quiet)
+    return _MaskedTrainer(tokenizer, _set_apart(_packed(texts, tokenizer, length), None, TEXTS, 0), run, output, quiet)
 
 
-def train(encoder: Path, output: Path, **options: Any) -> MaskedSummary:
+def train(encoder: Path, output: Path, **options: Any) -> _MaskedSummary:
     return trainer(encoder, output, **options).run()
 
 

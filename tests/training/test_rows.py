@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cogltx.blocks import load_tokenizer
 from cogltx.encoding.layout import WindowFormat
 from cogltx.errors import DataError, ModelError
-from cogltx.training.masked_lm import Masking, TextsConfig, _pack, _token_ids, packed, set_apart
+from cogltx.training.masked_lm import Masking, TextsConfig, _pack, _packed, _set_apart, _token_ids
 
 
 @pytest.fixture(scope="module")
@@ -53,22 +53,22 @@ def test_tokens_of_texts(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_texts_that_the_tokenizer_drops(tokenizer: Any) -> None:
     with pytest.raises(DataError, match="texts: the tokenizer drops all characters"):
-        packed(["\u200b", "\u200b\u200b"], tokenizer, 64)
+        _packed(["\u200b", "\u200b\u200b"], tokenizer, 64)
 
 
 def test_rows_for_training_and_validation() -> None:
     rows = [np.full(40, number, dtype=np.int32) for number in range(10)]
     config = TextsConfig(train="a.txt", held_out=3, validation_limit=4)
-    apart = set_apart(rows, None, config, seed=1)
+    apart = _set_apart(rows, None, config, seed=1)
     assert len(apart.validation) == 3
     held_out = [int(row[0]) for row in apart.validation]
     assert sorted([*held_out, *(int(row[0]) for row in apart.train)]) == list(range(10))
-    assert [int(row[0]) for row in set_apart(rows, None, config, seed=1).validation] == held_out
-    assert len(set_apart(rows, rows, config, seed=1).validation) == 4
-    assert len(set_apart(rows, rows, config, seed=1).train) == 10
+    assert [int(row[0]) for row in _set_apart(rows, None, config, seed=1).validation] == held_out
+    assert len(_set_apart(rows, rows, config, seed=1).validation) == 4
+    assert len(_set_apart(rows, rows, config, seed=1).train) == 10
     wording = r"^a\.txt: data\.held_out is 3, but there are only 3 rows; hold out fewer, or name validation texts"
     with pytest.raises(DataError, match=wording):
-        set_apart(rows[:3], None, config, seed=1)
+        _set_apart(rows[:3], None, config, seed=1)
 
 
 def test_a_share_of_the_tokens_is_masked(tokenizer: Any) -> None:

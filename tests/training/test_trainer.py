@@ -28,8 +28,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.trainer import Summary, Trainer
-from cogltx.training.validation import main_metric, tune
+from cogltx.training.trainer import Summary, Trainer, _tune, main_metric
 
 JSONL = make_task("jsonl", {})
 FAST = OptimizerConfig(learning_rate=1e-3)
@@ -293,7 +292,7 @@ def calibrated(
         Prediction(id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5 * math.exp(margin))
         for margin in margins
     ]
-    tune(made, JSONL, examples, predictions, "f1")
+    _tune(made, JSONL, examples, predictions, "f1")
     config = made.config.reasoner
     tuned = [made.model.reasoner.with_thresholds(prediction, config).answer for prediction in predictions]
     return config.no_answer_threshold, tuned
