@@ -1,1 +1,1 @@
-"""What reading long documents costs and gains: each module is a command."""
+"""Measure the cost and quality of reading long documents; one module per command."""

@@ -1,4 +1,4 @@
-"""How seconds and memory grow with the document's length, per reader (CogLTX figure 6).
+"""Measure seconds and memory by document length, per reader (CogLTX figure 6).
 
 Every reader reads every length in a new process, until one needs more memory or time than allowed. Results are saved
 after each process; run the same command to resume.
