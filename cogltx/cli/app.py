@@ -53,11 +53,11 @@ def run() -> None:
     help="Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence."
 )
 def _main(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
 ) -> None:
-    if version:
-        print(f"cogltx {__version__}")
-        raise typer.Exit
+    """Options before the command."""
 
 
 def _fail_usage(error: TyperException) -> NoReturn:

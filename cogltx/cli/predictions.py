@@ -176,7 +176,7 @@ def _input_digest(example: Example) -> str:
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     """Store the settings next to a new file; compare them if the file exists."""
-    stored = path.with_name(f"{path.name}.settings.json")
+    stored = path.parent / f"{path.name}.settings.json"
     if not path.exists():
         write_json(stored, settings)
     elif path.is_file() and stored.exists():
