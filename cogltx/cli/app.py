@@ -49,6 +49,12 @@ def run() -> None:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cogltx {__version__}")
+        raise typer.Exit
+
+
 @app.callback(
     help="Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence."
 )

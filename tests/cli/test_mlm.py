@@ -65,16 +65,16 @@ def test_from_texts_to_an_encoder(config: Path, call: Call, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ("length=601", "length: expected at most 600, the positions of the encoder, got 601"),
+        ("length=601", "length is 601, but the encoder has 600 positions; encoder.positions extends them"),
         ("data.train=FOLDER/missing", "FOLDER/missing: file not found"),
         ("data.train=FOLDER/latin.txt", "FOLDER/latin.txt:2: not UTF-8 (byte 0xfc)"),
         ("data.train=FOLDER/empty.txt", "FOLDER/empty.txt: holds no text"),
         ("data.train=$NOT_SET_AT_ALL/a", "the environment variable NOT_SET_AT_ALL is not set"),
-        ("data.validation=FOLDER/nothing", "FOLDER/nothing: expected files that end in .txt or .txt.gz, found none"),
-        ("data.validation=null", "expected more rows than data.held_out, 100, got"),
-        ("encoder.positions.alpha=0.5", "positions.alpha: expected a number between 0 and 1 other than 0.5, got 0.5"),
-        ("encoder.name=FOLDER/nothing", "nothing': expected a tokenizer that transformers can load"),
-        ("training.rate=1", "--set: training.rate: expected one of steps, batch_size, learner, share, gradient_check"),
+        ("data.validation=FOLDER/nothing", "FOLDER/nothing: the folder holds no files that end in .txt or .txt.gz"),
+        ("data.validation=null", "data.held_out is 100, but there are only"),
+        ("encoder.positions.alpha=0.5", "positions.alpha is 0.5; it must be between 0 and 1 and not 0.5"),
+        ("encoder.name=FOLDER/nothing", "nothing': no tokenizer that transformers can load"),
+        ("training.rate=1", "--set: rate is not a setting of training; choose from steps, batch_size"),
     ],
 )
 def test_mistakes_are_one_line(config: Path, call: Call, tmp_path: Path, change: str, expected: str) -> None:
