@@ -141,7 +141,7 @@ def test_a_full_disk(files: Files, call: Call, tmp_path: Path) -> None:
         ("", QUESTION, "document.txt: the document has no text"),
         (" \n\t", QUESTION, "document.txt: the document has no text"),
         (b"caf\xe9", QUESTION, "document.txt:1: not UTF-8"),
-        ("anna has the boat.", " ", "question: expected text, got an empty one"),
+        ("anna has the boat.", " ", "the question is empty"),
         ("anna has the boat.", "what " * 70, "the question has 70 tokens; at most"),
     ],
 )
