@@ -73,7 +73,7 @@ def test_trained_and_evaluated_as_any_other(tmp_path: Path, tiny_encoder: Path) 
     assert evaluate(tmp_path / "run", str(tmp_path / "texts.jsonl")).metrics["accuracy"] == 100
     write_examples(tmp_path / "unknown.jsonl", [replace(example, labels=None) for example in EXAMPLES])
     blind = run.model_copy(update={"data": run.data.model_copy(update={"validation": str(tmp_path / "unknown.jsonl")})})
-    with pytest.raises(DataError, match="expected validation examples with known answers, for micro_f1, got none"):
+    with pytest.raises(DataError, match="no validation example has a known answer, which micro_f1 needs"):
         train_run(blind, tmp_path / "blind")
     assert not (tmp_path / "blind").exists()
 
