@@ -4,19 +4,20 @@ torch is imported only by the commands that need it, so that `--help` is fast.
 """
 
 import json
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from cogltx.cli.app import app
-from cogltx.cli.options import JsonOption, SeedOption, SetOption, fractions, note, numbers, one_of, positive
+from cogltx.cli.options import JsonOption, SeedOption, SetOption, note, numbers
+from cogltx.errors import ConfigError
 
 bench = typer.Typer(help="Measure cost and quality of reading long documents.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
-PrecisionOption = Annotated[str, typer.Option(help="auto, float32 or bfloat16.")]
-_PRECISIONS = ("auto", "float32", "bfloat16")
+PrecisionOption = Annotated[Literal["auto", "float32", "bfloat16"], typer.Option(help="Arithmetic.")]
 
 
 @app.command("quickstart")
@@ -55,21 +56,21 @@ def _cost(
     as_json: JsonOption = False,
 ) -> None:
     """Measure MemRecall's throughput relative to the encoder's, or seconds and memory of readers by length."""
-    arithmetic, n_tokens = one_of("precision", precision, _PRECISIONS), numbers("lengths", lengths)
+    n_tokens = numbers("lengths", lengths)
     if readers is not None:
         from cogltx.bench import growth
 
         result = growth.measure(
             list(growth.READERS) if readers == "all" else readers.split(","), output, n_tokens or growth.LENGTHS,
-            training=training, limit=positive("limit", limit), minutes=positive("minutes", minutes),
-            encoder=encoder, precision=arithmetic, seed=seed, report=note,
+            training=training, limit=_positive("limit", limit), minutes=_positive("minutes", minutes),
+            encoder=encoder, precision=precision, seed=seed, report=note,
         )  # fmt: skip
         print(json.dumps(result.to_dict(), indent=2) if as_json else result.table())
         return
     from cogltx.bench.cost import Cost, measure
 
     counts = numbers("documents", documents) or ()
-    costs = measure(encoder, n_tokens or (2048, 8192, 32768), counts, precision=arithmetic, seed=seed)
+    costs = measure(encoder, n_tokens or (2048, 8192, 32768), counts, precision=precision, seed=seed)
     print(json.dumps([cost.to_dict() for cost in costs], indent=2) if as_json else Cost.table(costs))
 
 
@@ -86,10 +87,9 @@ def _memory(
     """Measure the largest batch that full attention trains with in a memory budget."""
     from cogltx.bench.training_memory import Room, measure
 
-    arithmetic = one_of("precision", precision, _PRECISIONS)
     rooms = measure(
-        encoder, numbers("lengths", lengths) or (), positive("budget", budget),
-        batches=numbers("batches", batches) or (), check=check, precision=arithmetic,
+        encoder, numbers("lengths", lengths) or (), _positive("budget", budget),
+        batches=numbers("batches", batches) or (), check=check, precision=precision,
     )  # fmt: skip
     print(json.dumps([room.to_dict() for room in rooms], indent=2) if as_json else Room.table(rooms, budget))
 
@@ -128,6 +128,21 @@ def _positions(
     from cogltx.training.masked_lm import MaskedConfig
 
     comparison = compare(
-        load_yaml(MaskedConfig, config, changes or ()), output, fractions("alphas", alphas), report=note
+        load_yaml(MaskedConfig, config, changes or ()), output, _fractions("alphas", alphas), report=note
     )
     print(json.dumps(comparison.to_dict(), indent=2) if as_json else comparison.table())
+
+
+def _positive(name: str, value: float) -> float:
+    """Check an option that takes a positive, finite number."""
+    if not 0 < value < math.inf:
+        raise ConfigError(f"--{name}: {value:g} is not a number above 0")
+    return value
+
+
+def _fractions(name: str, text: str) -> tuple[float, ...]:
+    """Parse an option that takes numbers separated by commas."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"--{name}: {text!r} is not a list of numbers, such as 0.2,0.4") from error

@@ -49,15 +49,21 @@ def run() -> None:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"cogltx {__version__}")
+        raise typer.Exit
+
+
 @app.callback(
     help="Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence."
 )
 def _main(
-    version: Annotated[bool, typer.Option("--version", is_eager=True, help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
 ) -> None:
-    if version:
-        print(f"cogltx {__version__}")
-        raise typer.Exit
+    """Options before the command."""
 
 
 def _fail_usage(error: TyperException) -> NoReturn:

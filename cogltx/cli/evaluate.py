@@ -54,7 +54,7 @@ def evaluate(
 
 
 @dataclass(frozen=True)
-class Result:
+class _Result:
     """The result of an evaluation.
 
     Attributes:
@@ -86,7 +86,7 @@ def measure(
     changes: Sequence[str] = (),
     confusion: Path | None = None,
     device: str | None = None,
-) -> Result:
+) -> _Result:
     """Evaluate a model; arguments as the options of the command.
 
     Raises:
@@ -95,7 +95,9 @@ def measure(
     """
     from cogltx.baselines import WindowReader
     from cogltx.cli.plots import check_picture
-    from cogltx.cli.predictions import answer, load_model, model_settings, read_predictions
+    from cogltx.cli.predictions import answer, load_model, read_predictions
+    from cogltx.files import fingerprint
+    from cogltx.model import model_folder
     from cogltx.tasks import make_task
     from cogltx.training.data import read_examples
 
@@ -114,7 +116,10 @@ def measure(
     missing = next((example.id for example in examples if example.id not in others), None)
     if against is not None and missing is not None:
         raise DataError(f"{against}: no prediction for example {missing!r}")
-    settings = {**model_settings(run, changes, judge), "data": data, "split": split, "blocks": key_blocks}
+    settings: dict[str, object] = {}
+    if predictions is not None:
+        settings = {"model": fingerprint(model_folder(run)), "changes": list(changes), "judge": judge}
+        settings |= {"data": data, "split": split, "blocks": key_blocks}
     pairs = list(
         answer(
             reader, make_task(reader.config.task.name, reader.config.task.options), examples, title="evaluate",
@@ -127,17 +132,17 @@ def measure(
     return _result(make_task(reader.config.task.name, reader.config.task.options), pairs, others)
 
 
-def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]) -> Result:
+def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]) -> _Result:
     n_unlabelled = sum(
         example.answers is None and example.labels is None and example.entities is None and example.relevant is None
         for example, _ in pairs
     )
     if n_unlabelled == len(pairs):
         note("warning: nothing is measured: no example has gold answers, labels, entities or relevant passages")
-        return Result(task.name, len(pairs), {})
+        return _Result(task.name, len(pairs), {})
     if n_unlabelled:
         note(f"warning: {n_unlabelled:,} of {len(pairs):,} examples have no gold labels; the metrics leave them out")
-    return Result(task.name, len(pairs), task.metrics(pairs), _compare(task, pairs, others), _per_label(pairs))
+    return _Result(task.name, len(pairs), task.metrics(pairs), _compare(task, pairs, others), _per_label(pairs))
 
 
 def _compare(
@@ -213,7 +218,7 @@ def _draw_confusion(pairs: Sequence["Pair"], path: Path) -> None:
     draw_confusion(path, names, counts)
 
 
-def _format(result: Result) -> str:
+def _format(result: _Result) -> str:
     lines = [f"{result.task}, {result.examples:,} examples"]
     lines += [f"  {name:<20} {value:6.2f} %" for name, value in result.metrics.items()]
     if result.labels:

@@ -1,9 +1,8 @@
 """The options that several commands share, and how their values are read. Does not import torch."""
 
-import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -51,17 +50,6 @@ def read_document(name: str) -> "Document":
     return Document(text, id="" if name == "-" else Path(name).name)
 
 
-def one_of(name: str, value: str, allowed: tuple[str, ...]) -> Any:
-    """Check the value of an option that takes one of several words.
-
-    Raises:
-        ConfigError: it is none of them.
-    """
-    if value not in allowed:
-        raise ConfigError(f"--{name}: {value!r} is not one of {', '.join(allowed)}")
-    return value
-
-
 def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
     """Parse an option that takes positive integers separated by commas; None stays None.
 
@@ -74,26 +62,3 @@ def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise ConfigError(f"--{name}: {text!r} is not a list of positive whole numbers, such as 3,5")
     return tuple(map(int, parts))
-
-
-def positive(name: str, value: float) -> float:
-    """Check an option that takes a positive, finite number.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    if not 0 < value < math.inf:
-        raise ConfigError(f"--{name}: {value:g} is not a number above 0")
-    return value
-
-
-def fractions(name: str, text: str) -> tuple[float, ...]:
-    """Parse an option that takes numbers separated by commas.
-
-    Raises:
-        ConfigError: the text is something else.
-    """
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise ConfigError(f"--{name}: {text!r} is not a list of numbers, such as 0.2,0.4") from error

@@ -66,12 +66,13 @@ def _predict_documents(
 def _predict_file(
     run: str, source: Path, output: Path, judge: str | None, device: str | None, changes: list[str]
 ) -> None:
-    from cogltx.cli.predictions import answer, load_model, model_settings
-    from cogltx.files import write_file
+    from cogltx.cli.predictions import answer, load_model
+    from cogltx.files import fingerprint, write_file
+    from cogltx.model import model_folder
     from cogltx.tasks import make_task
 
     task, reader = make_task("jsonl", {}), load_model(run, changes, judge, device)
-    settings = model_settings(run, changes, judge)
+    settings = {"model": fingerprint(model_folder(run)), "changes": changes, "judge": judge}
     examples = task.read(source, split="test")
     n_predictions = sum(1 for _ in answer(reader, task, examples, title="predict", written=output, settings=settings))
     if not n_predictions and not output.exists():

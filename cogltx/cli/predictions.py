@@ -17,7 +17,6 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import check_settings, fingerprint, read_json, write_json
 from cogltx.memrecall import Recall
-from cogltx.model import model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task
@@ -45,11 +44,6 @@ def load_model(run: str | Path, changes: Sequence[str], judge: str | None = None
     if judge and not reader.uses_judge:
         raise ConfigError(f"--judge: the baseline {reader.config.reader} does not use a judge")
     return reader
-
-
-def model_settings(run: str | Path, changes: Sequence[str], judge: str | None) -> dict[str, Any]:
-    """The settings that predictions depend on: fingerprint of the model, changes and judge."""
-    return {"model": fingerprint(model_folder(run)), "changes": list(changes), "judge": judge}
 
 
 def answer(
@@ -176,7 +170,7 @@ def _input_digest(example: Example) -> str:
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     """Store the settings next to a new file; compare them if the file exists."""
-    stored = path.with_name(f"{path.name}.settings.json")
+    stored = path.parent / f"{path.name}.settings.json"
     if not path.exists():
         write_json(stored, settings)
     elif path.is_file() and stored.exists():

@@ -17,13 +17,13 @@ def relevance(
     as_json: JsonOption = False,
 ) -> None:
     """Show the judge's score and the relevance label of each block of a training example, per epoch."""
-    history = relevance_history(run, example)
+    history = _history(run, example)
     if picture is not None:
         _draw(history, picture)
     print(json.dumps(history, ensure_ascii=False, indent=2) if as_json else _format(history))
 
 
-def relevance_history(run: Path, example: str) -> dict[str, Any]:
+def _history(run: Path, example: str) -> dict[str, Any]:
     """Collect the judge's scores and the relevance labels of an example's blocks.
 
     Args:

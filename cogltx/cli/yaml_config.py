@@ -35,7 +35,9 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
         changed_key = tuple(name.split("."))
         places = {key: place for key, place in places.items() if key[: len(changed_key)] != changed_key}
         for depth in range(1, len(changed_key)):
-            places.setdefault(changed_key[:depth], "--set")
+            parent = changed_key[:depth]
+            if not any(key[:depth] == parent and len(key) > depth for key in places):
+                places[parent] = "--set"
         places[changed_key] = "--set"
 
     def place(key: Key) -> str:

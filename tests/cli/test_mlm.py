@@ -1,10 +1,8 @@
 """The command mlm: from texts to an encoder that other commands read, and what it says to wrong files and options."""
 
 import json
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +10,7 @@ import corpus
 import pytest
 import tiny
 import yaml
-
-from cogltx.__main__ import main
-
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Runs one command in this process."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["cogltx", *map(str, arguments)])
-        before = signal.getsignal(signal.SIGINT)
-        try:
-            with pytest.raises(SystemExit) as stopped:
-                main()
-        finally:
-            signal.signal(signal.SIGINT, before)
-        printed = capsys.readouterr()
-        return int(stopped.value.code or 0), printed.out, printed.err
-
-    return run
+from command_line import Call
 
 
 @pytest.fixture
@@ -57,46 +34,47 @@ def config(tmp_path: Path) -> Path:
 
 def test_from_texts_to_an_encoder(config: Path, call: Call, tmp_path: Path) -> None:
     run = tmp_path / "run"
-    code, out, err = call("mlm", config, "--output", run, "--json")
-    assert code == 0, err
-    found = json.loads(out)
-    assert found["encoder"] == str(run / "encoder")
-    assert [one["step"] for one in found["history"]] == [0, 2, 4]
-    assert [line.split(":")[0] for line in err.splitlines()] == [
-        f"{found['rows']} training and {found['validation_rows']} validation rows; a new head",
+    done = call("mlm", config, "--output", run, "--json")
+    assert done.code == 0, done.err
+    summary = done.json
+    assert summary["encoder"] == str(run / "encoder")
+    assert [validation["step"] for validation in summary["history"]] == [0, 2, 4]
+    assert [line.split(":")[0] for line in done.err.splitlines()] == [
+        f"{summary['rows']} training and {summary['validation_rows']} validation rows; a new head",
         "step 0/4 validation", "step 2/4 validation", "step 4/4 validation",
         f"encoder in {run / 'encoder'}",
     ]  # fmt: skip
-    code, _, err = call("mlm", config, "--output", run)
-    assert (code, err) == (2, f"cogltx: {run}: expected a new folder or --resume, got one that holds a run\n")
-    code, out, err = call("mlm", config, "--output", run, "--resume")
-    assert (code, len(out.splitlines())) == (0, 4)
-    assert "resumed at step 4 of 4" in err
-    code, _, err = call("mlm", config, "--output", run, "--resume", "--set", "length=32")
-    assert code == 2
-    assert f"{run}: was started with length 64, not 32; choose another folder" in err
+    done = call("mlm", config, "--output", run)
+    assert (done.code, done.err.count("\n")) == (2, 1)
+    assert f"{run}: the folder has a run already; choose another, or continue it with --resume" in done.err
+    done = call("mlm", config, "--output", run, "--resume")
+    assert (done.code, len(done.out.splitlines())) == (0, 4)
+    assert "resumed at step 4 of 4" in done.err
+    done = call("mlm", config, "--output", run, "--resume", "--set", "length=32")
+    assert done.code == 2
+    assert f"{run}: was started with length 64, not 32; choose another folder" in done.err
     again = ["--set", f"encoder.name={run / 'encoder'}", "--set", "encoder.positions=null", "--set", "length=600"]
-    code, _, err = call("mlm", config, "--output", tmp_path / "second", *again)
-    assert code == 0, err
-    assert "its own head" in err
-    code, out, _ = call("split", "--document", tmp_path / "texts" / "0.txt", "--encoder", run / "encoder")
-    assert code == 0
-    assert out
+    done = call("mlm", config, "--output", tmp_path / "second", *again)
+    assert done.code == 0, done.err
+    assert "its own head" in done.err
+    done = call("split", "--document", tmp_path / "texts" / "0.txt", "--encoder", run / "encoder")
+    assert done.code == 0
+    assert done.out
 
 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ("length=601", "length: expected at most 600, the positions of the encoder, got 601"),
+        ("length=601", "length is 601, but the encoder has 600 positions; encoder.positions extends them"),
         ("data.train=FOLDER/missing", "FOLDER/missing: file not found"),
         ("data.train=FOLDER/latin.txt", "FOLDER/latin.txt:2: not UTF-8 (byte 0xfc)"),
         ("data.train=FOLDER/empty.txt", "FOLDER/empty.txt: holds no text"),
-        ("data.train=$NOT_SET_AT_ALL/a", "expected the environment variable NOT_SET_AT_ALL, which is not set"),
-        ("data.validation=FOLDER/nothing", "FOLDER/nothing: expected files that end in .txt or .txt.gz, found none"),
-        ("data.validation=null", "expected more rows than data.held_out, 100, got"),
-        ("encoder.positions.alpha=0.5", "positions.alpha: expected a number between 0 and 1 other than 0.5, got 0.5"),
-        ("encoder.name=FOLDER/nothing", "nothing': expected a tokenizer that transformers can load"),
-        ("training.rate=1", "--set: training.rate: expected one of steps, batch_size, learner, share, gradient_check"),
+        ("data.train=$NOT_SET_AT_ALL/a", "the environment variable NOT_SET_AT_ALL is not set"),
+        ("data.validation=FOLDER/nothing", "FOLDER/nothing: the folder holds no files that end in .txt or .txt.gz"),
+        ("data.validation=null", "data.held_out is 100, but there are only"),
+        ("encoder.positions.alpha=0.5", "positions.alpha is 0.5; it must be between 0 and 1 and not 0.5"),
+        ("encoder.name=FOLDER/nothing", "nothing': no tokenizer that transformers can load"),
+        ("training.rate=1", "--set: rate is not a setting of training; choose from steps, batch_size"),
     ],
 )
 def test_mistakes_are_one_line(config: Path, call: Call, tmp_path: Path, change: str, expected: str) -> None:
@@ -104,11 +82,10 @@ def test_mistakes_are_one_line(config: Path, call: Call, tmp_path: Path, change:
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "nothing").mkdir()
     change, expected = (text.replace("FOLDER", str(tmp_path)) for text in (change, expected))
-    code, out, err = call("mlm", config, "--output", tmp_path / "run", "--set", change)
-    assert (code, out) == (2, "")
-    assert expected in err
-    assert err.count("\n") == 1
-    assert not (tmp_path / "run" / "config.yaml").exists(), "another try with the same folder is no resumption"
+    done = call("mlm", config, "--output", tmp_path / "run", "--set", change)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    assert expected in done.err
+    assert not (tmp_path / "run" / "run-config.json").exists(), "another try with the same folder is no resumption"
 
 
 def test_nothing_but_lines_outside_a_terminal(config: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from cogltx.baselines import SlidingWindow, WindowReader, load_reader
-from cogltx.cli.relevance import relevance_history
 from cogltx.document import Document, Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError
@@ -212,14 +211,6 @@ def test_any_number_of_labels(corpus_encoder: Path, tmp_path: Path) -> None:
     assert again.config.reasoner == made.config.reasoner
     (prediction,) = again.predict_many(texts(1))
     assert {label.name for label in prediction.labels} == set(LABELS)
-
-
-def test_a_run_without_interventions_has_no_history(corpus_encoder: Path, tmp_path: Path) -> None:
-    from cogltx.errors import ConfigError
-
-    train(reader(corpus_encoder), tmp_path, texts(4), relevance=INTERVENTIONS)
-    with pytest.raises(ConfigError, match=r"expected a run with training\.relevance\.source: interventions"):
-        relevance_history(tmp_path / "nowhere", "0")
 
 
 def parted(count: int, seed: int = 0) -> list[Example]:

@@ -1,0 +1,226 @@
+"""``cogltx evaluate``: metrics, resumable predictions, labels and entities."""
+
+import json
+import shutil
+from pathlib import Path
+
+import corpus
+import pytest
+from command_line import COUNT, Call, Files, same, write
+
+from cogltx.tasks.jsonl import write_examples
+
+
+def test_nothing_to_measure_is_said(files: Files, call: Call, tmp_path: Path) -> None:
+    data = write(tmp_path / "examples.jsonl", '{"text": "anna has the boat.", "question": "what?"}\n')
+    done = call("evaluate", files.run, "--data", data)
+    assert done.code == 0
+    assert "warning: nothing is measured: no example has gold answers" in done.err
+
+
+def test_examples_without_labels_are_counted(files: Files, call: Call, tmp_path: Path) -> None:
+    lines = ['{"text": "anna has the boat.", "question": "what?"}']
+    lines.append('{"text": "anna has the boat.", "question": "what?", "answers": [{"text": "boat", "start": 13}]}')
+    done = call("evaluate", files.run, "--data", write(tmp_path / "examples.jsonl", "\n".join(lines) + "\n"))
+    assert done.err == "warning: 1 of 2 examples have no gold labels; the metrics leave them out\n"
+    assert "exact_match" in done.out
+
+
+def test_evaluation(files: Files, call: Call, tmp_path: Path) -> None:
+    written = tmp_path / "predictions.jsonl"
+    first = call("evaluate", files.run, "--data", files.data, "--predictions", written, "--json")
+    assert first.code == 0, first.err
+    assert first.json["examples"] == COUNT
+    assert {"exact_match", "f1", "evidence_recall"} <= first.json["metrics"].keys()
+    lines = written.read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [str(number) for number in range(COUNT)]
+    written.write_text("\n".join(lines[:2]) + "\n" + lines[2][:20])
+    again = call("evaluate", files.run, "--data", files.data, "--predictions", written, "--json")
+    assert again.json["metrics"] == pytest.approx(first.json["metrics"])
+    assert same(written.read_text().splitlines(), lines)
+    table = call("evaluate", files.run, "--data", files.data, "--against", written)
+    assert "difference to the other system, in points (paired bootstrap, 95 %)" in table.out
+    assert "+0.00  [+0.00, +0.00]" in table.out
+
+
+def test_evaluation_of_other_choices(files: Files, call: Call) -> None:
+    gold = call("evaluate", files.run, "--data", files.data, "--blocks", "gold", "--json")
+    assert gold.json["metrics"]["evidence_recall"] == 100
+    lexical = call("evaluate", files.run, "--data", files.data, "--judge", "bm25", "--json")
+    assert lexical.json["examples"] == COUNT
+    first = call("evaluate", files.run, "--data", files.data, "--set", "reader=truncation", "--limit", 3, "--json")
+    assert first.json["examples"] == 3
+
+
+def test_a_limit_draws_the_same_examples_every_time(files: Files, call: Call, tmp_path: Path) -> None:
+    ids = []
+    for name in ("a.jsonl", "b.jsonl"):
+        done = call("evaluate", files.run, "--data", files.data, "--limit", 2, "--predictions", tmp_path / name)
+        assert done.code == 0
+        ids.append([json.loads(line)["id"] for line in (tmp_path / name).read_text().splitlines()])
+    assert ids[0] == ids[1] == sorted(ids[0])
+    assert len(ids[0]) == 2
+
+
+def test_long_documents_alone(files: Files, call: Call, tmp_path: Path) -> None:
+    written = tmp_path / "predictions.jsonl"
+    command = ["evaluate", files.run, "--data", files.data, "--predictions", written]
+    assert call(*command).code == 0
+    lengths = sorted(json.loads(line)["n_tokens"] for line in written.read_text().splitlines())
+    before = written.read_text()
+    longest = call(*command, "--longer-than", lengths[-1] - 1, "--json")
+    assert longest.json["examples"] == lengths.count(lengths[-1])
+    assert written.read_text() == before, "the file holds them all"
+    alone = tmp_path / "alone.jsonl"
+    call("evaluate", files.run, "--data", files.data, "--longer-than", lengths[-1] - 1, "--predictions", alone)
+    assert len(alone.read_text().splitlines()) == lengths.count(lengths[-1]), "no others are read"
+    more = call("evaluate", files.run, "--data", files.data, "--predictions", alone)
+    assert more.code == 2
+    assert "but example '" in more.err
+    none = call(*command, "--longer-than", lengths[-1])
+    assert none.code == 2
+    assert none.err.endswith(f"no document has more than {lengths[-1]} tokens\n")
+
+
+def test_predictions_are_of_the_model_that_began_them(files: Files, call: Call, tmp_path: Path) -> None:
+    written = tmp_path / "predictions.jsonl"
+    command = ["evaluate", files.run, "--data", files.data, "--predictions", written]
+    assert call(*command).code == 0
+    before = written.read_text()
+    for other in (["--set", "memrecall.strides=[2]"], ["--judge", "bm25"], ["--blocks", "gold"], ["--split", "train"]):
+        done = call(*command, *other)
+        assert done.code == 2
+        assert "was started with" in done.err
+        assert done.err.endswith("; choose another file\n")
+    assert written.read_text() == before
+    copied = tmp_path / "copied"
+    shutil.copytree(files.run, copied)
+    assert call("evaluate", copied, *command[2:]).code == 0, "a model is what it is, wherever it lies"
+    config = next(copied.glob("epoch-*")) / "config.json"
+    config.write_text(config.read_text().replace('"no_answer_threshold": ', '"no_answer_threshold": -'))
+    done = call("evaluate", copied, *command[2:])
+    assert done.code == 2
+    assert "was started with model '" in done.err, "the run goes on learning, and is another model"
+
+
+@pytest.mark.parametrize(
+    "option", [["--confusion", "x.bmp"], ["--against", "/nowhere/p.jsonl"], ["--confusion", "none"]]
+)
+def test_options_are_checked_before_anything_is_read(
+    files: Files, call: Call, tmp_path: Path, option: list[str]
+) -> None:
+    written = tmp_path / "predictions.jsonl"
+    assert call("evaluate", files.run, "--data", files.data, "--predictions", written, *option).code == 2
+    assert not written.exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"id": "0", "answer": null, "start": null, "end": null, "score": 1}',
+        '{"id": "0"}',
+        '{"id": "0", "answer": "", "start": null, "end": null, "score": "x"}',
+        "1" * 5000,
+    ],
+)
+def test_lines_that_are_no_predictions(files: Files, call: Call, tmp_path: Path, line: str) -> None:
+    done = call("evaluate", files.run, "--data", files.data, "--against", write(tmp_path / "others.jsonl", line))
+    assert done.code == 2
+    assert "others.jsonl:1: not a prediction: '" in done.err
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict"])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_file_of_something_else_is_left_as_it_is(
+    files: Files, call: Call, tmp_path: Path, command: str, end: str
+) -> None:
+    data = tmp_path / "data.jsonl"
+    write_examples(data, corpus.make(1))
+    data.write_text(data.read_text().rstrip("\n") + end)
+    before = data.read_text()
+    options = ["--data", data, "--predictions", data] if command == "evaluate" else ["--input", data, "--output", data]
+    done = call(command, files.run, *options)
+    assert done.code == 2
+    assert f"{data}:1: not a prediction: '{{" in done.err
+    assert data.read_text() == before
+
+
+def test_labels(files: Files, classified: Path, call: Call, tmp_path: Path) -> None:
+    done = call("evaluate", classified / "run", "--data", classified / "data", "--json")
+    assert done.code == 0, done.err
+    assert {"accuracy", "micro_f1", "macro_f1"} <= done.json["metrics"].keys()
+    assert {name: own["texts"] for name, own in done.json["labels"].items()} == {"boat": 3, "cup": 3}
+    table = call("evaluate", classified / "run", "--data", classified / "data", "--confusion", tmp_path / "c.png")
+    assert "precision  recall      f1     texts" in table.out
+    assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
+    found = call("predict", classified / "run", "--document", files.document, "--json").json
+    assert found["answer"] in ("boat", "cup")
+    assert sum(label["score"] for label in found["labels"]) == pytest.approx(1)
+    assert found["evidence"]
+    plain = call("predict", classified / "run", "--document", files.document)
+    assert "labels, * chosen:" in plain.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["relevance", "RUN", "--example", "0"], "not a run that was trained with training.relevance.source: interventions"),
+        (["relevance", "LABELS/run", "--example", "cup/0.txt", "--picture", "/tmp/a.doc"], "/tmp/a.doc: '.doc' is not a picture format"),
+        (["evaluate", "RUN", "--data", "DATA", "--confusion", "/tmp/a.png"], "--confusion needs texts with one label each"),
+        (["evaluate", "LABELS/run", "--data", "LABELS/other.jsonl"], "the model was not trained on the label 'egg'"),
+        (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.name=poet"], "reasoner.name: 'poet' is not known; choose from span, classification, tagging"),
+        (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.top_k=3"], "top_k is not a setting of reasoner; choose from"),
+        (["train", "CONFIG", "--output", "LABELS/x", "--set", "reasoner.name=classification", "--set", "reasoner.top_k=1"], "reasoner"),
+        (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "training.relevance.source=data"], "set training.relevance.source: interventions"),
+    ],
+)  # fmt: skip
+def test_wrong_labels(files: Files, classified: Path, call: Call, arguments: list[str], expected: str) -> None:
+    (classified / "other.jsonl").write_text('{"id": "1", "text": "anna has the egg.", "label": "egg"}\n')
+    named = {"RUN": files.run, "DATA": files.data, "CONFIG": files.config}
+    chosen = [
+        named.get(one, one.replace("LABELS", str(classified))) if isinstance(one, str) else one for one in arguments
+    ]
+    done = call(*chosen)
+    assert done.code == 2
+    assert expected in done.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ('{"text": "a b"', "data.jsonl:1: not valid JSON (it ends early)"),
+        (
+            '{"text": "a b"}\n{"text": "a", "answers": ["b"',
+            "data.jsonl:2: not valid JSON (it ends early)",
+        ),
+        ('{"text": ""}', "data.jsonl:1"),
+        ('{"text": "anna has", "answers": [{"text": "boat", "start": 0}]}', "data.jsonl:1"),
+        ('{"question": "what?"}', "data.jsonl:1: text is missing"),
+        ("", "data.jsonl"),
+    ],
+)
+def test_wrong_data(files: Files, call: Call, tmp_path: Path, lines: str, expected: str) -> None:
+    data = write(tmp_path / "data.jsonl", lines)
+    done = call("evaluate", files.run, "--data", data)
+    assert done.code == 2
+    assert expected in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_tags(tagged: Path, call: Call, tmp_path: Path) -> None:
+    data = tagged / "data.conll"
+    predictions = tmp_path / "p.jsonl"
+    done = call("evaluate", tagged / "run", "--data", data, "--predictions", predictions, "--json")
+    assert done.code == 0, done.err
+    assert done.json["metrics"]["entity_f1"] == 100
+    assert {name: own["entities"] for name, own in done.json["labels"].items()} == {"PER": 23, "THING": 23}
+    lines = [json.loads(line) for line in predictions.read_text().splitlines()]
+    assert lines[0]["entities"][0] | {"score": 1} == {"start": 0, "end": 4, "text": "anna", "label": "PER", "score": 1}
+    predictions.write_text("".join(json.dumps(line) + "\n" for line in lines[:1]) + '{"id": "cut')
+    again = call("evaluate", tagged / "run", "--data", data, "--predictions", predictions, "--json")
+    assert again.json == done.json
+    table = call("evaluate", tagged / "run", "--data", data, "--set", "reader=truncation")
+    assert "precision  recall      f1  entities" in table.out
+    assert "tokens_read" in table.out
+    compared = call("evaluate", tagged / "run", "--data", data, "--against", predictions)
+    assert "document_f1" in compared.out

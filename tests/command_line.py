@@ -1,0 +1,50 @@
+"""What the tests of the command line share: the output of a command, a trained run, and small helpers."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COUNT = 5
+QUESTION = "what does anna have?"
+
+
+@dataclass(frozen=True)
+class Output:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Call = Callable[..., Output]
+
+
+@dataclass(frozen=True)
+class Files:
+    folder: Path
+    config: Path
+    data: Path
+    run: Path
+    document: Path
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def same(written: list[str], expected: list[str]) -> bool:
+    """Whether predictions are the same but for rounding, which is another in another batch."""
+    pairs = zip(map(json.loads, written), map(json.loads, expected), strict=True)
+    return all(
+        [found[key] for key in ("id", "answer", "start", "end")] == [wanted[key] for key in ("id", "answer", "start", "end")]
+        and found["score"] == pytest.approx(wanted["score"], abs=1e-5)
+        for found, wanted in pairs
+    )  # fmt: skip
