@@ -87,6 +87,8 @@ def describe(
             names = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
             key = _join(name, (_key(context["discriminator"]),))
             problem = f"{key}: {context['tag']!r} is not known{suggestion(context['tag'], names)}"
+        elif kind == "too_short":
+            problem = f"{name} must have at least {context['min_length']} item, but has {context['actual_length']}"
         elif kind == "value_error":
             text = text.removeprefix("Value error, ")
             problem = f"{name}{' ' if text.startswith('must ') else ': '}{text}" if name else text
