@@ -18,7 +18,7 @@ from cogltx.errors import CogltxError, ModelError
 from cogltx.files import check_settings, new_folder, read_json, write_json
 from cogltx.training.optimizer import Optimizer
 
-_SHOWN = 200
+_MAX_REASON = 200
 
 
 @dataclass
@@ -131,15 +131,15 @@ class Checkpoints:
         except CogltxError:
             raise
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            got = f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
-            raise ModelError(f"{source}: expected a whole checkpoint of this run, got {got}") from error
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:_MAX_REASON]}"
+            raise ModelError(f"{source}: the checkpoint is damaged or of another run: {reason}") from error
         return progress, arrays
 
 
 def _progress(path: Path) -> Progress:
     progress: Progress = TypeAdapter(Progress).validate_python(read_json(path))
     if progress.best_epoch is not None and progress.best_epoch >= len(progress.history):
-        raise ValueError(f"best_epoch: expected one of {len(progress.history)} epochs, got {progress.best_epoch}")
+        raise ValueError(f"best_epoch is {progress.best_epoch}, but only {len(progress.history)} epochs are finished")
     return progress
 
 

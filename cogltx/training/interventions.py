@@ -25,14 +25,7 @@ from cogltx.training.sampling import ReasonerTarget
 
 @dataclass(frozen=True)
 class _Removal:
-    """A window without one of its blocks.
-
-    Attributes:
-        item: index of the original window.
-        block: index of the removed block.
-        window: the window without it.
-        target: training target of the window; None if the removal took the answer away.
-    """
+    """A window without one of its blocks; its target is None if the removal took the answer away."""
 
     item: int
     block: int
@@ -40,64 +33,68 @@ class _Removal:
     target: Any | None
 
 
-@dataclass(frozen=True)
-class Effect:
-    """Effect of a removal on the loss of a window.
+def intervene(
+    reasoner: Reasoner[Any],
+    examples: Sequence[Example],
+    items: Sequence[ReasonerTarget],
+    budget: float,
+    rng: np.random.Generator,
+    runner: BatchRunner,
+) -> dict[int, list[tuple[int, float]]]:
+    """Remove blocks from windows, one at a time: all of them, or as many as a budget allows, drawn at random.
 
-    Attributes:
-        item: index of the window.
-        block: index of the removed block.
-        rise: loss(z − z_i) − loss(z), in nats; infinite if the removal took the answer away.
+    Args:
+        reasoner: computes targets and losses.
+        examples: examples of the windows.
+        items: windows that the reasoner was trained on.
+        budget: maximum number of tokens in all new windows, per token of the original windows.
+        rng: generator of the draw.
+        runner: settings of the forward passes.
+
+    Returns:
+        for each window, pairs of a removed block and the rise loss(z − z_i) − loss(z) in nats, which is infinite if
+        the removal took the answer away.
     """
+    removed = _removals(reasoner, examples, items, budget, rng)
+    by_item: dict[int, list[tuple[int, float]]] = {}
+    if removed:
+        for removal, rise in zip(removed, _rises(reasoner, items, removed, runner), strict=True):
+            by_item.setdefault(removal.item, []).append((removal.block, rise))
+    return by_item
 
-    item: int
-    block: int
-    rise: float
 
-
-def removals(
+def _removals(
     reasoner: Reasoner[Any],
     examples: Sequence[Example],
     items: Sequence[ReasonerTarget],
     budget: float,
     rng: np.random.Generator,
 ) -> list[_Removal]:
-    """Build the windows without one block each: all, or as many as a budget allows, drawn at random.
-
-    Args:
-        reasoner: provides the targets.
-        examples: examples of the windows.
-        items: windows that the reasoner was trained on.
-        budget: maximum number of tokens in all new windows, per token of the original windows.
-        rng: generator of the draw.
-    """
+    """Build the windows without one block each, within the budget."""
     blocks_of = [item.window.blocks for item in items]
     pairs = [(item, block) for item, blocks in enumerate(blocks_of) for block in blocks if len(blocks) > 1]
-    tokens = budget * sum(len(item.window) for item in items)
+    n_tokens = budget * sum(len(item.window) for item in items)
     chosen = []
-    for place in rng.permutation(len(pairs)).tolist():
-        item, block = pairs[place]
-        tokens -= len(items[item].window) - int(items[item].layout.blocks.sizes[block])
-        if tokens < 0:
+    for index in rng.permutation(len(pairs)).tolist():
+        item, block = pairs[index]
+        n_tokens -= len(items[item].window) - int(items[item].layout.blocks.sizes[block])
+        if n_tokens < 0:
             break
-        chosen.append(pairs[place])
-    made = []
+        chosen.append(pairs[index])
+    removed = []
     for item, block in sorted(chosen):
-        before = items[item]
-        window = before.layout.window(other for other in blocks_of[item] if other != block)
-        wanted = reasoner.target(examples[item], before.layout.blocks, window)
-        gone = wanted is not None and reasoner.is_negative(wanted) and not reasoner.is_negative(before.target)
-        made.append(_Removal(item, block, window, None if gone else wanted))
-    return made
+        original = items[item]
+        window = original.layout.window(other for other in blocks_of[item] if other != block)
+        target = reasoner.target(examples[item], original.layout.blocks, window)
+        gone = target is not None and reasoner.is_negative(target) and not reasoner.is_negative(original.target)
+        removed.append(_Removal(item, block, window, None if gone else target))
+    return removed
 
 
-def effects(
-    reasoner: Reasoner[Any],
-    items: Sequence[ReasonerTarget],
-    removed: Sequence[_Removal],
-    runner: BatchRunner,
-) -> list[Effect]:
-    """Measure the effect of each removal on the loss."""
+def _rises(
+    reasoner: Reasoner[Any], items: Sequence[ReasonerTarget], removed: Sequence[_Removal], runner: BatchRunner
+) -> list[float]:
+    """The rise of the loss by each removal."""
     touched = sorted({removal.item for removal in removed})
     solvable = [removal for removal in removed if removal.target is not None]
     windows = [items[item].window for item in touched] + [removal.window for removal in solvable]
@@ -105,25 +102,19 @@ def effects(
     losses = _losses(reasoner, windows, targets, runner)
     before = dict(zip(touched, losses, strict=False))
     after = iter(losses[len(touched) :])
-    return [
-        Effect(removal.item, removal.block, math.inf if removal.target is None else next(after) - before[removal.item])
-        for removal in removed
-    ]
+    return [math.inf if removal.target is None else next(after) - before[removal.item] for removal in removed]
 
 
 def _losses(
-    reasoner: Reasoner[Any],
-    windows: Sequence[Window],
-    targets: Sequence[Any],
-    runner: BatchRunner,
+    reasoner: Reasoner[Any], windows: Sequence[Window], targets: Sequence[Any], runner: BatchRunner
 ) -> list[float]:
     """The loss of each window, dropout off, without gradients."""
     reasoner.eval()
-    found = np.zeros(len(windows))
+    losses = np.zeros(len(windows))
     with torch.no_grad(), runner.precision.autocast():
         for group in batches(windows, runner.batch_tokens):
-            own = [windows[index] for index in group]
-            outputs = reasoner(runner.tensors(own))
-            losses = reasoner.losses(outputs, own, [targets[index] for index in group])
-            found[group] = losses.float().cpu().numpy()
-    return [float(loss) for loss in found]
+            group_windows = [windows[index] for index in group]
+            outputs = reasoner(runner.tensors(group_windows))
+            group_losses = reasoner.losses(outputs, group_windows, [targets[index] for index in group])
+            losses[group] = group_losses.float().cpu().numpy()
+    return [float(loss) for loss in losses]

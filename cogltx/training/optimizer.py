@@ -46,10 +46,10 @@ def default_rate(rate: float) -> BeforeValidator:
     return BeforeValidator(lambda given: {"learning_rate": rate, **given} if isinstance(given, Mapping) else given)
 
 
-def rate(step: int, steps: int, warmup: float) -> float:
+def _rate(step: int, steps: int, warmup: float) -> float:
     """Learning rate as a share of its peak: linear warmup, then linear decay to a tenth (CogLTX, appendix).
 
-    >>> [round(rate(step, 20, 0.1), 2) for step in (0, 1, 2, 20)]
+    >>> [round(_rate(step, 20, 0.1), 2) for step in (0, 1, 2, 20)]
     [0.5, 1.0, 1.0, 0.1]
     """
     # not transformers.get_wsd_schedule: its warmup begins with a step at rate 0
@@ -142,7 +142,7 @@ class Optimizer:
             raise self._not_finite("gradient norm", norm)
         for slots in self.optimizer.param_groups:
             slots["lr"] = (
-                slots["multiple"] * self.config.learning_rate * rate(self.step, self.steps, self.config.warmup)
+                slots["multiple"] * self.config.learning_rate * _rate(self.step, self.steps, self.config.warmup)
             )
         self.optimizer.step()
         self.optimizer.zero_grad()

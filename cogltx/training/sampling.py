@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from cogltx.baselines import SlidingWindow
+from cogltx.baselines import SlidingWindow, WindowReader
 from cogltx.blocks import Blocks, relevance_labels
 from cogltx.document import Example
 from cogltx.encoding.layout import Layout, Window
@@ -42,13 +42,7 @@ class JudgeTarget:
 
 @dataclass(frozen=True)
 class ReasonerTarget:
-    """A reasoner's training window with its target.
-
-    Attributes:
-        layout: the query and the document.
-        window: the window.
-        target: what the reasoner should predict.
-    """
+    """A reasoner's training window, its query and document, and what the reasoner should predict."""
 
     layout: Layout
     window: Window
@@ -105,8 +99,8 @@ def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.rando
     """Half of the time some of the relevant blocks, as in z in a later step of MemRecall."""
     if len(relevant) < 2 or rng.random() >= _WITH_MEMORY:
         return []
-    some = rng.permutation(relevant)[: rng.integers(1, len(relevant))].tolist()
-    return sorted(_fitting(some, blocks, min(room // 2, room - blocks.max_size)))
+    candidates = rng.permutation(relevant)[: rng.integers(1, len(relevant))].tolist()
+    return sorted(_fitting(candidates, blocks, min(room // 2, room - blocks.max_size)))
 
 
 def _random_run(
@@ -196,10 +190,10 @@ def reasoner_windows(
         _filled(reasoner, example, layout, memrecall, gold, block_scores, by_judge=by_judge)
         for example, layout, gold, block_scores in zip(examples, layouts, golds, scores, strict=True)
     ]
-    judged = [
-        np.full(len(own), np.nan) if layout.fits else own for own, layout in zip(scores, layouts, strict=True)
-    ]  # fmt: skip
-    return targets, judged
+    return targets, [
+        np.full(len(block_scores), np.nan) if layout.fits else block_scores
+        for block_scores, layout in zip(scores, layouts, strict=True)
+    ]
 
 
 def _filled(
@@ -224,42 +218,26 @@ def _filled(
     return ReasonerTarget(layout, window, target) if target is not None else None
 
 
-def block_windows(
-    reader: CogLTX, example: Example, rng: np.random.Generator, count: int | None
-) -> list[ReasonerTarget]:  # fmt: skip
-    """Build the windows of a document whose blocks are queries in turn; as at inference, MemRecall selects the rest.
+def drawn_windows(
+    reader: WindowReader, example: Example, rng: np.random.Generator, count: int | None
+) -> list[ReasonerTarget]:
+    """Draw ``count`` of the windows of a document as at inference, all if None; keeps those with a known target.
 
-    Args:
-        reader: reasoner and judge.
-        example: the example.
-        rng: generator of this example and epoch.
-        count: number of blocks, drawn at random; None for all.
+    A baseline's windows cover the document. In a CogLTX window, a block is the query and MemRecall selects the rest.
     """
-    layout = reader.model.layout(example.document, example.query)
-    windows = reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, count))
-    return _with_targets(reader.model.reasoner, example, layout, windows)
-
-
-def baseline_windows(
-    reader: SlidingWindow, example: Example, rng: np.random.Generator, count: int | None
-) -> list[ReasonerTarget]:  # fmt: skip
-    """Build the windows of a baseline; arguments as in ``block_windows``."""
-    layout = reader.model.layout(example.document, example.query)
-    windows = reader.windows(layout)
-    chosen = [windows[index] for index in _drawn(len(windows), rng, count)]
-    return _with_targets(reader.model.reasoner, example, layout, chosen)
+    reasoner, layout = reader.model.reasoner, reader.model.layout(example.document, example.query)
+    if isinstance(reader, CogLTX):
+        windows: Iterable[Window] = reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, count))
+    else:
+        assert isinstance(reader, SlidingWindow)
+        every_window = reader.windows(layout)
+        windows = [every_window[index] for index in _drawn(len(every_window), rng, count)]
+    targets = ((window, reasoner.target(example, layout.blocks, window)) for window in windows)
+    return [ReasonerTarget(layout, window, target) for window, target in targets if target is not None]
 
 
 def _drawn(total: int, rng: np.random.Generator, count: int | None) -> list[int]:
     return sorted(rng.permutation(total)[:count].tolist())
-
-
-def _with_targets(
-    reasoner: Reasoner[Any], example: Example, layout: Layout, windows: Iterable[Window]
-) -> list[ReasonerTarget]:  # fmt: skip
-    """The windows with a known target."""
-    targets = ((window, reasoner.target(example, layout.blocks, window)) for window in windows)
-    return [ReasonerTarget(layout, window, target) for window, target in targets if target is not None]
 
 
 def baseline_window(reader: SlidingWindow, example: Example, rng: np.random.Generator) -> ReasonerTarget | None:

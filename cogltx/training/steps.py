@@ -18,15 +18,14 @@ from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, padded_length
 from cogltx.judges.encoder import relevance_logits
 from cogltx.pipeline import CogLTX
-from cogltx.training.interventions import effects, removals
+from cogltx.training.interventions import intervene
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
 from cogltx.training.sampling import (
     JudgeTarget,
     ReasonerTarget,
     baseline_window,
-    baseline_windows,
-    block_windows,
+    drawn_windows,
     judge_windows,
     reasoner_windows,
 )
@@ -64,18 +63,18 @@ class JudgeSteps:
         if not items:
             return None
         labels_of = [item.token_labels() for item in items]
-        tokens = sum(float(counts.sum()) for _, counts in labels_of)
+        n_tokens = sum(float(weights.sum()) for _, weights in labels_of)
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
             logits = relevance_logits(model, batch).float()
-            wanted = torch.zeros_like(logits)
-            weights = torch.zeros_like(logits)
+            labels, weights = torch.zeros_like(logits), torch.zeros_like(logits)
             for row, index in enumerate(group):
-                wanted[row, : len(labels_of[index][0])] = torch.from_numpy(labels_of[index][0])
-                weights[row, : len(labels_of[index][0])] = torch.from_numpy(labels_of[index][1]).float()
-            return nn.functional.binary_cross_entropy_with_logits(logits, wanted, weight=weights, reduction="sum")
+                token_labels, token_weights = labels_of[index]
+                labels[row, : len(token_labels)] = torch.from_numpy(token_labels)
+                weights[row, : len(token_labels)] = torch.from_numpy(token_weights).float()
+            return nn.functional.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="sum")
 
-        return self.optimizer.learn([item.window for item in items], loss, tokens)
+        return self.optimizer.learn([item.window for item in items], loss, n_tokens)
 
 
 @dataclass
@@ -119,19 +118,20 @@ class ReasonerSteps:
     def step(self, indices: Sequence[int], random: Randomness, *, intervenes: bool) -> float | None:
         """Run one optimizer step and its interventions; returns the mean loss, None if no target is known."""
         started = time.perf_counter()
-        found = self._items(indices, random)
-        known = [(index, item) for index, own in zip(indices, found, strict=True) for item in own]
-        self.skipped |= {self.examples[index].id for index, own in zip(indices, found, strict=True) if not own}
+        by_example = self._items(indices, random)
+        self.skipped |= {self.examples[i].id for i, items in zip(indices, by_example, strict=True) if not items}
+        known = [(index, item) for index, items in zip(indices, by_example, strict=True) for item in items]
         if not known:
             return None
         items = [item for _, item in known]
-        value = self._learn_joined(found) if self.reader.model.reasoner.joins_windows else self._learn_each(items)
+        joins = self.reader.model.reasoner.joins_windows
+        loss = self._learn_joined([items for items in by_example if items]) if joins else self._learn_each(items)
         self.seconds["steps"] += time.perf_counter() - started
         if intervenes:
             started = time.perf_counter()
             self._intervene([index for index, _ in known], items, random(indices[0]))
             self.seconds["interventions"] += time.perf_counter() - started
-        return value
+        return loss
 
     def _learn_each(self, items: Sequence[ReasonerTarget]) -> float:
         """A step with one loss per window."""
@@ -146,82 +146,63 @@ class ReasonerSteps:
     def _learn_joined(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
         """A step with one loss per document, whose windows are joined and share a forward pass."""
         reasoner = self.reader.model.reasoner
-        known = [own for own in documents if own]
-        windows = [item.window for own in known for item in own]
-        first = [0, *accumulate(map(len, known))]
+        windows = [item.window for items in documents for item in items]
+        counts = [len(items) for items in documents]
+        first = [0, *accumulate(counts)]
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
             outputs = model(batch)
-            places = [place for place, own in enumerate(known) if first[place] in group]
-            losses = [
-                reasoner.losses(
-                    reasoner.join(outputs[first[place] - group[0] : first[place + 1] - group[0]]),
-                    [known[place][0].window], [known[place][0].target],
-                ).sum()
-                for place in places
-            ]  # fmt: skip
+            losses = []
+            for number, items in enumerate(documents):
+                if first[number] in group:
+                    joined = reasoner.join(outputs[first[number] - group[0] : first[number + 1] - group[0]])
+                    losses.append(reasoner.losses(joined, [items[0].window], [items[0].target]).sum())
             return torch.stack(losses).sum()
 
-        groups = _whole_groups(list(map(len, known)), [len(window) for window in windows], self.optimizer.batch_tokens)
-        return self.optimizer.learn(windows, loss, len(known), groups)
+        groups = _whole_groups(counts, [len(window) for window in windows], self.optimizer.batch_tokens)
+        return self.optimizer.learn(windows, loss, len(documents), groups)
 
     def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:
         """The training windows of each example: none, one or several."""
-        reader = self.reader
-        examples = [self.examples[index] for index in indices]
-        rngs = [random(index) for index in indices]
-        if reader.model.reasoner.by_block:
-            pairs = zip(examples, rngs, strict=True)
-            if isinstance(reader, CogLTX):
-                return [block_windows(reader, example, rng, self.windows) for example, rng in pairs]
+        reader, reasoner = self.reader, self.reader.model.reasoner
+        pairs = [(self.examples[index], random(index)) for index in indices]
+        if reasoner.by_block or reasoner.joins_windows or self.windows is not None:
+            return [drawn_windows(reader, example, rng, self.windows) for example, rng in pairs]
+        if isinstance(reader, CogLTX):
+            items = self._recalled(reader, indices, pairs)
+        else:
             assert isinstance(reader, SlidingWindow)
-            return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
-        if reader.model.reasoner.joins_windows or self.windows is not None:
-            assert isinstance(reader, SlidingWindow), "CogLTX reads one window per document"
-            pairs = zip(examples, rngs, strict=True)
-            return [baseline_windows(reader, example, rng, self.windows) for example, rng in pairs]
-        items = self._one_each(indices, examples, rngs)
+            items = [baseline_window(reader, example, rng) for example, rng in pairs]
         return [[] if item is None else [item] for item in items]
 
-    def _one_each(
-        self, indices: Sequence[int], examples: Sequence[Example], rngs: Sequence[np.random.Generator]
+    def _recalled(
+        self, reader: CogLTX, indices: Sequence[int], pairs: Sequence[tuple[Example, np.random.Generator]]
     ) -> list[ReasonerTarget | None]:
-        reader = self.reader
-        if isinstance(reader, CogLTX):
-            layouts = [reader.model.layout(example.document, example.query) for example in examples]
-            relevance = [
-                self.relevance.of(index, example, layout.blocks)
-                for index, example, layout in zip(indices, examples, layouts, strict=True)
-            ]
-            found, scores = reasoner_windows(
-                reader.model.reasoner, examples, layouts, relevance, reader.memrecall, rngs, by_judge=self.by_judge
-            )
-            if self.by_judge and self.keeps_scores:
-                self.scores.update((index, own.astype(np.float32)) for index, own in zip(indices, scores, strict=True))
-            return found
-        assert isinstance(reader, SlidingWindow)
-        return [baseline_window(reader, example, rng) for example, rng in zip(examples, rngs, strict=True)]
+        """The windows of the relevant blocks and others; stores the judge's scores."""
+        layouts = [reader.model.layout(example.document, example.query) for example, _ in pairs]
+        relevance = [
+            self.relevance.of(index, example, layout.blocks)
+            for index, (example, _), layout in zip(indices, pairs, layouts, strict=True)
+        ]
+        items, scores = reasoner_windows(
+            reader.model.reasoner, [example for example, _ in pairs], layouts, relevance, reader.memrecall,
+            [rng for _, rng in pairs], by_judge=self.by_judge,
+        )  # fmt: skip
+        if self.by_judge and self.keeps_scores:
+            pairs_of_scores = zip(indices, scores, strict=True)
+            self.scores.update((index, block_scores.astype(np.float32)) for index, block_scores in pairs_of_scores)
+        return items
 
     def _intervene(self, indices: Sequence[int], items: Sequence[ReasonerTarget], rng: np.random.Generator) -> None:
-        model, config = self.reader.model, self.relevance.config
-        examples = [self.examples[index] for index in indices]
-        removed = removals(model.reasoner, examples, items, config.budget, rng)
-        if not removed:
-            return
-        rises: dict[int, list[tuple[int, float]]] = {}
-        for effect in effects(model.reasoner, items, removed, model.runner):
-            rises.setdefault(effect.item, []).append((effect.block, effect.rise))
-        self.tried += len(removed)
-        self.changed += sum(self.relevance.revise(indices[item], own) for item, own in rises.items())
+        model, examples = self.reader.model, [self.examples[index] for index in indices]
+        by_item = intervene(model.reasoner, examples, items, self.relevance.config.budget, rng, model.runner)
+        for item, rises in by_item.items():
+            self.tried += len(rises)
+            self.changed += self.relevance.revise(indices[item], rises)
 
 
 def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
     """Group consecutive windows into forward passes; the windows of a document stay together.
-
-    Args:
-        counts: number of windows per document.
-        lengths: number of tokens per window.
-        batch_tokens: maximum number of tokens per pass, with padding; a larger document is a pass by itself.
 
     >>> _whole_groups([2, 1, 3], [60, 60, 40, 60, 60, 60], batch_tokens=200)
     [[0, 1, 2], [3, 4, 5]]
@@ -229,11 +210,11 @@ def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: i
     groups: list[list[int]] = []
     first = 0
     for count in counts:
-        own = list(range(first, first + count))
+        document = list(range(first, first + count))
         first += count
-        both = [*groups[-1], *own] if groups else []
+        both = [*groups[-1], *document] if groups else []
         if both and len(both) * padded_length(max(lengths[index] for index in both)) <= batch_tokens:
             groups[-1] = both
         else:
-            groups.append(own)
+            groups.append(document)
     return groups

@@ -22,7 +22,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.reasoners import SpanReasoner
 from cogltx.training.config import TrainingConfig
-from cogltx.training.interventions import effects, removals
+from cogltx.training.interventions import _removals, _rises, intervene
 from cogltx.training.relevance import (
     RelevanceConfig,
     RelevanceLabels,
@@ -78,7 +78,7 @@ def item(reasoner: SpanReasoner, blocks: Blocks, shown: Sequence[int]) -> Reason
 def test_every_block_is_removed_in_turn(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     made = item(reasoner, blocks, [0, 2, 3])
-    removed = removals(reasoner, [EXAMPLE], [made], 100, rng())
+    removed = _removals(reasoner, [EXAMPLE], [made], 100, rng())
     assert [(one.item, one.block) for one in removed] == [(0, 0), (0, 2), (0, 3)]
     for one in removed:
         left = [block for block in (0, 2, 3) if block != one.block]
@@ -91,26 +91,28 @@ def test_every_block_is_removed_in_turn(reasoner: Words) -> None:
 def test_what_removals_do_to_the_loss(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     items = [item(reasoner, blocks, [0, 2, 3]), item(reasoner, blocks, [0, 1])]
-    removed = removals(reasoner, [EXAMPLE] * 2, items, 100, rng())
-    found = effects(reasoner, items, removed, RUNNER)
-    assert [(one.item, one.block) for one in found] == [(0, 0), (0, 2), (0, 3), (1, 0), (1, 1)]
-    assert [one.rise for one in found] == pytest.approx([math.inf, 1.0, -0.1, math.inf, 0.0])
+    removed = _removals(reasoner, [EXAMPLE] * 2, items, 100, rng())
+    assert [(one.item, one.block) for one in removed] == [(0, 0), (0, 2), (0, 3), (1, 0), (1, 1)]
+    rises = _rises(reasoner, items, removed, RUNNER)
+    assert rises == pytest.approx([math.inf, 1.0, -0.1, math.inf, 0.0])
+    by_item = intervene(reasoner, [EXAMPLE] * 2, items, 100, rng(), RUNNER)
+    assert by_item == {0: list(zip((0, 2, 3), rises[:3], strict=True)), 1: list(zip((0, 1), rises[3:], strict=True))}
 
 
 def test_a_window_of_one_block_is_left_alone(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
-    assert removals(reasoner, [EXAMPLE], [item(reasoner, blocks, [0])], 100, rng()) == []
+    assert _removals(reasoner, [EXAMPLE], [item(reasoner, blocks, [0])], 100, rng()) == []
 
 
 @pytest.mark.parametrize("budget", [0.1, 0.7, 1.5, 2.5])
 def test_the_budget_bounds_the_tokens(reasoner: Words, budget: float) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     items = [item(reasoner, blocks, [0, 1, 2, 3]) for _ in range(5)]
-    removed = removals(reasoner, [EXAMPLE] * 5, items, budget, rng())
+    removed = _removals(reasoner, [EXAMPLE] * 5, items, budget, rng())
     trained = sum(len(one.window) for one in items)
     assert sum(len(one.window) for one in removed) <= budget * trained
     assert bool(removed) == (budget > 0.2)
-    again = removals(reasoner, [EXAMPLE] * 5, items, budget, rng())
+    again = _removals(reasoner, [EXAMPLE] * 5, items, budget, rng())
     assert [(one.item, one.block) for one in removed] == [(one.item, one.block) for one in again]
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from cogltx.encoding.encoder import Batch, Precision
 from cogltx.encoding.layout import Window
 from cogltx.errors import TrainingError
-from cogltx.training.optimizer import FLOOR, Optimizer, OptimizerConfig, rate
+from cogltx.training.optimizer import FLOOR, Optimizer, OptimizerConfig, _rate
 
 EXACT = Precision(torch.device("cpu"), bfloat16=False)
 Loss = Callable[[nn.Module, Batch, list[int]], Tensor]
@@ -44,13 +44,13 @@ def learner(model: nn.Module, *, batch_tokens: int = 4096, steps: int = 20, **op
 
 
 def test_the_rate_rises_and_falls_to_a_tenth() -> None:
-    rates = [rate(step, 100, 0.1) for step in range(101)]
+    rates = [_rate(step, 100, 0.1) for step in range(101)]
     assert rates[:3] == [0.1, 0.2, pytest.approx(0.3)]
     assert max(rates) == rates[9] == rates[10] == 1
     assert np.allclose(np.diff(rates[10:]), -(1 - FLOOR) / 90)
     assert rates[100] == pytest.approx(FLOOR)
-    assert [rate(step, 1, 0.1) for step in range(2)] == [1, 1]
-    assert rate(0, 10, 0.0) == 1
+    assert [_rate(step, 1, 0.1) for step in range(2)] == [1, 1]
+    assert _rate(0, 10, 0.0) == 1
 
 
 def test_every_step_sets_the_rate() -> None:
@@ -60,7 +60,7 @@ def test_every_step_sets_the_rate() -> None:
     for _ in range(10):
         made.learn(windows(5), squared, 1.0)
         found.append(made.optimizer.param_groups[0]["lr"])
-    assert found == [pytest.approx(0.1 * rate(step, 10, 0.2)) for step in range(10)]
+    assert found == [pytest.approx(0.1 * _rate(step, 10, 0.2)) for step in range(10)]
     assert made.step == 10
 
 

@@ -151,11 +151,12 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     for seed in range(300):
         retrieval, _ = judge_windows(layout_of(item), relevance_labels(item, blocks), rng(seed), None)
         order = shown(retrieval.window)
-        counts["memory"] += order[0] in (2, 5) and order[1:2] != [order[0] + 1]
-        counts["relevant"] += bool({2, 5} & set(order))
+        has_memory = order[0] in (2, 5) and order[1:2] != [order[0] + 1]
+        counts["memory"] += has_memory
+        counts["relevant"] += bool({2, 5} & set(order[has_memory:]))
         firsts.add(order[0])
     assert 0.35 < counts["memory"] / 300 < 0.75
-    assert counts["relevant"] / 300 > 0.5
+    assert counts["relevant"] / 300 > 0.7, "without the share of runs around a relevant block it is about 0.54"
     assert len(firsts) > 6
 
 

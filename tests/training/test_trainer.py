@@ -89,6 +89,13 @@ def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path
     assert JSONL.metrics(pairs)["exact_match"] == 100
 
 
+def test_the_judges_loss_is_a_mean_per_token(corpus_encoder: Path, tmp_path: Path) -> None:
+    train(reader(corpus_encoder), tmp_path)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    first = next(line["judge/loss"] for line in lines if "judge/loss" in line)
+    assert first == pytest.approx(math.log(2), rel=0.5), "the cross-entropy of an untrained judge"
+
+
 def final(run: Path) -> dict[str, dict[str, Tensor]]:
     (checkpoint,) = [path for path in (run / "checkpoints").iterdir() if path.name.isdigit()]
     return {path.name: load_tensors(path) for path in checkpoint.glob("*.safetensors")}
