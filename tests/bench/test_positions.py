@@ -98,7 +98,7 @@ def test_the_command(
     found = json.loads(capsys.readouterr().out)
     assert [curve["name"] for curve in found["curves"]] == ["hierarchical-0.3", "tiled", "random", "own-64"]
     assert call("--alphas", "0.3;0.4") == 2
-    assert capsys.readouterr().err == "cogltx: --alphas: expected numbers with commas between, got '0.3;0.4'\n"
+    assert capsys.readouterr().err == "cogltx: --alphas: '0.3;0.4' is not a list of numbers, such as 0.2,0.4\n"
 
 
 def test_the_table() -> None:

@@ -31,7 +31,7 @@ def test_layers_that_are_not_kept_save_memory(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(tiny.ARCHITECTURES, "deep", replace(bert, config=bert.config | {"num_hidden_layers": 8}))
         encoder = tiny.make_encoder(tmp_path, "deep")
-    kept, saved = (_peak(str(encoder), 576, 4, checkpointing, "float32") for checkpointing in (False, True))
+    kept, saved = (_peak(str(encoder), 576, 16, checkpointing, "float32") for checkpointing in (False, True))
     assert kept["peak_bytes"] > saved["peak_bytes"] + 10 * MEGABYTE
 
 
