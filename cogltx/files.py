@@ -138,10 +138,6 @@ def new_folder(target: Path) -> Iterator[Path]:
         temporary.mkdir()
         try:
             yield temporary
-            mode = temporary.stat().st_mode & 0o666
-            for path in temporary.rglob("*"):
-                if path.is_file():
-                    path.chmod(mode)  # safetensors writes with mode 0600
             _replace_folder(temporary, target)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

@@ -20,7 +20,7 @@ from cogltx.document import Document
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.encoding.weights import load_weights, save_tensors
+from cogltx.encoding.weights import load_weights, to_safetensors
 from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.files import new_folder, read_json, write_json
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
@@ -164,7 +164,7 @@ class Model:
             self.tokenizer.save_pretrained(target / "tokenizer")
             self.reasoner.encoder.model.config.save_pretrained(target / "encoder")
             for name, module in self.modules.items():
-                save_tensors(target / f"{name}.safetensors", module.state_dict())
+                (target / f"{name}.safetensors").write_bytes(to_safetensors(module.state_dict()))
             write_json(target / "config.json", self.config.model_dump(mode="json"))
 
 

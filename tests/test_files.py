@@ -15,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cogltx.encoding.weights import save_tensors
+from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
 from cogltx.files import (
     check_settings,
@@ -97,7 +97,7 @@ def test_a_digest_tells_models_apart(tmp_path: Path) -> None:
     def model(name: str, *, config: str = "{}", weights: float = 0.0) -> str:
         with new_folder(tmp_path / name) as folder:
             (folder / "config.json").write_text(config)
-            save_tensors(folder / "reasoner.safetensors", {"a": torch.full((3,), weights)})
+            (folder / "reasoner.safetensors").write_bytes(to_safetensors({"a": torch.full((3,), weights)}))
         return fingerprint(tmp_path / name)
 
     assert model("a") == model("b") == model("a")

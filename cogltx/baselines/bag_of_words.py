@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 
 from cogltx.document import Document, Example, Query
-from cogltx.encoding.weights import load_tensors, save_tensors
+from cogltx.encoding.weights import load_tensors, to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import new_folder, read_json, write_json
 from cogltx.model import ModelConfig
@@ -127,8 +127,6 @@ class BagOfWords(Reader):
         with new_folder(Path(folder)) as target:
             terms = self._vectorizer.get_feature_names_out().tolist()
             (target / "terms.json").write_text(json.dumps({"terms": terms}, ensure_ascii=False), encoding="utf-8")
-            save_tensors(
-                target / "weights.safetensors",
-                {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()},
-            )
+            tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
+            (target / "weights.safetensors").write_bytes(to_safetensors(tensors))
             write_json(target / "config.json", self._config.model_dump(mode="json"))

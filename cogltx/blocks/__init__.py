@@ -1,6 +1,6 @@
 """Blocks: text cut into runs of at most B tokens by dynamic programming (CogLTX §3.1)."""
 
-from cogltx.blocks.blocks import AnyQuery, Block, BlockQuery, Blocks, relevance_labels
+from cogltx.blocks.blocks import AnyQuery, Block, BlockQuery, Blocks
 from cogltx.blocks.splitter import MIN_BLOCK_TOKENS, split
 from cogltx.blocks.tokenizer import BUNDLED, load_tokenizer
 
@@ -12,6 +12,5 @@ __all__ = [
     "BlockQuery",
     "Blocks",
     "load_tokenizer",
-    "relevance_labels",
     "split",
 ]

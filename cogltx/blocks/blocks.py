@@ -170,15 +170,14 @@ class Blocks(Sequence[Block]):
         first = int(np.searchsorted(self.starts, start, side="right")) - 1
         return range(first, int(np.searchsorted(self.starts, end, side="left")))
 
+    def relevance_labels(self, example: Example) -> Bool[np.ndarray, " blocks"] | None:
+        """Label the blocks that overlap a relevant span; None where the data has no relevance labels.
 
-def relevance_labels(example: Example, blocks: Blocks) -> Bool[np.ndarray, " blocks"] | None:
-    """Label the blocks that overlap a relevant span; None where the data has no relevance labels.
-
-    Where the data marks answers but no evidence, the answer spans are the relevant spans.
-    """
-    if not example.has_relevance:
-        return None
-    labels = np.zeros(len(blocks), dtype=bool)
-    for span in example.answer_spans if example.relevant is None else example.relevant:
-        labels[list(blocks.overlapping(span.start, span.end))] = True
-    return labels
+        Where the data marks answers but no evidence, the answer spans are the relevant spans.
+        """
+        if not example.has_relevance:
+            return None
+        labels = np.zeros(len(self), dtype=bool)
+        for span in example.answer_spans if example.relevant is None else example.relevant:
+            labels[list(self.overlapping(span.start, span.end))] = True
+        return labels

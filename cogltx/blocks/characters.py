@@ -40,11 +40,6 @@ def unspaced(characters: np.ndarray) -> np.ndarray:
     return np.asarray(np.logical_or.reduce([(characters >= low) & (characters <= high) for low, high in _UNSPACED]))
 
 
-def is_unspaced(character: int) -> bool:
-    """Check one character; see ``unspaced``."""
-    return any(low <= character <= high for low, high in _UNSPACED)
-
-
 def scans(text: str, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[int, int, int, int]]:
     """Yield runs of tokens as (first, last, start, end), with the characters up to one past their right neighbours."""
     for first in range(0, len(starts), _SCAN_TOKENS):

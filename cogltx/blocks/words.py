@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int
 
-from cogltx.blocks.characters import code_points, is_unspaced, scans, unspaced
+from cogltx.blocks.characters import code_points, scans, unspaced
 
 
 @dataclass(frozen=True)
@@ -111,4 +111,4 @@ def _is_joined(left: str, right: str) -> bool:
     if _is_mark(ord(right)):
         return not left.isspace()
     letters = (left.isalnum() or _is_mark(ord(left))) and right.isalnum()
-    return letters and not (is_unspaced(ord(left)) or is_unspaced(ord(right)))
+    return letters and not unspaced(code_points(left + right, 0, 2)).any()

@@ -11,7 +11,6 @@ from typing import Any, Literal
 from tqdm.auto import tqdm
 
 from cogltx.baselines import load_reader
-from cogltx.blocks import relevance_labels
 from cogltx.cli.yaml_config import parse_changes
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
@@ -157,7 +156,7 @@ def _predict(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks) ->
 def _gold_recall(reader: CogLTX, example: Example) -> Recall:
     """The relevant blocks in place of those that MemRecall finds; the first block if there are none."""
     layout = reader.model.layout(example.document, example.query)
-    labels = relevance_labels(example, layout.blocks)
+    labels = layout.blocks.relevance_labels(example)
     if labels is None:
         raise DataError("--blocks gold needs relevance labels, which this example does not have")
     chosen = tuple(sorted(gold_blocks(example, layout, labels))) or (0,)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -42,6 +42,19 @@ class Batch:
     input_ids: Int[Tensor, "windows tokens"]
     attention_mask: Bool[Tensor, "windows tokens"]
     token_type_ids: Int[Tensor, "windows tokens"]
+
+    @classmethod
+    def of(cls, windows: Sequence[Window], padding_id: int, device: torch.device) -> Self:
+        """Convert windows to tensors, padded to the longest of them."""
+        length = padded_length(max(map(len, windows)))
+        ids = np.full((len(windows), length), padding_id, dtype=np.int64)
+        mask = np.zeros((len(windows), length), dtype=bool)
+        types = np.zeros((len(windows), length), dtype=np.int64)
+        for row, window in enumerate(windows):
+            ids[row, : len(window)] = window.token_ids
+            mask[row, : len(window)] = True
+            types[row, window.n_prefix : len(window)] = 1
+        return cls(*(torch.from_numpy(array).to(device) for array in (ids, mask, types)))
 
 
 class Encoder(nn.Module):
@@ -90,7 +103,7 @@ def load_encoder(config: EncoderConfig, folder: Path | None = None) -> Encoder:
     Raises:
         ModelError: it is not found, cannot be read, or is not an encoder.
     """
-    model = load_pretrained(config).model if folder is None else empty_model(folder, config)
+    model = load_pretrained(config)[0] if folder is None else empty_model(folder, config)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     encoder = Encoder(model)
@@ -124,7 +137,7 @@ class Precision:
         except Exception as error:
             raise ConfigError(f"device {str(device)!r} is not available on this machine") from error
         device = torch.device(device)
-        available = has_bfloat16(device)
+        available = _has_bfloat16(device)
         if config.precision == "bfloat16" and not available:
             raise ConfigError(f"encoder.precision is bfloat16, which {device.type} does not support; use auto")
         return cls(device, available and config.precision != "float32")
@@ -134,11 +147,10 @@ class Precision:
         return torch.autocast(self.device.type, dtype=torch.bfloat16) if self.bfloat16 else nullcontext()
 
 
-def has_bfloat16(device: torch.device) -> bool:
-    """Check whether bfloat16 is fast on a device."""
+def _has_bfloat16(device: torch.device) -> bool:
+    """Whether bfloat16 is fast on a device."""
     if device.type == "cpu":
-        check = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-        return bool(check())
+        return bool(getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)())
     return device.type == "cuda" and torch.cuda.is_bf16_supported()
 
 
@@ -170,7 +182,7 @@ class BatchRunner:
 
     def tensors(self, windows: Sequence[Window]) -> Batch:
         """Convert windows to tensors on the device, padded to the longest of them."""
-        return to_batch(windows, self.padding_id, self.precision.device)
+        return Batch.of(windows, self.padding_id, self.precision.device)
 
     def run(
         self, windows: Iterable[Window], model: Callable[[Batch], Tensor], title: str = "windows"
@@ -192,19 +204,6 @@ class BatchRunner:
                     for index, window, rows in zip(group, members, batch_outputs, strict=True):
                         outputs[index] = rows[: len(window)].copy()  # a view would keep the whole batch in memory
             yield from zip(chunk, outputs, strict=True)
-
-
-def to_batch(windows: Sequence[Window], padding_id: int, device: torch.device) -> Batch:
-    """Convert windows to tensors, padded to the longest of them."""
-    length = padded_length(max(map(len, windows)))
-    ids = np.full((len(windows), length), padding_id, dtype=np.int64)
-    mask = np.zeros((len(windows), length), dtype=bool)
-    types = np.zeros((len(windows), length), dtype=np.int64)
-    for row, window in enumerate(windows):
-        ids[row, : len(window)] = window.token_ids
-        mask[row, : len(window)] = True
-        types[row, window.n_prefix : len(window)] = 1
-    return Batch(*(torch.from_numpy(array).to(device) for array in (ids, mask, types)))
 
 
 def padded_length(length: int) -> int:

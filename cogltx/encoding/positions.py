@@ -45,7 +45,7 @@ class PositionsConfig(BaseModel):
     form: Form = "computed"
 
 
-class ComputedPositions(nn.Embedding):
+class _ComputedPositions(nn.Embedding):
     """Position embeddings computed from the trained rows, which remain the only parameters.
 
     Args:
@@ -56,7 +56,7 @@ class ComputedPositions(nn.Embedding):
     def __init__(self, table: nn.Embedding, config: PositionsConfig) -> None:
         super().__init__(table.num_embeddings, table.embedding_dim, padding_idx=table.padding_idx, _weight=table.weight)
         self.config = config
-        self.offset = first_row(table)
+        self.offset = _first_row(table)
 
     def forward(self, input: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape width"]:
         """Compute the vectors of positions, numbered as in the encoder's table."""
@@ -98,18 +98,18 @@ def extend_positions(
     config = _config({"length": length, "method": method, "alpha": alpha, "form": form})
     holder = _holder(encoder)
     table = getattr(holder, _TABLE)
-    if isinstance(table, ComputedPositions):
+    if isinstance(table, _ComputedPositions):
         raise ModelError(f"positions: the encoder is already extended to {table.config.length} positions")
-    check_extension(config, table.num_embeddings - first_row(table))
+    check_extension(config, table.num_embeddings - _first_row(table))
     if form == "table" or method == "random":
         extended: nn.Embedding = _as_table(table, config, encoder)
     else:
-        extended = ComputedPositions(table, config)
+        extended = _ComputedPositions(table, config)
     setattr(holder, _TABLE, extended)
-    rows = length + first_row(table)
+    rows = length + _first_row(table)
     _lengthen_buffers(holder, rows)
     for settings in _configurations(encoder):
-        if isinstance(extended, ComputedPositions):
+        if isinstance(extended, _ComputedPositions):
             setattr(settings, _CONFIG_KEY, config.model_dump())
         else:
             settings.max_position_embeddings = rows
@@ -120,7 +120,7 @@ def restore_positions(encoder: Model) -> Model:
     """Restore the computed positions of a loaded encoder from its configuration."""
     for settings in _configurations(encoder):
         saved = getattr(settings, _CONFIG_KEY, None)
-        if saved is not None and not isinstance(getattr(_holder(encoder), _TABLE), ComputedPositions):
+        if saved is not None and not isinstance(getattr(_holder(encoder), _TABLE), _ComputedPositions):
             config = _config(saved)
             return extend_positions(encoder, config.length, config.method, config.alpha, config.form)
     return encoder
@@ -138,12 +138,12 @@ def n_positions(encoder: nn.Module) -> int | None:
     table = _table(encoder)
     if table is None:
         return None
-    if isinstance(table, ComputedPositions):
+    if isinstance(table, _ComputedPositions):
         return table.config.length
-    return table.num_embeddings - first_row(table)
+    return table.num_embeddings - _first_row(table)
 
 
-def first_row(table: nn.Embedding) -> int:
+def _first_row(table: nn.Embedding) -> int:
     """Return the row of the first position: after the row for padding, if there is one (RoBERTa)."""
     return 0 if table.padding_idx is None else table.padding_idx + 1
 
@@ -175,7 +175,7 @@ def check_extension(config: PositionsConfig, n: int) -> None:
 
 
 def _as_table(table: nn.Embedding, config: PositionsConfig, encoder: nn.Module) -> nn.Embedding:
-    offset, n = first_row(table), table.num_embeddings - first_row(table)
+    offset, n = _first_row(table), table.num_embeddings - _first_row(table)
     extended = nn.Embedding(
         config.length + offset, table.embedding_dim, padding_idx=table.padding_idx,
         device=table.weight.device, dtype=table.weight.dtype,

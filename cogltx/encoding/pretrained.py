@@ -1,6 +1,5 @@
 """Load encoders of ``transformers`` with the dropout, attention and positions that a configuration names."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,25 +40,15 @@ class EncoderConfig(BaseModel):
     positions: PositionsConfig | None = None
 
 
-@dataclass(frozen=True)
-class Pretrained:
-    """A model of ``transformers`` loaded from a checkpoint.
-
-    Attributes:
-        model: the model, with the configured dropout and positions.
-        missing: names of weights that are not in the checkpoint and are initialized randomly.
-    """
-
-    model: Any
-    missing: frozenset[str]
-
-
-def load_pretrained(config: EncoderConfig, auto_class: Any = None) -> Pretrained:
+def load_pretrained(config: EncoderConfig, auto_class: Any = None) -> tuple[Any, frozenset[str]]:
     """Load a pretrained encoder, with or without a head.
 
     Args:
         config: names the encoder and its positions.
         auto_class: a class such as ``AutoModelForMaskedLM``; ``AutoModel`` by default.
+
+    Returns:
+        the model of ``transformers``, and the names of weights that the checkpoint lacks, which are random.
 
     Raises:
         ModelError: it is not found or cannot be read, or weights of the encoder are missing.
@@ -85,7 +74,7 @@ def load_pretrained(config: EncoderConfig, auto_class: Any = None) -> Pretrained
     restore_positions(model)
     if config.positions is not None:
         extend_positions(model, **config.positions.model_dump())
-    return Pretrained(model, missing)
+    return model, missing
 
 
 def empty_model(folder: Path, config: EncoderConfig) -> Any:

@@ -4,36 +4,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from cogltx.errors import ModelError
-from cogltx.files import write_file
 
-_PICKLES = (
-    b"PK",
-    b"\x80\x02",
-    b"\x80\x03",
-    b"\x80\x04",
-    b"\x80\x05",
-)  # first bytes of pickles
+_PICKLES = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")  # their first bytes
 
 
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write tensors to a file of a new folder.
-
-    Raises:
-        OSError: the file cannot be written; ``new_folder`` translates this.
-    """
-    try:
-        save_file(_plain(tensors), path)
-    except SafetensorError as error:
-        raise OSError(str(error)) from error
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write a safetensors file atomically; see ``write_file``."""
-    write_file(path, save(_plain(tensors)))
+def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return the content of a safetensors file."""
+    content: bytes = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
+    return content
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -74,7 +56,3 @@ def load_weights(model: nn.Module, path: Path, *, optional: tuple[str, ...] = ()
     except RuntimeError as error:
         reason = str(error).splitlines()[1].strip()[:200]
         raise ModelError(f"{path}: not the weights of this {type(model).__name__}: {reason}") from error
-
-
-def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}

@@ -7,7 +7,7 @@ names.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -105,15 +105,8 @@ class ClassificationConfig(ReasonerConfig):
         return np.asarray(exponential / exponential.sum())
 
 
-@dataclass(frozen=True)
-class ClassTarget:
-    """The labels of a text, as indices."""
-
-    labels: tuple[int, ...]
-
-
-class ClassificationReasoner(Reasoner[ClassTarget]):
-    """A score per label from the vectors of an encoder.
+class ClassificationReasoner(Reasoner[tuple[int, ...]]):
+    """A score per label from the vectors of an encoder; the target of a window is the indices of its labels.
 
     Args:
         encoder: the pretrained encoder.
@@ -158,7 +151,7 @@ class ClassificationReasoner(Reasoner[ClassTarget]):
             logits: Tensor = self.head(self.over(outputs[:, 0].float()))
         return logits[None, None]
 
-    def target(self, example: Example, blocks: Blocks, window: Window) -> ClassTarget | None:
+    def target(self, example: Example, blocks: Blocks, window: Window) -> tuple[int, ...] | None:
         """Return the labels of the example; they do not depend on the window.
 
         Raises:
@@ -171,16 +164,16 @@ class ClassificationReasoner(Reasoner[ClassTarget]):
             raise DataError(
                 f"example {example.id!r} has {len(example.labels)} labels, not one; set reasoner.multi_label: true"
             )
-        return ClassTarget(tuple(map(self.config.labels.index, example.labels)))
+        return tuple(map(self.config.labels.index, example.labels))
 
     def losses(
-        self, outputs: Float[Tensor, "windows 1 labels"], windows: Sequence[Window], targets: Sequence[ClassTarget]
+        self, outputs: Float[Tensor, "windows 1 labels"], windows: Sequence[Window], targets: Sequence[tuple[int, ...]]
     ) -> Float[Tensor, " windows"]:
         """Compute the cross-entropy per window; for any number of labels, the mean over the labels."""
         logits = outputs[:, 0].float()
         expected = torch.zeros_like(logits)
         for row, target in enumerate(targets):
-            expected[row, list(target.labels)] = 1
+            expected[row, list(target)] = 1
         smoothing = self.config.label_smoothing
         weights = torch.tensor(self.config.weights or (1.0,), device=logits.device)
         if self.config.multi_label:

@@ -4,7 +4,7 @@ Tags are "O", then "B" and "I" of each type in turn.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -38,48 +38,62 @@ def forbidden(n_labels: int) -> Bool[np.ndarray, "tags tags"]:
     return banned
 
 
-def log_partition(
-    emissions: Float[Tensor, "sequences words tags"],
-    lengths: Int[Tensor, " sequences"],
-    transitions: Float[Tensor, "tags tags"],
-    before: Int[Tensor, " sequences"],
-) -> Float[Tensor, " sequences"]:
-    """Compute the log of the sum of exp(score) over all tag sequences, by the forward algorithm.
-
-    Args:
-        emissions: score of every tag of every word; entries beyond a sequence's length are ignored.
-        lengths: number of words per sequence, at least one.
-        transitions: score of a tag (column) after another (row).
-        before: tag of the word before each sequence.
-    """
-    total = transitions[before] + emissions[:, 0]
-    for word in range(1, emissions.shape[1]):
-        following = (total[:, :, None] + transitions).logsumexp(dim=1) + emissions[:, word]
-        total = torch.where((word < lengths)[:, None], following, total)
-    return total.logsumexp(dim=-1)
-
-
-def path_scores(
+def negative_log_likelihood(
     emissions: Float[Tensor, "sequences words tags"],
     lengths: Int[Tensor, " sequences"],
     transitions: Float[Tensor, "tags tags"],
     before: Int[Tensor, " sequences"],
     tags: Int[Tensor, "sequences words"],
 ) -> Float[Tensor, " sequences"]:
-    """Compute the score of one tag sequence each; arguments as in ``log_partition``."""
+    """Compute minus the log-probability of one tag sequence each, by the forward algorithm.
+
+    Args:
+        emissions: score of every tag of every word; entries beyond a sequence's length are ignored.
+        lengths: number of words per sequence, at least one.
+        transitions: score of a tag (column) after another (row).
+        before: tag of the word before each sequence.
+        tags: the sequences.
+    """
+    total = transitions[before] + emissions[:, 0]
+    for word in range(1, emissions.shape[1]):
+        following = (total[:, :, None] + transitions).logsumexp(dim=1) + emissions[:, word]
+        total = torch.where((word < lengths)[:, None], following, total)
     in_sequence = torch.arange(emissions.shape[1], device=emissions.device) < lengths[:, None]
     previous = torch.cat([before[:, None], tags[:, :-1]], dim=1)
     scores = emissions.gather(2, tags[..., None]).squeeze(-1) + transitions[previous, tags]
-    return scores.masked_fill(~in_sequence, 0.0).sum(dim=1)
+    return total.logsumexp(dim=-1) - scores.masked_fill(~in_sequence, 0.0).sum(dim=1)
 
 
-def best_path(
-    emissions: Float[np.ndarray, "words tags"], transitions: Float[np.ndarray, "tags tags"], before: int
+class Run(NamedTuple):
+    """An entity as words: its type, first word and last word, and the probability of exactly these."""
+
+    label: int
+    first: int
+    last: int
+    probability: float
+
+
+def decode(emissions: Float[np.ndarray, "words tags"], transitions: Float[np.ndarray, "tags tags"]) -> list[Run]:
+    """Find the entities of the best tag sequence after "O" (Viterbi), each with its probability over all sequences."""
+    runs: list[tuple[int, int, int]] = []
+    for word, tag in enumerate(_best_path(emissions, transitions).tolist()):
+        if tag == OUTSIDE:
+            continue
+        label, is_inside = divmod(tag - 1, 2)
+        if is_inside:
+            runs[-1] = (label, runs[-1][1], word)
+        else:
+            runs.append((label, word, word))
+    probabilities = _run_probabilities(emissions, transitions, runs) if runs else []
+    return [Run(*run, probability) for run, probability in zip(runs, probabilities, strict=True)]
+
+
+def _best_path(
+    emissions: Float[np.ndarray, "words tags"], transitions: Float[np.ndarray, "tags tags"]
 ) -> Int[np.ndarray, " words"]:
-    """Find the tag sequence with the highest score (Viterbi)."""
     n_words, n_tags = emissions.shape
     came_from = np.zeros((n_words, n_tags), dtype=np.int32)
-    score = transitions[before] + emissions[0]
+    score = transitions[OUTSIDE] + emissions[0]
     for word in range(1, n_words):
         paths = score[:, None] + transitions
         came_from[word] = paths.argmax(axis=0)
@@ -91,60 +105,29 @@ def best_path(
     return path
 
 
-@dataclass(frozen=True)
-class Run:
-    """An entity as words: its type, first word and last word."""
-
-    label: int
-    first: int
-    last: int
-
-
-def runs(path: Sequence[int]) -> list[Run]:
-    """Extract the entities of a tag sequence.
-
-    >>> runs([1, 2, 0, 3, 3])
-    [Run(label=0, first=0, last=1), Run(label=1, first=3, last=3), Run(label=1, first=4, last=4)]
-    """
-    entities: list[Run] = []
-    for word, tag in enumerate(path):
-        if tag == OUTSIDE:
-            continue
-        label, is_inside = divmod(tag - 1, 2)
-        if is_inside:
-            entities[-1] = Run(label, entities[-1].first, word)
-        else:
-            entities.append(Run(label, word, word))
-    return entities
-
-
-def run_probabilities(
+def _run_probabilities(
     emissions: Float[np.ndarray, "words tags"],
     transitions: Float[np.ndarray, "tags tags"],
-    before: int,
-    entities: Sequence[Run],
+    runs: Sequence[tuple[int, int, int]],
 ) -> list[float]:
-    """Compute the probability of each entity over all tag sequences: exactly its words and type."""
-    if not entities:
-        return []
+    """The probability of each run over all tag sequences, by the forward-backward algorithm."""
     n_words = len(emissions)
     forward, backward = np.empty(emissions.shape), np.zeros(emissions.shape)
-    forward[0] = transitions[before] + emissions[0]
+    forward[0] = transitions[OUTSIDE] + emissions[0]
     for word in range(1, n_words):
         forward[word] = _log_sum(forward[word - 1][:, None] + transitions, axis=0) + emissions[word]
     for word in range(n_words - 2, -1, -1):
         backward[word] = _log_sum(transitions + emissions[word + 1] + backward[word + 1], axis=1)
     total = _log_sum(forward[-1], axis=0)
     probabilities = []
-    for entity in entities:
-        tag = begin(entity.label)
-        score = forward[entity.first, tag]
-        for word in range(entity.first + 1, entity.last + 1):
-            score += transitions[tag, inside(entity.label)] + emissions[word, inside(entity.label)]
-            tag = inside(entity.label)
-        if entity.last + 1 < n_words:
-            following = transitions[tag] + emissions[entity.last + 1] + backward[entity.last + 1]
-            score += _log_sum(np.delete(following, inside(entity.label)), axis=0)
+    for label, first, last in runs:
+        tag, score = begin(label), forward[first, begin(label)]
+        for word in range(first + 1, last + 1):
+            score += transitions[tag, inside(label)] + emissions[word, inside(label)]
+            tag = inside(label)
+        if last + 1 < n_words:
+            following = transitions[tag] + emissions[last + 1] + backward[last + 1]
+            score += _log_sum(np.delete(following, inside(label)), axis=0)
         probabilities.append(float(np.exp(min(0.0, score - total))))
     return probabilities
 

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
-from cogltx.blocks import Blocks, relevance_labels
+from cogltx.blocks import Blocks
 from cogltx.blocks.words import expand_to_words
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder, relevance_head
@@ -57,7 +57,7 @@ class SpanReasonerConfig(ReasonerConfig):
 
 
 @dataclass(frozen=True)
-class SpanTarget:
+class _Target:
     """The training target of a window.
 
     Attributes:
@@ -71,7 +71,7 @@ class SpanTarget:
     relevant: tuple[int, ...] | None = None
 
 
-class SpanReasoner(Reasoner[SpanTarget]):
+class SpanReasoner(Reasoner[_Target]):
     """Kind of answer, start and end from the vectors of an encoder.
 
     Args:
@@ -96,16 +96,19 @@ class SpanReasoner(Reasoner[SpanTarget]):
         relevance = [] if self.relevance is None else [self.relevance(hidden)]
         return torch.cat([self.place(hidden), kinds, *relevance], dim=-1)
 
-    def target(self, example: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
+    def target(self, example: Example, blocks: Blocks, window: Window) -> _Target | None:
         """Return the answer's kind and its spans in the window; None if the answer has no known span."""
         target = _answer_target(example, blocks, window)
-        labels = relevance_labels(example, blocks) if self.relevance is not None else None
+        labels = blocks.relevance_labels(example) if self.relevance is not None else None
         if target is None or labels is None:
             return target
         return replace(target, relevant=tuple(np.flatnonzero(labels).tolist()))
 
     def losses(
-        self, outputs: Float[Tensor, "windows tokens outputs"], windows: Sequence[Window], targets: Sequence[SpanTarget]
+        self,
+        outputs: Float[Tensor, "windows tokens outputs"],
+        windows: Sequence[Window],
+        targets: Sequence[_Target],
     ) -> Float[Tensor, " windows"]:
         """Compute minus the log-probability of the target, plus the weighted relevance loss in training."""
         total = _answer_losses(outputs[..., :6], windows, targets)
@@ -113,13 +116,13 @@ class SpanReasoner(Reasoner[SpanTarget]):
             total = total + self.config.relevance_weight * _relevance_losses(outputs[..., 6], windows, targets)
         return total
 
-    def is_negative(self, target: SpanTarget) -> bool:
+    def is_negative(self, target: _Target) -> bool:
         """Check whether the target is no answer."""
         return target.kind == NO_ANSWER
 
-    def negative_target(self) -> SpanTarget:
+    def negative_target(self) -> _Target:
         """Return the target "no answer"."""
-        return SpanTarget(NO_ANSWER)
+        return _Target(NO_ANSWER)
 
     def predict(
         self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
@@ -253,7 +256,7 @@ def _best_spans(
 
 
 def _answer_losses(
-    outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[SpanTarget]
+    outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[_Target]
 ) -> Float[Tensor, " windows"]:
     """Minus the log-probability of the target answer per window; several correct spans are summed."""
     in_document = _document_mask(windows, outputs.shape[1]).to(outputs.device)
@@ -270,7 +273,7 @@ def _answer_losses(
 
 
 def _relevance_losses(
-    logits: Float[Tensor, "windows tokens"], windows: Sequence[Window], targets: Sequence[SpanTarget]
+    logits: Float[Tensor, "windows tokens"], windows: Sequence[Window], targets: Sequence[_Target]
 ) -> Float[Tensor, " windows"]:
     """Mean binary cross-entropy of the relevance of a window's tokens; 0 where it is unknown."""
     labels = torch.zeros(logits.shape)
@@ -294,23 +297,23 @@ def _document_mask(windows: Sequence[Window], length: int) -> Bool[Tensor, "wind
     return mask
 
 
-def _answer_target(example: Example, blocks: Blocks, window: Window) -> SpanTarget | None:
+def _answer_target(example: Example, blocks: Blocks, window: Window) -> _Target | None:
     """The answer's kind and its spans in a window."""
     if example.answers is None:
         return None
     gold = _answer_tokens(example, blocks)
     if not gold:
         if not example.answers:
-            return SpanTarget(NO_ANSWER)
+            return _Target(NO_ANSWER)
         kind = {"yes": YES, "no": NO}.get(example.answers[0].strip().lower())
-        return None if kind is None else SpanTarget(kind)
+        return None if kind is None else _Target(kind)
     position = {int(token): place for place, token in enumerate(window.document_token) if token >= 0}
     spans = [
         (position[first], position[last])
         for first, last in gold
         if all(token in position for token in range(first, last + 1))
     ]  # fmt: skip
-    return SpanTarget(SPAN, tuple(dict.fromkeys(spans))) if spans else SpanTarget(NO_ANSWER)
+    return _Target(SPAN, tuple(dict.fromkeys(spans))) if spans else _Target(NO_ANSWER)
 
 
 def _answer_tokens(example: Example, blocks: Blocks) -> list[tuple[int, int]]:

@@ -7,8 +7,7 @@ BIO allows.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,18 +23,7 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Evidence, PredictedEntity, Prediction
 from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
-from cogltx.reasoners.crf import (
-    FORBIDDEN,
-    OUTSIDE,
-    begin,
-    best_path,
-    forbidden,
-    inside,
-    log_partition,
-    path_scores,
-    run_probabilities,
-    runs,
-)
+from cogltx.reasoners.crf import FORBIDDEN, OUTSIDE, begin, decode, forbidden, inside, negative_log_likelihood
 
 
 class TaggingConfig(ReasonerConfig):
@@ -73,22 +61,15 @@ class TaggingConfig(ReasonerConfig):
         return "\n".join(lines)
 
 
-@dataclass(frozen=True)
-class TagTarget:
-    """The tags of the words to predict in a window.
-
-    Attributes:
-        positions: positions of their first tokens in the window.
-        tags: one tag per word.
-        before: tag of the word before them in the document; "O" at its start.
-    """
+class _Target(NamedTuple):
+    """The tags of the words to predict in a window, the positions of their first tokens, and the tag before them."""
 
     positions: Int[np.ndarray, " words"]
     tags: Int[np.ndarray, " words"]
     before: int
 
 
-class TaggingReasoner(Reasoner[TagTarget]):
+class TaggingReasoner(Reasoner[_Target]):
     """A score per tag from the vectors of an encoder, with or without a CRF over the words.
 
     Args:
@@ -118,7 +99,7 @@ class TaggingReasoner(Reasoner[TagTarget]):
         logits: Tensor = self.head(self.encoder(batch))
         return logits
 
-    def target(self, example: Example, blocks: Blocks, window: Window) -> TagTarget | None:
+    def target(self, example: Example, blocks: Blocks, window: Window) -> _Target | None:
         """Return the tags of the words to predict; None for a window without words.
 
         Raises:
@@ -134,10 +115,10 @@ class TaggingReasoner(Reasoner[TagTarget]):
             tags = _word_tags(example.id, example.entities, blocks, self.config.labels)
             cached = self._gold_tags[blocks] = (example.entities, tags)
         tags = cached[1]
-        return TagTarget(positions, tags[words], int(tags[words[0] - 1]) if words[0] else OUTSIDE)
+        return _Target(positions, tags[words], int(tags[words[0] - 1]) if words[0] else OUTSIDE)
 
     def losses(
-        self, outputs: Float[Tensor, "windows tokens tags"], windows: Sequence[Window], targets: Sequence[TagTarget]
+        self, outputs: Float[Tensor, "windows tokens tags"], windows: Sequence[Window], targets: Sequence[_Target]
     ) -> Float[Tensor, " windows"]:
         """Compute minus the log-probability of the words' tags per window, divided by the number of words."""
         device = outputs.device
@@ -151,13 +132,12 @@ class TaggingReasoner(Reasoner[TagTarget]):
             return -log_probabilities.masked_fill(~in_window, 0.0).sum(dim=1) / lengths
         before = torch.tensor([target.before for target in targets], device=device)
         transitions = self._allowed_transitions(self.transitions.float())
-        total = log_partition(emissions, lengths, transitions, before)
-        return (total - path_scores(emissions, lengths, transitions, before, tags)) / lengths
+        return negative_log_likelihood(emissions, lengths, transitions, before, tags) / lengths
 
     def _allowed_transitions(self, learned: Float[Tensor, "tags tags"]) -> Float[Tensor, "tags tags"]:
         return learned.masked_fill(self._forbidden.to(learned.device), FORBIDDEN)
 
-    def is_negative(self, target: TagTarget) -> bool:
+    def is_negative(self, target: _Target) -> bool:
         """Check whether all words are outside entities."""
         return not target.tags.any()
 
@@ -182,17 +162,16 @@ class TaggingReasoner(Reasoner[TagTarget]):
             return Prediction(answer="", start=None, end=None, score=1.0, **whole_document(layout))
         learned = torch.zeros(self._forbidden.shape) if self.transitions is None else self.transitions.detach().cpu()
         transitions = self._allowed_transitions(learned).double().numpy()
-        word_runs = runs(best_path(emissions, transitions, OUTSIDE).tolist())
-        scores = run_probabilities(emissions, transitions, OUTSIDE, word_runs)
         entities = []
-        for run, score in zip(word_runs, scores, strict=True):
+        for run in decode(emissions, transitions):
             start, end = int(words.starts[run.first]), int(words.ends[run.last])
             text, label = blocks.document.text[start:end], self.config.labels[run.label]
-            entities.append(PredictedEntity(start, end, text, label, score))
+            entities.append(PredictedEntity(start, end, text, label, run.probability))
         tokens_per_word = np.diff(words.first_tokens, append=blocks.n_tokens)
         n_unread = int(tokens_per_word[centrality < 0].sum())
         return Prediction(
-            answer="", start=None, end=None, score=min(scores, default=1.0), entities=tuple(entities),
+            answer="", start=None, end=None, score=min((entity.score for entity in entities), default=1.0),
+            entities=tuple(entities),
             n_unread=n_unread, **whole_document(layout),
         )  # fmt: skip
 

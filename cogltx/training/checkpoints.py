@@ -13,7 +13,7 @@ import torch
 from pydantic import NonNegativeInt, TypeAdapter
 from torch import Tensor, nn
 
-from cogltx.encoding.weights import load_tensors, load_weights, save_tensors
+from cogltx.encoding.weights import load_tensors, load_weights, to_safetensors
 from cogltx.errors import CogltxError, ModelError
 from cogltx.files import check_settings, new_folder, read_json, write_json
 from cogltx.training.optimizer import Optimizer
@@ -85,13 +85,13 @@ class Checkpoints:
         progress.steps = {name: optimizer.step for name, optimizer in optimizers.items()}
         with new_folder(self.folder / f"{(previous[-1] + 1 if previous else 0):06d}") as target:
             for name, model in models.items():
-                save_tensors(target / f"{name}.safetensors", model.state_dict())
+                (target / f"{name}.safetensors").write_bytes(to_safetensors(model.state_dict()))
             for name, optimizer in optimizers.items():
-                save_tensors(target / f"{name}.optimizer.safetensors", optimizer.state())
+                (target / f"{name}.optimizer.safetensors").write_bytes(to_safetensors(optimizer.state()))
             for name, by_example in arrays.items():
                 tensors = {str(index): torch.from_numpy(array) for index, array in by_example.items()}
-                save_tensors(target / f"{name}.arrays.safetensors", tensors)
-            save_tensors(target / "random.safetensors", _random_state())
+                (target / f"{name}.arrays.safetensors").write_bytes(to_safetensors(tensors))
+            (target / "random.safetensors").write_bytes(to_safetensors(_random_state()))
             write_json(target / "progress.json", asdict(progress))
         for number in previous:
             shutil.rmtree(self.folder / f"{number:06d}", ignore_errors=True)

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from cogltx.blocks import load_tokenizer
 from cogltx.blocks.tokens import tokenize
 from cogltx.document import Document, Segment
-from cogltx.encoding.encoder import Batch, Encoder, Precision, batches, to_batch
+from cogltx.encoding.encoder import Batch, Encoder, Precision, batches
 from cogltx.encoding.layout import NONE, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -314,8 +314,8 @@ def load_masked(config: EncoderConfig) -> _MaskedModel:
     """
     from transformers import AutoModelForMaskedLM
 
-    loaded = load_pretrained(config, AutoModelForMaskedLM)
-    masked = _MaskedModel(loaded.model, new_head=any("pooler." not in name for name in loaded.missing))
+    loaded, missing = load_pretrained(config, AutoModelForMaskedLM)
+    masked = _MaskedModel(loaded, new_head=any("pooler." not in name for name in missing))
     if config.freeze_embeddings:
         masked.encoder.freeze_embeddings()
     return masked
@@ -479,7 +479,7 @@ class _MaskedTrainer:
         loss, correct = 0.0, 0
         groups = batches(windows, self.config.encoder.batch_tokens)
         for group in tqdm(groups, desc="validation", disable=None, leave=False):
-            batch = to_batch([windows[index] for index in group], optimizer.padding_id, optimizer.precision.device)
+            batch = Batch.of([windows[index] for index in group], optimizer.padding_id, optimizer.precision.device)
             with optimizer.precision.autocast():
                 logits, targets = _predictions(self.model, batch, [rows[index] for index in group])
             loss += float(nn.functional.cross_entropy(logits, targets, reduction="sum"))

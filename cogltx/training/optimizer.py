@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from torch import Tensor, nn
 
-from cogltx.encoding.encoder import Batch, Precision, batches, to_batch
+from cogltx.encoding.encoder import Batch, Precision, batches
 from cogltx.encoding.layout import Window
 from cogltx.errors import ConfigError, TrainingError
 
@@ -127,7 +127,7 @@ class Optimizer:
         total = 0.0
         groups = batches(windows, self.batch_tokens, _PASS_TOKENS) if groups is None else groups
         for number, group in enumerate(groups):
-            batch = to_batch([windows[index] for index in group], self.padding_id, self.precision.device)
+            batch = Batch.of([windows[index] for index in group], self.padding_id, self.precision.device)
             with nullcontext() if number == len(groups) - 1 else self.accelerator.no_sync(self.model):
                 with self.precision.autocast():
                     value = loss(self.model, batch, group) / divisor

@@ -14,11 +14,11 @@ from jaxtyping import Bool, Float
 from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.baselines import WindowReader
-from cogltx.blocks import Blocks, relevance_labels
+from cogltx.blocks import Blocks
 from cogltx.document import Document, Example
-from cogltx.encoding.weights import load_tensors, write_tensors
+from cogltx.encoding.weights import load_tensors, to_safetensors
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import read_lines
+from cogltx.files import read_lines, write_file
 from cogltx.judges.bm25 import BM25Judge, terms
 
 _EPOCH = re.compile(r"epoch-(\d+)\.safetensors")
@@ -95,7 +95,7 @@ class RelevanceLabels:
     def of(self, index: int, example: Example, blocks: Blocks) -> _Labels | None:
         """Return the labels of an example's blocks; None if they are unknown."""
         if self.from_data:
-            return relevance_labels(example, blocks)
+            return blocks.relevance_labels(example)
         return self.by_example.setdefault(index, np.zeros(len(blocks), dtype=bool))
 
     def revise(self, index: int, rises: Iterable[tuple[int, float]]) -> int:
@@ -137,7 +137,7 @@ class RelevanceLabels:
         """Save the labels and the judge's scores at the end of an epoch, from 1."""
         tensors = {f"{index}.labels": torch.from_numpy(labels) for index, labels in self.by_example.items()}
         tensors |= {f"{index}.scores": torch.from_numpy(block_scores) for index, block_scores in scores.items()}
-        write_tensors(folder / f"epoch-{epoch}.safetensors", tensors)
+        write_file(folder / f"epoch-{epoch}.safetensors", to_safetensors(tensors))
 
 
 def load_history(folder: Path, index: int) -> dict[int, tuple[_Labels | None, Float[np.ndarray, " blocks"] | None]]:

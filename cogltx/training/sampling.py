@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from cogltx.baselines import SlidingWindow, WindowReader
-from cogltx.blocks import Blocks, relevance_labels
+from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoding.layout import Layout, Window
 from cogltx.judges import Memory
@@ -249,7 +249,7 @@ def baseline_window(reader: SlidingWindow, example: Example, rng: np.random.Gene
     layout = reader.model.layout(example.document, example.query)
     windows = reader.windows(layout)
     targets = [reasoner.target(example, layout.blocks, window) for window in windows]
-    labels, negative = relevance_labels(example, layout.blocks), reasoner.negative_target()
+    labels, negative = layout.blocks.relevance_labels(example), reasoner.negative_target()
     if negative is not None and not example.answer_spans and labels is not None and labels.any():
         has_relevant = [labels[window.blocks].any() for window in windows]
         targets = [target if relevant else negative for relevant, target in zip(has_relevant, targets, strict=True)]

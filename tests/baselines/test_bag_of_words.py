@@ -10,7 +10,7 @@ from fakes import config
 from cogltx.baselines import BagOfWords, load_reader
 from cogltx.cli.evaluate import measure as evaluate
 from cogltx.document import Document, Example
-from cogltx.encoding.weights import save_tensors
+from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.model import ModelConfig
 from cogltx.reasoners.classification import ClassificationConfig
@@ -95,7 +95,7 @@ def test_mistakes(tmp_path: Path) -> None:
         new.fit(smiles)
     made = fitted(multi_label=False)
     made.save_pretrained(tmp_path / "model")
-    save_tensors(tmp_path / "model" / "weights.safetensors", {"idf": torch.zeros(3)})
+    (tmp_path / "model" / "weights.safetensors").write_bytes(to_safetensors({"idf": torch.zeros(3)}))
     with pytest.raises(ModelError, match="are not those of one bag of words"):
         load_reader(tmp_path / "model")
     run = RunConfig(**model_config(multi_label=False).model_dump(), data=DataConfig(train="texts.jsonl"))

@@ -28,7 +28,6 @@ from cogltx.encoding.encoder import (
     batches,
     load_encoder,
     padded_length,
-    to_batch,
 )
 from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig, _set_dropout
@@ -98,7 +97,7 @@ def test_padding_changes_nothing(architecture_encoder: Path) -> None:
     windows, padding = real_windows(architecture_encoder)
     with torch.inference_mode():
         for each in windows[:4]:
-            batch = to_batch([each], padding, CPU)
+            batch = Batch.of([each], padding, CPU)
             bare = Batch(
                 *(tensor[:, : len(each)] for tensor in (batch.input_ids, batch.attention_mask, batch.token_type_ids))
             )
@@ -155,7 +154,7 @@ def test_empty_encoder_takes_saved_weights(architecture_encoder: Path) -> None:
     first = load_encoder(config).eval()
     second = load_encoder(config, architecture_encoder).eval()
     second.load_state_dict(first.state_dict())
-    batch = to_batch([window(20)], 0, CPU)
+    batch = Batch.of([window(20)], 0, CPU)
     with torch.inference_mode():
         torch.testing.assert_close(second(batch), first(batch), atol=0, rtol=0)
 
@@ -183,8 +182,8 @@ def test_batches_of_several_lengths_pad_within_the_allowance(lengths: list[int],
     assert list(chain.from_iterable(sizes)) == sorted(padded_length(length) for length in lengths)
 
 
-def test_to_batch() -> None:
-    batch = to_batch([window(3, 10), window(60, 20)], 9, CPU)
+def test_batch_of() -> None:
+    batch = Batch.of([window(3, 10), window(60, 20)], 9, CPU)
     assert batch.input_ids.shape == (2, 64)
     assert batch.input_ids[0, :4].tolist() == [10, 11, 12, 9]
     assert batch.attention_mask.sum(dim=1).tolist() == [3, 60]
@@ -235,7 +234,7 @@ def test_no_windows() -> None:
 
 def test_precision_of_a_config() -> None:
     assert Precision.of(EncoderConfig(precision="float32"), "cpu") == Precision(CPU, bfloat16=False)
-    assert Precision.of(EncoderConfig(), "cpu").bfloat16 == encoder.has_bfloat16(CPU)
+    assert Precision.of(EncoderConfig(), "cpu").bfloat16 == encoder._has_bfloat16(CPU)
     with pytest.raises(ConfigError, match=r"encoder\.precision is bfloat16, which meta does not support; use auto"):
         Precision.of(EncoderConfig(precision="bfloat16"), "meta")
 

@@ -13,7 +13,7 @@ from torch import nn
 from transformers import AlbertConfig, AutoModel, AutoModelForMaskedLM, MPNetConfig, XLMRobertaConfig
 
 from cogltx import CogLTX, extend_positions
-from cogltx.encoding.positions import ComputedPositions, first_row, n_positions, restore_positions
+from cogltx.encoding.positions import _ComputedPositions, _first_row, n_positions, restore_positions
 from cogltx.errors import ConfigError, ModelError
 
 LEARNED = [name for name in tiny.ARCHITECTURES if name not in ("deberta", "modernbert")]
@@ -38,7 +38,7 @@ def table_of(model: nn.Module) -> nn.Embedding:
 def vectors(model: nn.Module, count: int) -> torch.Tensor:
     table = table_of(model)
     with torch.no_grad():
-        return table(torch.arange(count) + first_row(table))
+        return table(torch.arange(count) + _first_row(table))
 
 
 def read(model: nn.Module, length: int) -> torch.Tensor:
@@ -54,8 +54,8 @@ def read(model: nn.Module, length: int) -> torch.Tensor:
 def test_every_row_follows_the_formula(folders: dict[str, Path], architecture: str, alpha: float, form: Any) -> None:
     model = load(folders[architecture])
     table = table_of(model)
-    assert first_row(table) == (2 if architecture == "roberta" else 0)
-    p = table.weight.detach()[first_row(table) :].clone()
+    assert _first_row(table) == (2 if architecture == "roberta" else 0)
+    p = table.weight.detach()[_first_row(table) :].clone()
     n = len(p)
     extend_positions(model, n * n, alpha=alpha, form=form)
     found = vectors(model, n * n)
@@ -103,9 +103,9 @@ def test_computed_positions_are_restored(folders: dict[str, Path], architecture:
     model.save_pretrained(tmp_path)
     weights = load_file(tmp_path / "model.safetensors")
     (name,) = [name for name in weights if name.endswith("position_embeddings.weight")]
-    assert len(weights[name]) == N + first_row(table_of(model)), "only the trained rows are saved"
+    assert len(weights[name]) == N + _first_row(table_of(model)), "only the trained rows are saved"
     again = restore_positions(AutoModel.from_pretrained(tmp_path).eval())
-    assert isinstance(table_of(again), ComputedPositions)
+    assert isinstance(table_of(again), _ComputedPositions)
     assert torch.equal(read(again, LENGTH), read(model, LENGTH))
 
 

@@ -9,21 +9,21 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cogltx.encoding.weights import load_tensors, save_tensors, write_tensors
+from cogltx.encoding.weights import load_tensors, to_safetensors
 from cogltx.errors import ModelError
-from cogltx.files import new_folder
+from cogltx.files import new_folder, write_file
 
 
 def test_tensors_are_loaded_exactly(tmp_path: Path) -> None:
     shared = torch.randn(4, 3)
     tensors = {"a": shared, "b": shared, "c": shared.T, "step": torch.tensor(3.0), "bytes": torch.get_rng_state()}
-    save_tensors(tmp_path / "a.safetensors", tensors)
+    (tmp_path / "a.safetensors").write_bytes(to_safetensors(tensors))
     found = load_tensors(tmp_path / "a.safetensors")
     assert found.keys() == tensors.keys()
     for name, tensor in tensors.items():
         assert torch.equal(found[name], tensor)
         assert found[name].dtype == tensor.dtype
-    save_tensors(tmp_path / "none.safetensors", {})
+    (tmp_path / "none.safetensors").write_bytes(to_safetensors({}))
     assert load_tensors(tmp_path / "none.safetensors") == {}
 
 
@@ -59,7 +59,7 @@ def test_tensors_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "a.safetensors"
     with pytest.raises(ModelError, match=r"a\.safetensors: file not found"):
         load_tensors(path)
-    save_tensors(path, {"a": torch.ones(100)})
+    path.write_bytes(to_safetensors({"a": torch.ones(100)}))
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(ModelError, match=r"a\.safetensors: is not a complete safetensors file"):
         load_tensors(path)
@@ -72,8 +72,8 @@ def test_weights_have_the_usual_permissions(tmp_path: Path) -> None:
     before = os.umask(0o022)
     try:
         with new_folder(tmp_path / "model") as folder:
-            save_tensors(folder / "a.safetensors", {"a": torch.ones(2)})
-        write_tensors(tmp_path / "b.safetensors", {"b": torch.ones(2)})
+            (folder / "a.safetensors").write_bytes(to_safetensors({"a": torch.ones(2)}))
+        write_file(tmp_path / "b.safetensors", to_safetensors({"b": torch.ones(2)}))
     finally:
         os.umask(before)
     assert (tmp_path / "model").stat().st_mode & 0o777 == 0o755

@@ -12,7 +12,7 @@ from torch import nn
 
 from cogltx.blocks import Blocks, load_tokenizer, split
 from cogltx.document import Document, Query
-from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder, to_batch
+from cogltx.encoding.encoder import Batch, BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError
@@ -44,7 +44,7 @@ def encoder_judge(folder: Path) -> nn.Module:
 def by_hand(judge: WindowJudge, memory: Memory, shown: list[int]) -> np.ndarray:
     """The mean relevance of every block of one window, from the model itself."""
     window = memory.layout.window(shown)
-    batch = to_batch([window], memory.layout.form.padding_id, EXACT.device)
+    batch = Batch.of([window], memory.layout.form.padding_id, EXACT.device)
     judge.model.eval()
     with torch.inference_mode():
         logits = judge.model(batch.input_ids, batch.attention_mask, batch.token_type_ids)[0, : len(window)]
@@ -178,7 +178,7 @@ def test_models_with_invalid_outputs(tiny_encoder: Path, model: nn.Module, wordi
 def test_logits_of_a_batch(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
     window = form.layout(QUERY, blocks_of(form)).window([0])
-    batch = to_batch([window, window], form.padding_id, EXACT.device)
+    batch = Batch.of([window, window], form.padding_id, EXACT.device)
     assert relevance_logits(encoder_judge(tiny_encoder), batch).shape == (2, 32)
     wording = "judge fakes:NoGradient: logits have no gradient in training"
     with pytest.raises(ModelError, match=wording):

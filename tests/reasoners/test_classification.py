@@ -14,13 +14,12 @@ from sklearn.metrics import log_loss
 
 from cogltx.blocks import split
 from cogltx.document import Document, Example
-from cogltx.encoding.encoder import load_encoder, to_batch
+from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, create_reasoner
-from cogltx.reasoners.classification import ClassTarget
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)
@@ -51,15 +50,15 @@ def test_one_row_of_logits_a_window(encoder_folder: Path, pooling: str) -> None:
     made = reasoner(encoder_folder, pooling=pooling)
     short = LAYOUT.window([0])
     with torch.no_grad():
-        together = made(to_batch([WINDOW, short], 0, torch.device("cpu")))
-        alone = made(to_batch([short], 0, torch.device("cpu")))
+        together = made(Batch.of([WINDOW, short], 0, torch.device("cpu")))
+        alone = made(Batch.of([short], 0, torch.device("cpu")))
     assert together.shape == (2, 1, 3)
     torch.testing.assert_close(together[1], alone[0], atol=1e-5, rtol=1e-5)
 
 
 def test_the_loss_is_cross_entropy(encoder_folder: Path) -> None:
     logits = torch.randn(4, 1, 3)
-    targets = [ClassTarget((index % 3,)) for index in range(4)]
+    targets = [(index % 3,) for index in range(4)]
     losses = reasoner(encoder_folder).losses(logits, [WINDOW] * 4, targets)
     chances = logits[:, 0].double().softmax(dim=-1).numpy()
     expected = log_loss([0, 1, 2, 0], chances, labels=[0, 1, 2])
@@ -69,9 +68,9 @@ def test_the_loss_is_cross_entropy(encoder_folder: Path) -> None:
 def test_smoothing_and_weights(encoder_folder: Path) -> None:
     logits = torch.randn(1, 1, 3)
     logs = logits[0, 0].log_softmax(dim=-1).tolist()
-    smooth = reasoner(encoder_folder, label_smoothing=0.3).losses(logits, [WINDOW], [ClassTarget((1,))])
+    smooth = reasoner(encoder_folder, label_smoothing=0.3).losses(logits, [WINDOW], [(1,)])
     assert smooth.item() == pytest.approx(-(0.8 * logs[1] + 0.1 * logs[0] + 0.1 * logs[2]), rel=1e-5)
-    weighted = reasoner(encoder_folder, weights=(0.5, 2.0, 0.5)).losses(logits, [WINDOW], [ClassTarget((1,))])
+    weighted = reasoner(encoder_folder, weights=(0.5, 2.0, 0.5)).losses(logits, [WINDOW], [(1,)])
     assert weighted.item() == pytest.approx(-2 * logs[1], rel=1e-5)
 
 
@@ -80,7 +79,7 @@ def test_any_number_of_labels(encoder_folder: Path) -> None:
     logits = torch.tensor([[[2.0, -1.0, 0.5]]])
     chances = [1 / (1 + math.exp(-value)) for value in (2.0, -1.0, 0.5)]
     expected = -(math.log(chances[0]) + math.log(1 - chances[1]) + math.log(chances[2])) / 3
-    assert made.losses(logits, [WINDOW], [ClassTarget((0, 2))]).item() == pytest.approx(expected, rel=1e-5)
+    assert made.losses(logits, [WINDOW], [(0, 2)]).item() == pytest.approx(expected, rel=1e-5)
     found = made.predict(LAYOUT, [(WINDOW, logits[0].numpy())])
     assert found.answer == "city; sport"
     assert [(label.name, label.chosen) for label in found.labels] == [("city", True), ("sport", True), ("food", False)]
@@ -101,7 +100,7 @@ def test_the_most_probable_label(encoder_folder: Path) -> None:
 
 def test_targets(encoder_folder: Path) -> None:
     made = reasoner(encoder_folder)
-    assert made.target(example("sport"), BLOCKS, WINDOW) == ClassTarget((2,))
+    assert made.target(example("sport"), BLOCKS, WINDOW) == (2,)
     assert made.target(Example(id="a", document=BLOCKS.document), BLOCKS, WINDOW) is None
     with pytest.raises(
         DataError, match="example 'a': the model was not trained on the label 'art', only on city, food, sport"
@@ -110,8 +109,8 @@ def test_targets(encoder_folder: Path) -> None:
     with pytest.raises(DataError, match=r"example 'a' has 2 labels, not one; set reasoner\.multi_label"):
         made.target(example("city", "food"), BLOCKS, WINDOW)
     several = reasoner(encoder_folder, multi_label=True)
-    assert several.target(example("food", "city"), BLOCKS, WINDOW) == ClassTarget((1, 0))
-    assert several.target(example(), BLOCKS, WINDOW) == ClassTarget(())
+    assert several.target(example("food", "city"), BLOCKS, WINDOW) == (1, 0)
+    assert several.target(example(), BLOCKS, WINDOW) == ()
 
 
 def test_too_few_labels(encoder_folder: Path) -> None:

@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 
 from cogltx.reasoners.crf import (
     FORBIDDEN,
-    Run,
+    OUTSIDE,
+    _best_path,
     begin,
-    best_path,
+    decode,
     forbidden,
     inside,
-    log_partition,
-    path_scores,
-    run_probabilities,
-    runs,
-)  # fmt: skip
+    negative_log_likelihood,
+)
 
 N_LABELS, N_TAGS = 2, 5
 
@@ -44,6 +42,13 @@ def score(path: tuple[int, ...], emissions: np.ndarray, transitions: np.ndarray,
     )
 
 
+def entities(path: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """Type, first word and last word of every run of B and I."""
+    starts = [(n, (tag - 1) // 2) for n, tag in enumerate(path) if tag and tag % 2]
+    ends = {n: next((m for m in range(n + 1, len(path)) if path[m] != inside(label)), len(path)) for n, label in starts}
+    return [(label, n, ends[n] - 1) for n, label in starts]
+
+
 def test_what_bio_forbids() -> None:
     banned = forbidden(N_LABELS)
     allowed = {(row, column) for row in range(N_TAGS) for column in range(N_TAGS) if not banned[row, column]}
@@ -60,20 +65,20 @@ def test_against_brute_force(seed: int, n_words: int, before: int) -> None:
     whole = np.log(np.exp(values - values.max()).sum()) + values.max()
     lengths, start = torch.tensor([n_words]), torch.tensor([before])
     tensors = torch.from_numpy(emissions)[None], lengths, torch.from_numpy(transitions), start
-    assert log_partition(*tensors).item() == pytest.approx(whole)
-    best = best_path(emissions, transitions, before)
-    assert tuple(best) == paths[int(values.argmax())]
     one = paths[seed % len(paths)]
-    assert path_scores(*tensors, torch.tensor([one])).item() == pytest.approx(
-        score(one, emissions, transitions, before)
-    )
-    if before == 0:
+    expected_loss = whole - score(one, emissions, transitions, before)
+    assert negative_log_likelihood(*tensors, torch.tensor([one])).item() == pytest.approx(expected_loss)
+    if before == OUTSIDE:
+        best = paths[int(values.argmax())]
+        assert tuple(_best_path(emissions, transitions)) == best
         chances = np.exp(values - whole)
-        wanted = runs(best.tolist())
         expected = [
-            sum(chances[n] for n, path in enumerate(paths) if chances[n] > 0 and run in runs(path)) for run in wanted
+            (*run, sum(chances[n] for n, path in enumerate(paths) if chances[n] > 0 and run in entities(path)))
+            for run in entities(best)
         ]
-        assert run_probabilities(emissions, transitions, before, wanted) == pytest.approx(expected)
+        runs = decode(emissions, transitions)
+        assert [run[:3] for run in runs] == [run[:3] for run in expected]
+        assert [run.probability for run in runs] == pytest.approx([run[3] for run in expected])
 
 
 @settings(max_examples=30)
@@ -88,23 +93,21 @@ def test_windows_together_equal_one_by_one(seed: int, lengths: list[int]) -> Non
         [torch.from_numpy(one) for one in made], batch_first=True, padding_value=7.0
     )
     padded = torch.nn.utils.rnn.pad_sequence(tags, batch_first=True)
-    together = log_partition(emissions, torch.tensor(lengths), transitions, before)
-    paths = path_scores(emissions, torch.tensor(lengths), transitions, before, padded)
+    together = negative_log_likelihood(emissions, torch.tensor(lengths), transitions, before, padded)
     for n, length in enumerate(lengths):
         alone = emissions[n : n + 1, :length], torch.tensor([length]), transitions, before[n : n + 1]
-        torch.testing.assert_close(together[n : n + 1], log_partition(*alone))
-        torch.testing.assert_close(paths[n : n + 1], path_scores(*alone, tags[n][None]))
+        torch.testing.assert_close(together[n : n + 1], negative_log_likelihood(*alone, tags[n][None]))
 
 
 @settings(max_examples=100)
 @given(seed=st.integers(0, 10**6), n_words=st.integers(1, 30))
 def test_the_best_path_keeps_bio(seed: int, n_words: int) -> None:
     emissions, transitions = scores(seed, n_words)
-    path = best_path(emissions, transitions, 0)
+    path = _best_path(emissions, transitions)
     banned = forbidden(N_LABELS)
     assert not any(banned[last, tag] for last, tag in itertools.pairwise([0, *path]))
     again = np.zeros(n_words, dtype=int)
-    for run in runs(path.tolist()):
+    for run in decode(emissions, transitions):
         again[run.first : run.last + 1] = inside(run.label)
         again[run.first] = begin(run.label)
     assert (again == path).all()
@@ -114,7 +117,8 @@ def test_gradients_are_finite() -> None:
     emissions = torch.randn(3, 6, N_TAGS, requires_grad=True)
     learned = torch.zeros(N_TAGS, N_TAGS, requires_grad=True)
     transitions = learned.masked_fill(torch.from_numpy(forbidden(N_LABELS)), FORBIDDEN)
-    log_partition(emissions, torch.tensor([6, 1, 3]), transitions, torch.zeros(3, dtype=torch.long)).sum().backward()
+    start, tags = torch.zeros(3, dtype=torch.long), torch.zeros(3, 6, dtype=torch.long)
+    negative_log_likelihood(emissions, torch.tensor([6, 1, 3]), transitions, start, tags).sum().backward()
     assert emissions.grad is not None
     assert torch.isfinite(emissions.grad).all()
     assert learned.grad is not None
@@ -125,6 +129,5 @@ def test_certain_entities() -> None:
     emissions = np.full((3, N_TAGS), -50.0)
     emissions[[0, 1, 2], [begin(1), inside(1), 0]] = 0
     transitions = np.where(forbidden(N_LABELS), FORBIDDEN, 0.0)
-    assert runs(best_path(emissions, transitions, 0).tolist()) == [Run(1, 0, 1)]
-    assert run_probabilities(emissions, transitions, 0, [Run(1, 0, 1)]) == pytest.approx([1.0])
-    assert run_probabilities(emissions, transitions, 0, []) == []
+    assert decode(emissions, transitions) == [(1, 0, 1, pytest.approx(1.0))]
+    assert decode(np.where(np.arange(N_TAGS) == OUTSIDE, 0.0, -50.0)[None], transitions) == []

@@ -9,7 +9,7 @@ import torch
 
 from cogltx.blocks import split
 from cogltx.document import Document
-from cogltx.encoding.encoder import load_encoder, to_batch
+from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, create_reasoner
@@ -70,7 +70,7 @@ def test_places_are_all_different() -> None:
 def test_a_document_is_read_through_the_network(encoder_folder: Path, kind: str, multi_label: bool) -> None:
     made = reasoner(encoder_folder, kind, multi_label=multi_label)
     with torch.no_grad():
-        outputs = [made(to_batch([window], 0, torch.device("cpu"))) for window in WINDOWS]
+        outputs = [made(Batch.of([window], 0, torch.device("cpu"))) for window in WINDOWS]
         logits = made.join(torch.cat(outputs))
     assert outputs[0].shape == (1, 1, made.encoder.width)
     assert logits.shape == (1, 1, 2)

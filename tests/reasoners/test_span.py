@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from cogltx.blocks import Blocks, split
 from cogltx.blocks.words import expand_to_words
 from cogltx.document import Document, Example, Query, Span
-from cogltx.encoding.encoder import load_encoder, to_batch
+from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.prediction import Answer, Evidence, Prediction
@@ -27,12 +27,12 @@ from cogltx.reasoners.span import (
     YES,
     SpanReasoner,
     SpanReasonerConfig,
-    SpanTarget,
     _answer_losses,
     _answer_target,
     _answer_tokens,
     _document_mask,
     _relevance_losses,
+    _Target,
     _weighed,
 )
 
@@ -102,7 +102,7 @@ def test_losses_are_log_probabilities() -> None:
     outputs = torch.randn(3, length, 6)
     first, last = place(windows[0], "the report"), place(windows[0], "report.")
     other = place(windows[0], "Anna")
-    targets = [SpanTarget(SPAN, ((first, last), (other, other))), SpanTarget(YES), SpanTarget(NO_ANSWER)]
+    targets = [_Target(SPAN, ((first, last), (other, other))), _Target(YES), _Target(NO_ANSWER)]
     losses = _answer_losses(outputs, windows, targets)
 
     numbers = outputs.double().numpy()
@@ -125,7 +125,7 @@ def test_losses_have_gradients_for_what_is_shown_alone() -> None:
     window = window_of([0])
     outputs = torch.randn(1, len(window) + 4, 6, requires_grad=True)
     first = place(window, "Anna")
-    _answer_losses(outputs, [window], [SpanTarget(SPAN, ((first, first),))]).sum().backward()
+    _answer_losses(outputs, [window], [_Target(SPAN, ((first, first),))]).sum().backward()
     assert outputs.grad is not None
     assert outputs.grad.isfinite().all()
     touched = outputs.grad[0, :, :2].abs().sum(dim=1) > 0
@@ -350,15 +350,15 @@ def example_of(answers: tuple[str, ...] | None, *words: str) -> Example:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        (("yes",), SpanTarget(YES)),
-        (("No",), SpanTarget(NO)),
-        ((), SpanTarget(NO_ANSWER)),
+        (("yes",), _Target(YES)),
+        (("No",), _Target(NO)),
+        ((), _Target(NO_ANSWER)),
         (None, None),
         (("none",), None),
         (("somewhere else",), None),
     ],
 )
-def test_targets_without_a_place(answers: tuple[str, ...] | None, expected: SpanTarget | None) -> None:
+def test_targets_without_a_place(answers: tuple[str, ...] | None, expected: _Target | None) -> None:
     assert _answer_target(example_of(answers), BLOCKS, window_of([0])) == expected
 
 
@@ -366,20 +366,18 @@ def test_targets_with_a_place() -> None:
     example = example_of(("fox", "dog"), "fox", "dog")
     window = window_of([0, 1, 2])
     fox, dog = place(window, "fox"), place(window, "dog")
-    assert _answer_target(example, BLOCKS, window) == SpanTarget(SPAN, ((fox, fox), (dog, dog)))
+    assert _answer_target(example, BLOCKS, window) == _Target(SPAN, ((fox, fox), (dog, dog)))
     window = window_of([0, 2])
     dog = place(window, "dog")
-    assert _answer_target(example, BLOCKS, window) == SpanTarget(SPAN, ((dog, dog),))
-    assert _answer_target(example, BLOCKS, window_of([0, 3])) == SpanTarget(NO_ANSWER)
+    assert _answer_target(example, BLOCKS, window) == _Target(SPAN, ((dog, dog),))
+    assert _answer_target(example, BLOCKS, window_of([0, 3])) == _Target(NO_ANSWER)
 
 
 def test_an_answer_across_blocks_is_whole_or_nothing() -> None:
     example = example_of(("report. The fox",), "report. The fox")
     window = window_of([0, 1])
-    assert _answer_target(example, BLOCKS, window) == SpanTarget(
-        SPAN, ((place(window, "report."), place(window, "fox")),)
-    )
-    assert _answer_target(example, BLOCKS, window_of([0, 2])) == SpanTarget(NO_ANSWER)
+    assert _answer_target(example, BLOCKS, window) == _Target(SPAN, ((place(window, "report."), place(window, "fox")),))
+    assert _answer_target(example, BLOCKS, window_of([0, 2])) == _Target(NO_ANSWER)
 
 
 def test_the_target_of_a_window_decodes_to_the_answer() -> None:
@@ -396,7 +394,7 @@ def test_the_target_of_a_window_decodes_to_the_answer() -> None:
 def test_the_model(architecture_encoder: Path) -> None:
     reasoner = SpanReasoner(load_encoder(EncoderConfig(name=str(architecture_encoder)))).eval()
     windows = [window_of([0, 1, 2, 3]), window_of([0, 1, 2, 3])]
-    outputs = reasoner(to_batch(windows, 0, torch.device("cpu")))
+    outputs = reasoner(Batch.of(windows, 0, torch.device("cpu")))
     assert outputs.shape == (2, 32, 6)
     assert (outputs[:, :1, 2:] == outputs[:, :, 2:]).all()
     torch.testing.assert_close(outputs[0], outputs[1])
@@ -436,7 +434,7 @@ def test_evidence_changes_the_answer_but_not_the_no_answer_score() -> None:
 def test_relevance_losses_are_means_over_the_tokens_of_the_document() -> None:
     windows = [window_of([0, 1]), window_of([2])]
     logits = torch.randn(2, max(map(len, windows)) + 2)
-    found = _relevance_losses(logits, windows, [SpanTarget(SPAN, relevant=(1,)), SpanTarget(NO_ANSWER)])
+    found = _relevance_losses(logits, windows, [_Target(SPAN, relevant=(1,)), _Target(NO_ANSWER)])
     each = []
     for place, (block, token) in enumerate(zip(windows[0].block, windows[0].document_token, strict=True)):
         if token >= 0:

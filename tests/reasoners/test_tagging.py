@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from cogltx.baselines.sliding_window import _overlapping_runs
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Entity, Example, Segment
-from cogltx.encoding.encoder import load_encoder, to_batch
+from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Prediction
 from cogltx.reasoners import TaggingConfig, TaggingReasoner, create_reasoner
-from cogltx.reasoners.crf import OUTSIDE, begin, inside, runs
+from cogltx.reasoners.crf import OUTSIDE, begin, inside
 from cogltx.reasoners.tagging import _word_tags, _words_to_predict
 
 TOKENIZER = tiny.make_tokenizer()
@@ -176,7 +176,7 @@ def test_gradients_reach_everything(encoder_folder: Path, crf: bool) -> None:
     made = reasoner(encoder_folder, crf=crf)
     windows = [window([0, 1]), window([0], block=1)]
     targets = [target for one in windows if (target := made.target(EXAMPLE, BLOCKS, one))]
-    made.losses(made(to_batch(windows, 0, torch.device("cpu"))), windows, targets).sum().backward()
+    made.losses(made(Batch.of(windows, 0, torch.device("cpu"))), windows, targets).sum().backward()
     assert made.head.weight.grad is not None
     assert made.head.weight.grad.abs().sum() > 0
     assert (made.transitions is not None) == crf
@@ -282,7 +282,7 @@ def test_any_scores_give_entities_that_are_slices(
         assert 0 <= own.score <= 1
         end = own.end
     tags = _word_tags("a", [Entity(own.start, own.end, own.label) for own in found.entities], blocks, LABELS)
-    assert len(runs(tags.tolist())) == len(found.entities), "what is found can be learned"
+    assert int((tags % 2).sum()) == len(found.entities), "what is found can be learned"
 
 
 def test_chinese(encoder_folder: Path) -> None:

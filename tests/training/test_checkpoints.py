@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from cogltx.encoding import weights as weight_files
 from cogltx.encoding.encoder import Precision
 from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ModelError, TrainingError
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
@@ -66,7 +66,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(weight_files, "save_file", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(TrainingError, match=r"000001: cannot be saved: .*No space left on device; what was saved be"):
         save(checkpoints, nn.Linear(3, 2), Progress(epoch=1))
     assert [path.name for path in tmp_path.iterdir()] == ["000000"]
@@ -114,7 +114,7 @@ def test_a_checkpoint_with_something_else_in_it(
     if isinstance(content, str):
         place.write_text(content)
     else:
-        weight_files.save_tensors(place, content)
+        place.write_bytes(to_safetensors(content))
     with pytest.raises(
         ModelError, match="the checkpoint is damaged or of another run|must be one JSON object|not valid JSON"
     ) as error:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cogltx.baselines import SlidingWindow
-from cogltx.blocks import Blocks, relevance_labels, split
+from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
@@ -24,7 +24,7 @@ from cogltx.judges.bm25 import BM25Judge
 from cogltx.memrecall import MemRecall, MemRecallConfig, fill
 from cogltx.model import create_model
 from cogltx.reasoners import SpanReasoner
-from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, SpanTarget
+from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
 from cogltx.training.sampling import (
     JudgeTarget,
     ReasonerTarget,
@@ -60,7 +60,7 @@ def windows_of(
     reasoner: SpanReasoner, items: list[Example], judge: Judge | None, rngs: list[np.random.Generator], **options: Any
 ) -> tuple[list[ReasonerTarget | None], list[np.ndarray]]:
     layouts = [layout_of(item) for item in items]
-    relevance = [relevance_labels(item, layout.blocks) for item, layout in zip(items, layouts, strict=True)]
+    relevance = [layout.blocks.relevance_labels(item) for item, layout in zip(items, layouts, strict=True)]
     memrecall = MemRecall(judge or BM25Judge(), MemRecallConfig(capacity=48, **options), tokenizer=TOKENIZER)
     return reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, by_judge=judge is not None)
 
@@ -83,22 +83,22 @@ def hops(relevant: int = 2) -> Example:
 def test_relevance_labels() -> None:
     item = hops()
     blocks = blocks_of(item)
-    assert np.flatnonzero(relevance_labels(item, blocks)).tolist() == [2, 5]
+    assert np.flatnonzero(blocks.relevance_labels(item)).tolist() == [2, 5]
     answered = Example(id="", document=item.document, answers=("x",), answer_spans=item.answer_spans)
-    assert np.flatnonzero(relevance_labels(answered, blocks)).tolist() == [5]
+    assert np.flatnonzero(blocks.relevance_labels(answered)).tolist() == [5]
     none = Example(id="", document=item.document, relevant=())
-    found = relevance_labels(none, blocks)
+    found = blocks.relevance_labels(none)
     assert found is not None
     assert not found.any()
     unknown = Example(id="", document=item.document, answers=("x",))
-    assert relevance_labels(unknown, blocks) is None
+    assert blocks.relevance_labels(unknown) is None
     assert [each.has_relevance for each in (item, answered, none, unknown)] == [True, True, True, False]
 
 
 def test_token_labels() -> None:
     item = hops()
     blocks = blocks_of(item)
-    labels = relevance_labels(item, blocks)
+    labels = blocks.relevance_labels(item)
     assert labels is not None
     window = FORM.layout(item.query, blocks).window([1, 2])
     values, counts = JudgeTarget(window, labels).token_labels()
@@ -119,7 +119,7 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
         item = Example(id="", document=item.document, query=item.query, relevant=())
     blocks = blocks_of(item)
     scores = np.arange(len(blocks), dtype=np.float32) if scored else None
-    retrieval, rehearsal = judge_windows(layout_of(item), relevance_labels(item, blocks), rng(seed), scores)
+    retrieval, rehearsal = judge_windows(layout_of(item), blocks.relevance_labels(item), rng(seed), scores)
     gold = [2, 5, 8][:relevant]
     for made in (retrieval, rehearsal):
         assert len(made.window) <= FORM.capacity
@@ -149,7 +149,7 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     counts: Counter[str] = Counter()
     firsts = set()
     for seed in range(300):
-        retrieval, _ = judge_windows(layout_of(item), relevance_labels(item, blocks), rng(seed), None)
+        retrieval, _ = judge_windows(layout_of(item), blocks.relevance_labels(item), rng(seed), None)
         order = shown(retrieval.window)
         has_memory = order[0] in (2, 5) and order[1:2] != [order[0] + 1]
         counts["memory"] += has_memory
@@ -162,16 +162,16 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
 
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
-    (made,) = judge_windows(layout_of(short), relevance_labels(short, blocks_of(short)), rng(), None)
+    (made,) = judge_windows(layout_of(short), blocks_of(short).relevance_labels(short), rng(), None)
     assert shown(made.window) == [0, 1, 2]
     unknown = Example(id="", document=hops().document, query=Query("?"), answers=("x",))
-    assert judge_windows(layout_of(unknown), relevance_labels(unknown, blocks_of(unknown)), rng(), None) == []
+    assert judge_windows(layout_of(unknown), blocks_of(unknown).relevance_labels(unknown), rng(), None) == []
 
 
 def test_the_answers_block_comes_first() -> None:
     item = hops(4)
     blocks = blocks_of(item)
-    labels = relevance_labels(item, blocks)
+    labels = blocks.relevance_labels(item)
     assert labels is not None
     assert np.flatnonzero(labels).tolist() == [2, 5, 8, 11]
     assert gold_blocks(item, WindowFormat(TOKENIZER, 1000).layout(item.query, blocks), labels) == [11, 2, 5, 8]
@@ -274,7 +274,7 @@ def test_targets_of_reasoner_windows(reasoner: SpanReasoner) -> None:
         Example(**asked),
     ]
     windows, _ = windows_of(reasoner, items, None, [rng(n) for n in range(4)])
-    assert [made and made.target for made in windows] == [SpanTarget(YES), SpanTarget(NO_ANSWER), None, None]
+    assert [made and made.target for made in windows] == [_Target(YES), _Target(NO_ANSWER), None, None]
     assert windows[0] is not None
     assert 0 in shown(windows[0].window)
 

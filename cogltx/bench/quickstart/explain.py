@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from cogltx.blocks import relevance_labels
 from cogltx.document import Example
 from cogltx.memrecall import Recall, Step
 from cogltx.prediction import Prediction
@@ -21,7 +20,7 @@ def explain(example: Example, recall: Recall, prediction: Prediction, capacity: 
         prediction: the reader's answer.
         capacity: tokens per window.
     """
-    labels = relevance_labels(example, recall.blocks)
+    labels = recall.blocks.relevance_labels(example)
     gold = frozenset[int]() if labels is None else frozenset(np.flatnonzero(labels).tolist())
     question = example.query.text if example.query else "(none)"
     lines = [
