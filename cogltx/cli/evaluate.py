@@ -174,31 +174,16 @@ def _compare(
 
 def _per_label(pairs: Sequence["Pair"]) -> dict[str, dict[str, float]]:
     """Precision, recall, F1 and number of texts per label, or of entities per type."""
-    from cogltx.tasks.classification import gold_and_predicted
-    from cogltx.tasks.metrics import label_counts
-    from cogltx.tasks.tagging import entity_results
+    from cogltx.tasks.metrics import Score, count_labels, gold_and_predicted
 
-    if any(example.entities is not None for example, _ in pairs):
-        results = entity_results(pairs)
-        return {
-            label: {
-                "precision": 100 * score.precision,
-                "recall": 100 * score.recall,
-                "f1": 100 * score.f1,
-                "entities": results.gold.get(label, 0),
-            }
-            for label, score in results.types.items()
-        }
-    if not any(prediction.labels for _, prediction in pairs):
+    entities = any(example.entities is not None for example, _ in pairs)
+    if not entities and not any(prediction.labels for _, prediction in pairs):
         return {}
     rows: dict[str, dict[str, float]] = {}
-    for label, (n_right, n_predicted, n_gold) in label_counts(*gold_and_predicted(pairs)).items():
-        rows[label] = {
-            "precision": 100 * n_right / n_predicted if n_predicted else 0.0,
-            "recall": 100 * n_right / n_gold if n_gold else 0.0,
-            "f1": 200 * n_right / (n_predicted + n_gold),
-            "texts": n_gold,
-        }
+    for label, counts in count_labels(*gold_and_predicted(pairs, entities=entities)).items():
+        score = Score.of_counts(*counts)
+        rows[label] = {"precision": 100 * score.precision, "recall": 100 * score.recall, "f1": 100 * score.f1}
+        rows[label]["entities" if entities else "texts"] = counts[2]
     return rows
 
 
@@ -206,15 +191,15 @@ def _draw_confusion(pairs: Sequence["Pair"], path: Path) -> None:
     import numpy as np
 
     from cogltx.cli.plots import draw_confusion
-    from cogltx.tasks.classification import gold_and_predicted
+    from cogltx.tasks.metrics import gold_and_predicted
 
     gold, predicted = gold_and_predicted(pairs)
     if any(len(labels) != 1 for labels in predicted):
         raise ConfigError("--confusion needs a model that predicts exactly one label per text")
-    names = sorted({labels[0] for labels in (*gold, *predicted)})
+    names = sorted({str(label) for labels in (*gold, *predicted) for label in labels})
     counts = np.zeros((len(names), len(names)), dtype=int)
     for (gold_label,), (predicted_label,) in zip(gold, predicted, strict=True):
-        counts[names.index(gold_label), names.index(predicted_label)] += 1
+        counts[names.index(str(gold_label)), names.index(str(predicted_label))] += 1
     draw_confusion(path, names, counts)
 
 

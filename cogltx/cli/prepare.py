@@ -24,8 +24,8 @@ def prepare(
     from cogltx.tasks.prepare import prepare as convert
 
     report = convert(make_task(task, changed({}, options or ())), source, output, split)
-    for sample in report.unmapped:
-        note(f"{sample.id}: {sample.reason}")
+    for id, reason in report.unmapped:
+        note(f"{id}: {reason}")
     for line in report.notes():
         note(line)
     note(f"{report.examples:,} examples in {output}; {len(report.unmapped):,} gold labels do not match the text")

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from cogltx.errors import ConfigError, describe, suggestion
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped
+from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.classification import Classification
 from cogltx.tasks.hotpotqa import HotpotQA
 from cogltx.tasks.jsonl import JsonLines
@@ -14,7 +14,7 @@ from cogltx.tasks.newsqa import NewsQA
 from cogltx.tasks.squad import Squad
 from cogltx.tasks.tagging import Tagging
 
-__all__ = ["TASKS", "ReadReport", "Split", "Task", "Unmapped", "make_task"]
+__all__ = ["TASKS", "ReadReport", "Split", "Task", "make_task"]
 
 TASKS: dict[str, type[Task]] = {
     "hotpotqa": HotpotQA,

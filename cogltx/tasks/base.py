@@ -1,7 +1,4 @@
-"""The base class of tasks: reads files into Examples and measures predictions.
-
-Does not depend on any one data set, on tokens or on models.
-"""
+"""The base class of tasks: reads files into Examples and measures predictions."""
 
 import abc
 from collections import defaultdict
@@ -13,25 +10,12 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cogltx.document import Example, Query
+from cogltx.document import Example
 from cogltx.errors import DataError, describe
 from cogltx.prediction import Prediction
-from cogltx.tasks.metrics import best_score
+from cogltx.tasks.metrics import answer_score
 
 Split = Literal["train", "validation", "test"]
-
-
-@dataclass(frozen=True)
-class Unmapped:
-    """A gold annotation without a place in the text.
-
-    Attributes:
-        id: the id of the example.
-        reason: what could not be placed.
-    """
-
-    id: str
-    reason: str
 
 
 @dataclass
@@ -40,13 +24,14 @@ class ReadReport:
 
     Attributes:
         examples: number of examples.
-        unmapped: gold annotations without a place in the text; the examples themselves are kept.
+        unmapped: the example's id and the reason for each gold annotation without a place in the text; the examples
+            themselves are kept.
         entities: number of distinct entities in the file.
         left_out: number of entities that overlap others or have several pieces, and are not in the examples.
     """
 
     examples: int = 0
-    unmapped: list[Unmapped] = field(default_factory=list)
+    unmapped: list[tuple[str, str]] = field(default_factory=list)
     entities: int = 0
     left_out: int = 0
     _places: dict[str, str] = field(default_factory=dict, repr=False)
@@ -105,7 +90,8 @@ class Task(BaseModel, abc.ABC):
         """
         scores: dict[str, float] = {}
         if example.answers is not None:
-            scores["exact_match"], scores["f1"] = best_score(prediction.answer, example.answers)
+            answer = answer_score(prediction.answer, example.answers)
+            scores = {"exact_match": answer.em, "f1": answer.f1}
         if example.relevant:
             touched = [
                 any(span.start < block.end and block.start < span.end for block in prediction.evidence)
@@ -116,11 +102,7 @@ class Task(BaseModel, abc.ABC):
         return scores
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        """Mean scores in percent, each over the examples that have it.
-
-        Args:
-            pairs: every example of the split with its prediction.
-        """
+        """Mean scores of the examples and their predictions in percent, each over the examples that have it."""
         scores: dict[str, list[float]] = defaultdict(list)
         for example, prediction in pairs:
             for key, score in self.per_example(example, prediction).items():
@@ -134,15 +116,7 @@ class Task(BaseModel, abc.ABC):
 
 @contextmanager
 def errors_at(where: str, model: type[BaseModel] | None = None) -> Iterator[None]:
-    """Put the file and line before a DataError, and translate findings of pydantic.
-
-    Args:
-        where: opens the message.
-        model: the class that pydantic validates; suggests the nearest name for an unknown field.
-
-    Raises:
-        DataError: the translated error.
-    """
+    """Put ``where`` before a DataError, and translate findings of pydantic about ``model`` to one."""
     try:
         yield
     except ValidationError as error:
@@ -151,12 +125,3 @@ def errors_at(where: str, model: type[BaseModel] | None = None) -> Iterator[None
     except DataError as error:
         text = str(error)
         raise DataError(text if text.startswith(where) else f"{where}: {text}") from None
-
-
-def question(text: str) -> Query | None:
-    """The query, or None for a blank question: data sets have a few, and none may stop an evaluation.
-
-    >>> question(" "), question("Who?")
-    (None, Query(text='Who?'))
-    """
-    return Query(text) if text.strip() else None

@@ -26,14 +26,6 @@ class _Line(BaseModel):
     entities: list[_Entity]
 
 
-def is_craft(values: Mapping[str, Any]) -> bool:
-    """Whether a line has this format: it names a split, or an entity has ``spans``."""
-    entities = values.get("entities")
-    return "split" in values or (
-        isinstance(entities, list) and any("spans" in e for e in entities if isinstance(e, dict))
-    )
-
-
 def craft_example(values: Mapping[str, Any], split: Split) -> tuple[Example, list[str]] | None:
     """Convert a line to a document with its entities of one piece, and a description of each entity of several.
 

@@ -1,30 +1,21 @@
-"""HotpotQA in the distractor setting: its official JSON, supporting facts and joint scores.
-
-Yang et al. 2018. Does not depend on tokens or models.
-"""
+"""HotpotQA in the distractor setting: its official JSON, supporting facts and joint scores (Yang et al. 2018)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar, TypeAlias, cast
 
 from pydantic import BaseModel, Field, StrictInt, StrictStr
 
-from cogltx.document import Document, Example, Segment, Span
-from cogltx.prediction import Evidence, Prediction
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at, question
+from cogltx.document import Document, Example, Query, Segment, Span
+from cogltx.prediction import Prediction
+from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.json_list import read_json_list
 from cogltx.tasks.metrics import Score, answer_score
 from cogltx.tasks.spans import occurrences
 
-Fact = tuple[str, int]  # a paragraph's title and the number of a sentence in it, from 0
-
-
-@dataclass(frozen=True)
-class _Sentence:
-    title: str
-    index: int
-    span: Span
+_Fact: TypeAlias = tuple[str, int]  # a paragraph's title and the number of a sentence in it, from 0
+_Sentence: TypeAlias = tuple[str, int, int, int]  # a fact, and the start and end of its sentence
 
 
 class _Question(BaseModel):
@@ -63,9 +54,6 @@ class HotpotQA(Task):
 
         An answer's spans are its occurrences in the supporting sentences or, if it does not occur there, in the whole
         document. ``answers`` and ``relevant`` are None in a test file without gold.
-
-        Raises:
-            DataError: the file is missing or not in the format; names the file and question.
         """
         report = report or ReadReport()
         for where, values in read_json_list(path):
@@ -81,42 +69,39 @@ class HotpotQA(Task):
         numbers: dict[str, float] = {}
         answer = None
         if example.answers is not None:
-            answer = _best_answer(prediction.answer, example.answers)
+            answer = answer_score(prediction.answer, example.answers, closed=True)
             numbers |= {"answer_em": answer.em, "answer_f1": answer.f1}
         if "supporting_facts" in example.extra:
-            gold = [tuple(fact) for fact in cast(list[Fact], example.extra["supporting_facts"])]
+            gold = [tuple(fact) for fact in cast(list[_Fact], example.extra["supporting_facts"])]
             facts = Score.of_sets(self._predicted_facts(example, prediction), gold)
-            numbers |= _fact_numbers(facts)
+            numbers |= {f"sup_{name}": score for name, score in asdict(facts).items()}
             if answer is not None:
                 joint = answer.joint(facts)
                 numbers |= {"joint_em": joint.em, "joint_f1": joint.f1}
-        evidence = super().per_example(replace(example, answers=None), prediction)
-        return numbers | evidence
+        return numbers | super().per_example(replace(example, answers=None), prediction)
 
     def describe(self, example: Example, prediction: Prediction) -> dict[str, object]:
         """The predicted supporting facts, as in the official prediction file."""
         return {"supporting_facts": [list(fact) for fact in self._predicted_facts(example, prediction)]}
 
-    def _predicted_facts(self, example: Example, prediction: Prediction) -> list[Fact]:
-        """The sentences of the highest-scoring key blocks, best first, each once."""
-        sentences = [
-            _Sentence(title, index, Span(start, end))
-            for title, index, start, end in cast(list[tuple[str, int, int, int]], example.extra["sentences"])
-        ]
-        facts: list[Fact] = []
+    def _predicted_facts(self, example: Example, prediction: Prediction) -> list[_Fact]:
+        """The sentences that share most characters with the highest-scoring key blocks, best first, each once."""
+        sentences = cast(list[_Sentence], example.extra["sentences"])
+        facts: list[_Fact] = []
         for block in sorted(prediction.evidence, key=lambda block: -block.score):
             wanted = len(facts) < self.supporting_facts
             wanted |= self.fact_threshold is not None and block.score >= self.fact_threshold
-            fact = _fact_at(sentences, block)
-            if wanted and fact is not None and fact not in facts:
-                facts.append(fact)
+            shared = [min(end, block.end) - max(start, block.start) for _, _, start, end in sentences]
+            if wanted and max(shared, default=0) > 0:
+                title, index, *_ = sentences[shared.index(max(shared))]
+                facts += [(title, index)] if (title, index) not in facts else []
         return facts
 
 
-def _example(record: _Question, unmapped: list[Unmapped], *, headings: bool) -> Example:
+def _example(record: _Question, unmapped: list[tuple[str, str]], *, headings: bool) -> Example:
     text, sentences = _join(record.context)
-    segments = tuple(Segment(item.span.start, item.span.end, item.title if headings else "") for item in sentences)
-    extra: dict[str, object] = {"sentences": [[s.title, s.index, s.span.start, s.span.end] for s in sentences]}
+    segments = tuple(Segment(start, end, title if headings else "") for title, _, start, end in sentences)
+    extra: dict[str, object] = {"sentences": [list(sentence) for sentence in sentences]}
     extra |= {key: getattr(record, key) for key in ("type", "level") if key in record.model_fields_set}
     relevant = None
     if record.supporting_facts is not None:
@@ -126,7 +111,7 @@ def _example(record: _Question, unmapped: list[Unmapped], *, headings: bool) -> 
     return Example(
         id=record.id,
         document=Document(text, record.id, segments),
-        query=question(record.question),
+        query=Query(record.question) if record.question.strip() else None,
         answers=None if record.answer is None else (record.answer,),
         answer_spans=spans,
         relevant=relevant,
@@ -143,46 +128,28 @@ def _join(context: list[tuple[str, list[str]]]) -> tuple[str, list[_Sentence]]:
             start = len(text)
             text += sentence
             if sentence.strip():
-                sentences.append(_Sentence(title, index, Span(start, len(text))))
+                sentences.append((title, index, start, len(text)))
     return text, sentences
 
 
-def _place_facts(id: str, facts: list[Fact], sentences: list[_Sentence], unmapped: list[Unmapped]) -> tuple[Span, ...]:
+def _place_facts(
+    id: str, facts: list[_Fact], sentences: list[_Sentence], unmapped: list[tuple[str, str]]
+) -> tuple[Span, ...]:
     """The spans of the supporting sentences; of two paragraphs with one title, the first."""
-    places = {(item.title, item.index): item.span for item in reversed(sentences)}
+    places = {(title, index): Span(start, end) for title, index, start, end in reversed(sentences)}
     for title, index in facts:
         if (title, index) not in places:
-            unmapped.append(Unmapped(id, f"no sentence {index} in a paragraph {title!r} for a supporting fact"))
+            unmapped.append((id, f"no sentence {index} in a paragraph {title!r} for a supporting fact"))
     return tuple(sorted({places[fact] for fact in facts if fact in places}))
 
 
 def _place_answer(
-    id: str, answer: str, text: str, relevant: tuple[Span, ...], unmapped: list[Unmapped]
+    id: str, answer: str, text: str, relevant: tuple[Span, ...], unmapped: list[tuple[str, str]]
 ) -> tuple[Span, ...]:
     if answer in ("yes", "no"):
         return ()
     inside = tuple(place for span in relevant for place in occurrences(text, answer, span))
     places = inside or occurrences(text, answer)
     if not places:
-        unmapped.append(Unmapped(id, f"the answer {answer!r} does not occur in the document"))
+        unmapped.append((id, f"the answer {answer!r} does not occur in the document"))
     return places
-
-
-def _fact_at(sentences: list[_Sentence], block: Evidence) -> Fact | None:
-    """The sentence that shares most characters with the block; None if no sentence shares any."""
-    shared = [min(item.span.end, block.end) - max(item.span.start, block.start) for item in sentences]
-    most = max(range(len(shared)), key=shared.__getitem__, default=-1)
-    return (sentences[most].title, sentences[most].index) if most >= 0 and shared[most] > 0 else None
-
-
-def _best_answer(said: str, answers: tuple[str, ...]) -> Score:
-    return max((answer_score(said, gold) for gold in answers or ("",)), key=lambda score: score.f1)
-
-
-def _fact_numbers(score: Score) -> dict[str, float]:
-    return {
-        "sup_em": score.em,
-        "sup_f1": score.f1,
-        "sup_precision": score.precision,
-        "sup_recall": score.recall,
-    }

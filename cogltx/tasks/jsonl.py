@@ -5,7 +5,7 @@ The same objects as Python dicts are accepted by ``train``. ``data/README.md`` d
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, PlainValidator, StrictInt, StrictStr
 from cogltx.document import Document, Entity, Example, Query, Segment, Span
 from cogltx.errors import DataError, shorten
 from cogltx.files import read_json_lines, write_file
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at
+from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.spans import occurrences
 
 
@@ -30,11 +30,7 @@ class JsonLines(Task):
     main_metric: ClassVar[str] = "f1"
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the examples; ``split`` makes no difference.
-
-        Raises:
-            DataError: the file is missing or not in the format, an offset does not match, or an id is not unique.
-        """
+        """Yield the examples; ``split`` makes no difference."""
         report = report or ReadReport()
         last: Document | None = None
         for where, values in read_json_lines(path):
@@ -43,22 +39,6 @@ class JsonLines(Task):
                 report.count(example.id, where)
             last = example.document
             yield example
-
-
-def example_from_dict(values: Mapping[str, Any], *, id: str = "") -> Example:
-    """Convert a dict in the JSON Lines form to an Example.
-
-    Args:
-        values: the fields of one line.
-        id: the id of the example if ``values`` has none.
-
-    Raises:
-        DataError: a field is missing, unknown or wrong, or an offset does not match; names all of them.
-
-    >>> example_from_dict({"text": "A cat.", "question": "Who?", "answers": ["cat"]}, id="7").answer_spans
-    (Span(start=2, end=5),)
-    """
-    return _example(values, id, [])
 
 
 def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
@@ -76,7 +56,7 @@ def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
         elif isinstance(item, Mapping):
             last = examples[-1].document if examples else None
             with errors_at(where):
-                examples.append(_shared(example_from_dict(item, id=str(number)), last))
+                examples.append(_shared(_example(item, str(number), []), last))
                 report.count(examples[-1].id, where)
         else:
             raise DataError(f"{where}: must be an Example or a dict with the field text, but is {type(item).__name__}")
@@ -96,32 +76,31 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
 def _to_json(example: Example) -> str:
     """One line, without the line end; fields with their default are left out."""
     document = example.document
-    fields: dict[str, object] = {"id": example.id}
-    if document.id != example.id:
-        fields["document"] = document.id
-    fields["text"] = document.text
-    if example.query is not None:
-        fields["question"] = example.query.text
-    if example.answers is not None:
-        fields["answers"] = list(example.answers)
-    if example.answers or example.answer_spans:
-        fields["answer_spans"] = [[span.start, span.end] for span in example.answer_spans]
-    if example.labels is not None:
-        fields["labels"] = list(example.labels)
-    if example.entities is not None:
-        fields["entities"] = [[entity.start, entity.end, entity.label] for entity in example.entities]
-    if example.relevant is not None:
-        fields["relevant"] = [[span.start, span.end] for span in example.relevant]
-    if document.segments:
-        heading = [{"heading": segment.heading} if segment.heading else {} for segment in document.segments]
-        places = [{"start": segment.start, "end": segment.end} for segment in document.segments]
-        fields["segments"] = [place | extra for place, extra in zip(places, heading, strict=True)]
-    if example.extra:
-        fields["extra"] = example.extra
+    fields = {
+        "id": example.id,
+        "document": None if document.id == example.id else document.id,
+        "text": document.text,
+        "question": None if example.query is None else example.query.text,
+        "answers": example.answers,
+        "answer_spans": _tuples(example.answer_spans) if example.answers or example.answer_spans else None,
+        "labels": example.labels,
+        "entities": _tuples(example.entities),
+        "relevant": _tuples(example.relevant),
+        "segments": [
+            {key: value for key, value in asdict(segment).items() if value != ""} for segment in document.segments
+        ]
+        or None,
+        "extra": example.extra or None,
+    }
+    fields = {key: value for key, value in fields.items() if value is not None}
     try:
         return json.dumps(fields, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise DataError(f"example {example.id!r}: extra cannot be written as JSON: {error}") from None
+
+
+def _tuples(spans: Iterable[Span | Entity] | None) -> list[tuple[object, ...]] | None:
+    return None if spans is None else [astuple(span) for span in spans]
 
 
 def _span(value: object) -> Span:
@@ -221,7 +200,7 @@ def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 
-def _example(values: Mapping[str, Any], id: str, unmapped: list[Unmapped]) -> Example:
+def _example(values: Mapping[str, Any], id: str, unmapped: list[tuple[str, str]]) -> Example:
     with errors_at("", _Line):
         line = _Line.model_validate(dict(values))
     id = id if line.id is None else str(line.id)
@@ -240,7 +219,7 @@ def _example(values: Mapping[str, Any], id: str, unmapped: list[Unmapped]) -> Ex
     )
 
 
-def _places(id: str, line: _Line, unmapped: list[Unmapped]) -> tuple[Span, ...]:
+def _places(id: str, line: _Line, unmapped: list[tuple[str, str]]) -> tuple[Span, ...]:
     """The spans of the answers: the given ones, or all at word boundaries."""
     places: dict[Span, None] = {}
     for answer in line.answers or []:
@@ -250,7 +229,7 @@ def _places(id: str, line: _Line, unmapped: list[Unmapped]) -> tuple[Span, ...]:
             spans = occurrences(line.text, answer.text, whole_words=True)
             places |= dict.fromkeys(spans)
             if not spans:
-                unmapped.append(Unmapped(id, f"the answer {answer.text!r} does not occur in the text"))
+                unmapped.append((id, f"the answer {answer.text!r} does not occur in the text"))
     return tuple(places)
 
 

@@ -1,20 +1,24 @@
-"""Scores of answers, sets, labels and entities, all in [0, 1], and a paired bootstrap of their differences.
-
-Does not depend on documents, tasks or files.
-"""
+"""Scores of answers, sets, labels and entities, all in [0, 1], and a paired bootstrap of their differences."""
 
 import re
 import string
 from collections import Counter
-from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
+
+from cogltx.document import Example
+from cogltx.prediction import Prediction
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED_ANSWERS = frozenset({"yes", "no", "noanswer"})
 _BOOTSTRAP_CELLS = 4_000_000  # random indices in memory at once, 32 MB
+
+_Item: TypeAlias = str | tuple[int, int, str]
+"""A label of a text, or an entity: start, end and label."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ class Score:
         """
         return cls.of_counts(len(set(predicted) & set(gold)), len(set(predicted)), len(set(gold)))
 
+    @classmethod
+    def micro(cls, counts: Mapping[str, tuple[int, int, int]]) -> "Score":
+        """Score over all labels: the counts of ``count_labels`` are summed (seqeval, CoNLL-2003)."""
+        return cls.of_counts(*(sum(column) for column in zip((0, 0, 0), *counts.values(), strict=True)))
+
     def joint(self, other: "Score") -> "Score":
         """HotpotQA's joint score: exact match, precision and recall are products, F1 is computed from those.
 
@@ -59,21 +68,6 @@ class Score:
 
 
 @dataclass(frozen=True)
-class EntityScores:
-    """Agreement of predicted entities with the gold.
-
-    Attributes:
-        micro: the score over all types.
-        types: the score of each type that occurs, sorted by name.
-        gold: the number of gold entities of each type.
-    """
-
-    micro: Score
-    types: dict[str, Score]
-    gold: dict[str, int]
-
-
-@dataclass(frozen=True)
 class Interval:
     """A difference of means and its 95 % confidence interval, in the unit of the compared numbers."""
 
@@ -82,39 +76,28 @@ class Interval:
     high: float
 
 
-def best_score(prediction: str, answers: Collection[str]) -> tuple[float, float]:
-    """SQuAD's exact match and token F1 against the best accepted answer.
+def answer_score(prediction: str, answers: Collection[str], *, closed: bool = False) -> Score:
+    """Exact match and token F1 with the best accepted answer, in lower case without punctuation and articles.
 
-    Texts are compared in lower case without punctuation and articles, as in the official SQuAD 1.1 and 2.0 evaluation
-    (Rajpurkar et al. 2016, 2018).
+    Source: the official evaluations of SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018) and HotpotQA (Yang et al. 2018).
 
     Args:
         prediction: the predicted answer; "" if there is none.
         answers: the accepted texts; none if the question has no answer: then the empty prediction is right.
+        closed: HotpotQA's rule, where yes, no and "noanswer" match only themselves, in place of SQuAD's, where an empty
+            prediction is wrong if there is any answer, even an article.
 
-    >>> best_score("The Cat.", ["dog", "cat"]), best_score("the big cat", ["a cat"])[0]
-    ((1.0, 1.0), 0.0)
-    >>> best_score("", []), best_score("", ["the"]), best_score("a dog", [])
-    ((1.0, 1.0), (0.0, 0.0), (0.0, 0.0))
-    """
-    if answers and not prediction.strip():
-        return 0.0, 0.0
-    scores = [_token_score(_normalized(prediction), _normalized(answer)) for answer in answers or ("",)]
-    return max(score.em for score in scores), max(score.f1 for score in scores)
-
-
-def answer_score(prediction: str, gold: str) -> Score:
-    """HotpotQA's answer score: as SQuAD's, but yes, no and "noanswer" match only themselves.
-
-    Source: the official HotpotQA evaluation (Yang et al. 2018).
-
-    >>> answer_score("no", "no way").f1, answer_score("No.", "no").em
+    >>> answer_score("The Cat.", ["dog", "cat"]).em, answer_score("the big cat", ["a cat"]).em
+    (1.0, 0.0)
+    >>> answer_score("", []).f1, answer_score("", ["the"]).f1, answer_score("a dog", []).f1
+    (1.0, 0.0, 0.0)
+    >>> answer_score("no", ["no way"], closed=True).f1, answer_score("No.", ["no"], closed=True).em
     (0.0, 1.0)
     """
-    predicted, expected = _normalized(prediction), _normalized(gold)
-    if predicted != expected and _CLOSED_ANSWERS & {predicted, expected}:
+    if answers and not prediction.strip() and not closed:
         return Score(0.0, 0.0, 0.0, 0.0)
-    return _token_score(predicted, expected)
+    scores = [_token_score(_normalized(prediction), _normalized(answer), closed) for answer in answers or ("",)]
+    return max(scores, key=lambda score: (score.em, score.f1))
 
 
 def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, seed: int = 0, samples: int = 10_000) -> Interval:
@@ -149,68 +132,55 @@ def _normalized(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
-def _token_score(predicted: str, expected: str) -> Score:
+def _token_score(predicted: str, expected: str, closed: bool) -> Score:
     """The score of two normalized answers as bags of tokens."""
-    if not predicted or not expected:
-        same = float(predicted == expected)
+    same = float(predicted == expected)
+    if same or not predicted or not expected or (closed and _CLOSED_ANSWERS & {predicted, expected}):
         return Score(same, same, same, same)
-    predicted_tokens, expected_tokens = predicted.split(), expected.split()
-    hits = (Counter(predicted_tokens) & Counter(expected_tokens)).total()
-    precision, recall = hits / len(predicted_tokens), hits / len(expected_tokens)
-    return Score(float(predicted == expected), _harmonic(precision, recall), precision, recall)
+    tokens, expected_tokens = predicted.split(), expected.split()
+    hits = (Counter(tokens) & Counter(expected_tokens)).total()
+    return replace(Score.of_counts(hits, len(tokens), len(expected_tokens)), em=0.0)
 
 
 def _harmonic(precision: float, recall: float) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
 
 
-def label_scores(gold: Sequence[Collection[str]], predicted: Sequence[Collection[str]]) -> dict[str, float]:
-    """Micro F1 over all labels of all texts, and macro F1, the mean over the labels that occur.
+def gold_and_predicted(
+    pairs: Iterable[tuple[Example, Prediction]], *, entities: bool = False
+) -> tuple[list[set[_Item]], list[set[_Item]]]:
+    """Gold and predicted labels, or entities, of every text with gold; joins the examples of label queries."""
+    gold: dict[str, set[_Item]] = {}
+    predicted: dict[str, set[_Item]] = {}
+    for number, (example, prediction) in enumerate(pairs):
+        if entities and example.entities is not None:
+            gold[str(number)] = {(entity.start, entity.end, entity.label) for entity in example.entities}
+            predicted[str(number)] = {(entity.start, entity.end, entity.label) for entity in prediction.entities}
+        elif not entities and example.labels is not None:
+            chosen = {label.name for label in prediction.labels if label.chosen}
+            text, label = example.extra.get("text"), example.extra.get("label")
+            if isinstance(text, str) and isinstance(label, str):
+                gold.setdefault(text, set()).update([label] if "yes" in example.labels else [])
+                predicted.setdefault(text, set()).update([label] if "yes" in chosen else [])
+            else:
+                gold[example.id], predicted[example.id] = set(example.labels), {*chosen}
+    return list(gold.values()), list(predicted.values())
 
-    Args:
-        gold: the labels of each text.
-        predicted: the predicted labels of each text.
 
-    >>> label_scores([{"a"}, {"b"}], [{"a"}, {"a"}])
-    {'micro_f1': 0.5, 'macro_f1': 0.3333333333333333}
-    """
-    counts = label_counts(gold, predicted).values()
-    if not counts:
-        return {"micro_f1": 1.0, "macro_f1": 1.0}
-    micro = Score.of_counts(*(sum(numbers) for numbers in zip(*counts, strict=True)))
-    return {"micro_f1": micro.f1, "macro_f1": sum(Score.of_counts(*numbers).f1 for numbers in counts) / len(counts)}
-
-
-def label_counts(
-    gold: Sequence[Collection[str]], predicted: Sequence[Collection[str]]
+def count_labels(
+    gold: Sequence[Collection[_Item]], predicted: Sequence[Collection[_Item]]
 ) -> dict[str, tuple[int, int, int]]:
-    """Numbers of right predictions, predictions and gold occurrences of each label, sorted by name."""
-    hits, said, true = Counter[str](), Counter[str](), Counter[str]()
-    for expected, found in zip(gold, predicted, strict=True):
-        hits.update(set(expected) & set(found))
-        said.update(set(found))
-        true.update(set(expected))
-    return {label: (hits[label], said[label], true[label]) for label in sorted(said | true)}
-
-
-def entity_scores(
-    gold: Sequence[Collection[tuple[int, int, str]]], predicted: Sequence[Collection[tuple[int, int, str]]]
-) -> EntityScores:
-    """Precision, recall and F1 of entities (start, end, type), right if span and type are exact.
-
-    The definition of seqeval and of CoNLL-2003: counts are summed over all texts (micro).
+    """Numbers of right predictions, predictions and gold items per label, sorted by label.
 
     Args:
-        gold: the entities of each text.
-        predicted: the predicted entities of each text.
+        gold: the labels or entities of each text; an entity is right if its span and label are exact.
+        predicted: the predicted ones of each text.
 
-    >>> entity_scores([{(0, 2, "PER"), (5, 6, "LOC")}], [{(0, 2, "PER"), (5, 7, "LOC")}]).micro
-    Score(em=0.0, f1=0.5, precision=0.5, recall=0.5)
+    >>> count_labels([{"a"}, {"b"}], [{"a"}, {"a"}])
+    {'a': (1, 2, 1), 'b': (0, 0, 1)}
     """
     hits, said, true = Counter[str](), Counter[str](), Counter[str]()
     for expected, found in zip(gold, predicted, strict=True):
-        hits.update(label for _, _, label in set(expected) & set(found))
-        said.update(label for _, _, label in set(found))
-        true.update(label for _, _, label in set(expected))
-    types = {label: Score.of_counts(hits[label], said[label], true[label]) for label in sorted(said | true)}
-    return EntityScores(Score.of_counts(hits.total(), said.total(), true.total()), types, dict(true))
+        for counter, items in ((hits, set(expected) & set(found)), (said, set(found)), (true, set(expected))):
+            counter.update(item if isinstance(item, str) else item[2] for item in items)
+    return {label: (hits[label], said[label], true[label]) for label in sorted(said | true)}

@@ -13,12 +13,10 @@ from typing import ClassVar, Literal
 
 from cogltx.document import Document, Example
 from cogltx.errors import DataError
-from cogltx.tasks.base import ReadReport, Split, Unmapped
+from cogltx.tasks.base import ReadReport, Split
 from cogltx.tasks.classification import Classification
 
-FETCH = "fetch"
-NO_TEXT = "(no text)"
-
+_NO_TEXT = "(no text)"
 _LONG_WORD = 60
 _ASIDE = re.compile(r"\([A-Z][^()\n]*\)")
 _MARKS = str.maketrans("", "", ">|-")
@@ -39,25 +37,23 @@ class Newsgroups(Classification):
         """Yield the posts of ``20news-bydate.tar.gz`` or of a folder with ``20news-bydate-train`` and ``-test`` in it.
 
         The path ``fetch`` is scikit-learn's download.
-
-        Raises:
-            DataError: the posts cannot be read.
         """
         report = report or ReadReport()
+        posts = _fetched if str(path) == "fetch" else _from_folder if path.is_dir() else _from_archive
         part = "test" if split == "test" else "train"
-        for id, label, post in _posts(path, part):
+        for group, name, post in posts(path, part):
             report.examples += 1
-            text = treat(post, self.text)
+            id, text = f"{part}/{group}/{name}", _treat(post, self.text)
             if not text.strip():
-                report.unmapped.append(Unmapped(id, f"the form {self.text!r} of the post is empty"))
-                text = NO_TEXT
-            yield Example(id=id, document=Document(text, id), labels=(label,))
+                report.unmapped.append((id, f"the form {self.text!r} of the post is empty"))
+                text = _NO_TEXT
+            yield Example(id=id, document=Document(text, id), labels=(group,))
 
 
-def treat(post: str, treatment: Literal["headers", "paper", "stripped"]) -> str:
+def _treat(post: str, treatment: Literal["headers", "paper", "stripped"]) -> str:
     """Convert a post to one of the three forms.
 
-    >>> treat("From: a@b.c\\n\\n> he said (Note well) it is well-known", "paper")
+    >>> _treat("From: a@b.c\\n\\n> he said (Note well) it is well-known", "paper")
     'he said it is wellknown'
     """
     if treatment == "headers":
@@ -76,17 +72,8 @@ def treat(post: str, treatment: Literal["headers", "paper", "stripped"]) -> str:
     return "\n".join(lines)
 
 
-def _posts(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
-    """Id, newsgroup and text of every post of a part."""
-    if str(path) == FETCH:
-        yield from _fetched(part)
-    elif path.is_dir():
-        yield from _from_folder(path, part)
-    else:
-        yield from _from_archive(path, part)
-
-
-def _fetched(part: str) -> Iterator[tuple[str, str, str]]:
+def _fetched(_: Path, part: str) -> Iterator[tuple[str, str, str]]:
+    """Newsgroup, name and text of every post of a part."""
     from sklearn.datasets import fetch_20newsgroups
 
     try:
@@ -94,8 +81,7 @@ def _fetched(part: str) -> Iterator[tuple[str, str, str]]:
     except OSError as error:
         raise DataError(f"20 Newsgroups: cannot be downloaded by scikit-learn: {error}") from error
     for name, text, label in zip(found.filenames, found.data, found.target, strict=True):
-        group = found.target_names[label]
-        yield f"{part}/{group}/{Path(name).name}", group, text
+        yield found.target_names[label], Path(name).name, text
 
 
 def _from_folder(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
@@ -103,8 +89,7 @@ def _from_folder(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
     if not root.is_dir():
         raise DataError(f"{path}: the folder {root.name} is missing in it")
     for file in sorted(file for file in root.glob("*/*") if file.is_file() and not file.name.startswith(".")):
-        group = file.parent.name
-        yield f"{part}/{group}/{file.name}", group, file.read_bytes().decode("latin-1")
+        yield file.parent.name, file.name, file.read_bytes().decode("latin-1")
 
 
 def _from_archive(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
@@ -115,7 +100,7 @@ def _from_archive(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
                 if member.isfile() and len(folders) == 3 and folders[0] == f"20news-bydate-{part}":
                     file = archive.extractfile(member)
                     assert file is not None, "an ordinary file"
-                    yield f"{part}/{folders[1]}/{folders[2]}", folders[1], file.read().decode("latin-1")
+                    yield folders[1], folders[2], file.read().decode("latin-1")
     except FileNotFoundError:
         raise DataError(f"{path}: file not found") from None
     except (tarfile.TarError, EOFError, OSError) as error:

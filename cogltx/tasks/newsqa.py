@@ -1,18 +1,19 @@
 """NewsQA: the file combined-newsqa-data-v1.json that its official scripts produce (Trischler et al. 2017)."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from cogltx.document import Document, Example, Segment, Span
+from cogltx.document import Document, Example, Query, Segment, Span
 from cogltx.prediction import Prediction
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at, question
+from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.json_list import read_json_list
 
 _TYPES: dict[Split, str] = {"train": "train", "validation": "dev", "test": "test"}
-_TRAILING = frozenset(".,;:!?\"'”’")  # ranges often include these; the scores ignore them anyway
+_TRAILING = re.compile(r"[\s.,;:!?\"'”’]+$")  # ranges often include these; the scores ignore them anyway
 
 
 class _Consensus(BaseModel):
@@ -59,11 +60,7 @@ class NewsQA(Task):
     keep_bad_questions: bool = False
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the questions of one split; one file holds all three, by each story's ``type``.
-
-        Raises:
-            DataError: the file is missing or not in the format; names the file, story and question.
-        """
+        """Yield the questions of one split; one file holds all three, by each story's ``type``."""
         report = report or ReadReport()
         for where, values in read_json_list(path, "data"):
             with errors_at(f"{where}: story {values.get('storyId')!r}"):
@@ -95,13 +92,13 @@ def _document(id: str, text: str) -> Document:
     return Document(text, id, tuple(segments))
 
 
-def _example(id: str, asked: _Question, document: Document, is_bad: bool, unmapped: list[Unmapped]) -> Example:
+def _example(id: str, asked: _Question, document: Document, is_bad: bool, unmapped: list[tuple[str, str]]) -> Example:
     span = _span(id, asked.consensus, document.text, unmapped)
     spans = () if span is None else (span,)
     return Example(
         id=id,
         document=document,
-        query=question(asked.q),
+        query=Query(asked.q) if asked.q.strip() else None,
         answers=tuple(document.text[span.start : span.end] for span in spans),
         answer_spans=spans,
         relevant=spans,
@@ -109,21 +106,15 @@ def _example(id: str, asked: _Question, document: Document, is_bad: bool, unmapp
     )
 
 
-def _span(id: str, consensus: _Consensus, text: str, unmapped: list[Unmapped]) -> Span | None:
+def _span(id: str, consensus: _Consensus, text: str, unmapped: list[tuple[str, str]]) -> Span | None:
     """The agreed span, clipped to the text and trimmed; None if there is no answer or nothing is left."""
     if consensus.no_answer or consensus.bad_question or consensus.s is None or consensus.e is None:
         return None
     start, end = max(consensus.s, 0), min(consensus.e, len(text))
-    span = _trimmed(text, start, end, _TRAILING) or _trimmed(text, start, end, frozenset())
-    if span is None:
-        unmapped.append(Unmapped(id, f"the answer at {start}:{end} is not text"))
-    return span
-
-
-def _trimmed(text: str, start: int, end: int, trailing: frozenset[str]) -> Span | None:
-    """The slice without white space around it and ``trailing`` characters at its end; None if empty."""
-    while start < end and text[start].isspace():
-        start += 1
-    while start < end and (text[end - 1].isspace() or text[end - 1] in trailing):
-        end -= 1
-    return Span(start, end) if start < end else None
+    bare = text[start : max(start, end)].strip()
+    bare = _TRAILING.sub("", bare) or bare
+    if not bare:
+        unmapped.append((id, f"the answer at {start}:{end} is not text"))
+        return None
+    start = text.index(bare, start)
+    return Span(start, start + len(bare))

@@ -5,12 +5,10 @@ TensorFlow Datasets and ParlAI, the sizes of HotpotQA with GluonNLP.
 """
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from tqdm import tqdm
 
-from cogltx.document import Example
 from cogltx.errors import DataError, suggestion
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import write_examples
@@ -30,24 +28,12 @@ SOURCES: dict[str, dict[Split, tuple[str, str]]] = {  # address and sha256 of ea
         ),
     },
     "squad": {
-        "train": (
-            _SQUAD + "train-v2.0.json",
-            "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002",
-        ),
-        "validation": (
-            _SQUAD + "dev-v2.0.json",
-            "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8",
-        ),
+        "train": (_SQUAD + "train-v2.0.json", "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002"),
+        "validation": (_SQUAD + "dev-v2.0.json", "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"),
     },
     "squad-1.1": {
-        "train": (
-            _SQUAD + "train-v1.1.json",
-            "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
-        ),
-        "validation": (
-            _SQUAD + "dev-v1.1.json",
-            "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
-        ),
+        "train": (_SQUAD + "train-v1.1.json", "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"),
+        "validation": (_SQUAD + "dev-v1.1.json", "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"),
     },
 }
 
@@ -69,35 +55,24 @@ def prepare(task: Task, source: Path | None, output: Path, split: Split) -> Read
         task: the format.
         source: the file; None: download it from its official home into the folder of ``output``.
         output: receives the examples, gzipped if the name ends in ``.gz``; written atomically.
-        split: the purpose of the examples.
-
-    Returns:
-        The number of examples, and gold annotations without a place in the text.
+        split: the part of the data set.
 
     Raises:
         DataError: the source is missing or not in the task's format, or cannot be downloaded.
         TrainingError: the output cannot be written.
     """
     if source is None:
-        source = download(task.name, split, output.parent)
+        source = _download(task.name, split, output.parent)
     if source.exists() and output.exists() and source.samefile(output):
         raise DataError(f"{output}: is both the source and the output; choose another output")
     report = ReadReport()
-    write_examples(output, _with_progress(task.read(source, split=split, report=report), source.name))
+    examples = task.read(source, split=split, report=report)
+    write_examples(output, iter(tqdm(examples, desc=source.name, unit=" examples", disable=None)))
     return report
 
 
-def download(data_set: str, split: Split, folder: Path) -> Path:
-    """Download one split of a data set into a folder, unless a file with the right checksum is there.
-
-    Args:
-        data_set: a key of ``SOURCES``; "squad" is SQuAD 2.0.
-        split: the split.
-        folder: receives the file under its official name.
-
-    Raises:
-        DataError: there is no such download, it fails, or the checksum is wrong.
-    """
+def _download(data_set: str, split: Split, folder: Path) -> Path:
+    """Download one split into a folder, under its official name, unless a file with the right checksum is there."""
     if data_set in _NOT_PUBLIC:
         raise DataError(f"{data_set} cannot be downloaded: {_NOT_PUBLIC[data_set]}")
     if data_set not in SOURCES:
@@ -115,8 +90,3 @@ def download(data_set: str, split: Split, folder: Path) -> Path:
     except (OSError, ValueError) as error:
         raise DataError(f"{url} cannot be downloaded: {' '.join(str(error).split())}") from None
     return path
-
-
-def _with_progress(examples: Iterator[Example], name: str) -> Iterator[Example]:
-    with tqdm(examples, desc=name, unit=" examples", disable=None) as bar:
-        yield from bar

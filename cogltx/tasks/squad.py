@@ -1,18 +1,19 @@
 """SQuAD 1.1 and 2.0, and data sets with their schema, such as CUAD with several spans per answer.
 
-Rajpurkar et al. 2016 and 2018; Hendrycks et al. 2021. Does not depend on tokens or models.
+Rajpurkar et al. 2016 and 2018; Hendrycks et al. 2021.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from pathlib import Path
 from typing import ClassVar
 
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr
 
-from cogltx.document import Document, Example, Segment, Span
+from cogltx.document import Document, Example, Query, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at, question
+from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.json_list import read_json_list
 
 _BETWEEN_PARAGRAPHS = "\n\n"  # a paragraph may itself contain single line breaks
@@ -60,12 +61,7 @@ class Squad(Task):
     only: tuple[str, ...] = ()
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the questions of the official JSON, an object whose ``data`` is a list of articles.
-
-        Raises:
-            DataError: the file is missing or not in the format, an answer's offset is outside its paragraph, or an id
-                is not unique; names the file, article and question.
-        """
+        """Yield the questions of the official JSON, an object whose ``data`` is a list of articles."""
         report = report or ReadReport()
         for number, (where, values) in enumerate(read_json_list(path, "data")):
             title = str(values.get("title") or f"article {number + 1}")
@@ -101,44 +97,42 @@ class Squad(Task):
         """The document of each paragraph, and where the paragraph starts in it."""
         heading = title if self.headings else ""
         contexts = [paragraph.context for paragraph in paragraphs]
-        if not self.join_paragraphs:
-            return [(_document([text], f"{title}#{number}", heading), 0) for number, text in enumerate(contexts)]
-        document = _document(contexts, title, heading) if contexts else None
-        return [(document, start) for start in _starts(contexts)] if document else []
+        if self.join_paragraphs and contexts:
+            document, starts = _document(contexts, title, heading)
+            return [(document, start) for start in starts]
+        return [(_document([text], f"{title}#{number}", heading)[0], 0) for number, text in enumerate(contexts)]
 
 
-def _document(contexts: list[str], id: str, heading: str) -> Document:
-    """A document of paragraphs; each one that is not blank is a segment."""
+def _document(contexts: list[str], id: str, heading: str) -> tuple[Document, list[int]]:
+    """A document of paragraphs, of which each that is not blank is a segment, and where each paragraph starts."""
+    starts = list(accumulate((len(context) + len(_BETWEEN_PARAGRAPHS) for context in contexts[:-1]), initial=0))
     segments = tuple(
         Segment(start, start + len(context), heading)
-        for start, context in zip(_starts(contexts), contexts, strict=True)
+        for start, context in zip(starts, contexts, strict=True)
         if context.strip()
     )
-    return Document(_BETWEEN_PARAGRAPHS.join(contexts), id, segments)
+    return Document(_BETWEEN_PARAGRAPHS.join(contexts), id, segments), starts
 
 
-def _starts(contexts: list[str]) -> list[int]:
-    starts = [0]
-    for context in contexts[:-1]:
-        starts.append(starts[-1] + len(context) + len(_BETWEEN_PARAGRAPHS))
-    return starts
-
-
-def _example(asked: _Question, context: str, document: Document, offset: int, unmapped: list[Unmapped]) -> Example:
+def _example(
+    asked: _Question, context: str, document: Document, offset: int, unmapped: list[tuple[str, str]]
+) -> Example:
     given = [] if asked.is_impossible else asked.answers or []
     is_known = asked.is_impossible or asked.answers is not None
     spans = _spans(asked.id, given, context, offset, unmapped)
     return Example(
         id=asked.id,
         document=document,
-        query=question(asked.question),
+        query=Query(asked.question) if asked.question.strip() else None,
         answers=tuple(dict.fromkeys(answer.text for answer in given)) if is_known else None,
         answer_spans=spans,
         relevant=spans if is_known else None,
     )
 
 
-def _spans(id: str, answers: list[_Answer], context: str, offset: int, unmapped: list[Unmapped]) -> tuple[Span, ...]:
+def _spans(
+    id: str, answers: list[_Answer], context: str, offset: int, unmapped: list[tuple[str, str]]
+) -> tuple[Span, ...]:
     """The answers' spans in the document; a guessed one (``start_ambiguous``) only if all are guessed."""
     certain: dict[Span, None] = {}
     guessed: dict[Span, None] = {}
@@ -151,7 +145,7 @@ def _spans(id: str, answers: list[_Answer], context: str, offset: int, unmapped:
         place = next((place for place in places if bare and context.startswith(bare, place)), None)
         if place is None:
             got = context[start : start + len(text)]
-            unmapped.append(Unmapped(id, f"the text at {start} is {got!r}, not the answer {text!r}"))
+            unmapped.append((id, f"the text at {start} is {got!r}, not the answer {text!r}"))
             continue
         kind = guessed if answer.start_ambiguous else certain
         kind[Span(place + offset, place + offset + len(bare))] = None

@@ -17,12 +17,11 @@ from cogltx.document import Entity, Example
 from cogltx.errors import DataError
 from cogltx.files import read_json_lines, read_lines
 from cogltx.prediction import Prediction
-from cogltx.tasks.base import ReadReport, Split, Task, Unmapped, errors_at
-from cogltx.tasks.conll import read_conll
-from cogltx.tasks.craft import craft_example, is_craft
+from cogltx.tasks.base import ReadReport, Split, Task, errors_at
+from cogltx.tasks.craft import craft_example
+from cogltx.tasks.iob2 import litbank_example, read_conll
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.tasks.litbank import litbank_example
-from cogltx.tasks.metrics import EntityScores, entity_scores
+from cogltx.tasks.metrics import Score, count_labels, gold_and_predicted
 
 Overlapping: TypeAlias = Literal["refuse", "outermost", "innermost"]
 LEFT_OUT = "entities_left_out"
@@ -48,19 +47,18 @@ class Tagging(Task):
         """Yield the documents of a file; its first line decides between JSON Lines and CoNLL columns.
 
         Raises:
-            DataError: the file is missing or not in the format, tags are not IOB2, an id is not unique, or entities
-                overlap and ``overlapping`` is ``refuse``; names the file and line.
+            DataError: also if entities overlap and ``overlapping`` is ``refuse``.
         """
         report = report or ReadReport()
         first = next((line for line in read_lines(path) if line.strip()), "")
-        examples = self._json_lines(path, split) if _OBJECT.match(first) else self._columns(path)
+        examples: Iterable[tuple[Example, list[str], str]]
+        if _OBJECT.match(first):
+            examples = self._json_lines(path, split)
+        else:
+            examples = ((one, [], f"{path}: document {one.id}") for one in read_conll(path, spaces=self.spaces))
         for example, broken, where in examples:
             report.count(example.id, where)
             yield self._flat(example, broken, where, report)
-
-    def _columns(self, path: Path) -> Iterator[tuple[Example, list[str], str]]:
-        for example in read_conll(path, spaces=self.spaces):
-            yield example, [], f"{path}: document {example.id}"
 
     def _json_lines(self, path: Path, split: Split) -> Iterator[tuple[Example, list[str], str]]:
         is_foreign = False
@@ -69,7 +67,7 @@ class Tagging(Task):
             with errors_at(where):
                 if "sentences" in values:
                     read = (litbank_example(values, where, spaces=self.spaces), [])
-                elif is_craft(values):
+                elif "split" in values or _has_pieces(values.get("entities")):
                     read = craft_example(values, split)
                 elif is_foreign:
                     raise DataError("this line has another format than the lines before")
@@ -84,7 +82,7 @@ class Tagging(Task):
 
     def _flat(self, example: Example, broken: list[str], where: str, report: ReadReport) -> Example:
         if example.entities is None:
-            report.unmapped.append(Unmapped(example.id, "entities is missing; [] says that there are none"))
+            report.unmapped.append((example.id, "entities is missing; [] says that there are none"))
             return example
         if broken and self.overlapping == "refuse":
             raise DataError(
@@ -107,7 +105,7 @@ class Tagging(Task):
         read = {"tokens_read": 1 - prediction.n_unread / prediction.n_tokens} if prediction.n_unread else {}
         if example.entities is None:
             return read
-        score = entity_scores([_spans(example)], [_predicted(prediction)]).micro
+        score = _micro([(example, prediction)])
         return {"document_f1": max(score.f1, score.em)} | read
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
@@ -122,7 +120,7 @@ class Tagging(Task):
         read = {"tokens_read": 100 * (1 - unread / sum(p.n_tokens for _, p in every))} if unread else {}
         if not known:
             return read
-        micro = entity_results(known).micro
+        micro = _micro(known)
         entity = {"entity_precision": micro.precision, "entity_recall": micro.recall, "entity_f1": micro.f1}
         scores = {key: 100 * value for key, value in entity.items()}
         scores["document_f1"] = 100 * sum(self.per_example(*pair)["document_f1"] for pair in known) / len(known)
@@ -131,18 +129,13 @@ class Tagging(Task):
         return scores | read | ({"entities_kept": 100 * kept / (kept + left_out)} if left_out else {})
 
 
-def entity_results(pairs: Iterable[tuple[Example, Prediction]]) -> EntityScores:
-    """Scores of the entities of all examples with gold, over all types and per type."""
-    known = [(example, prediction) for example, prediction in pairs if example.entities is not None]
-    return entity_scores([_spans(example) for example, _ in known], [_predicted(prediction) for _, prediction in known])
+def _micro(pairs: Iterable[tuple[Example, Prediction]]) -> Score:
+    return Score.micro(count_labels(*gold_and_predicted(pairs, entities=True)))
 
 
-def _spans(example: Example) -> list[tuple[int, int, str]]:
-    return [(entity.start, entity.end, entity.label) for entity in example.entities or ()]
-
-
-def _predicted(prediction: Prediction) -> list[tuple[int, int, str]]:
-    return [(entity.start, entity.end, entity.label) for entity in prediction.entities]
+def _has_pieces(entities: object) -> bool:
+    """Whether the entities of a line are in CRAFT's form."""
+    return isinstance(entities, list) and any("spans" in one for one in entities if isinstance(one, dict))
 
 
 def _flat(entities: Sequence[Entity], overlapping: Overlapping, where: str) -> tuple[Entity, ...]:

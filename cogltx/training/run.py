@@ -101,8 +101,8 @@ def train_run(
     task = make_task(run.task.name, run.task.options)
     examples, held_out, unmapped = run_examples(run, data, validation)
     report(f"{len(examples)} training and {len(held_out)} validation examples")
-    for sample in unmapped.unmapped[:_N_NAMED]:
-        report(f"  without a place in the text: {sample.id}: {sample.reason}")
+    for id, reason in unmapped.unmapped[:_N_NAMED]:
+        report(f"  without a place in the text: {id}: {reason}")
     if len(unmapped.unmapped) > _N_NAMED:
         report(f"  … and {len(unmapped.unmapped) - _N_NAMED} more; cogltx prepare names them all")
     for line in [*unmapped.notes(), *_rare_labels(examples)]:

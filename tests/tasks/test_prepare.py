@@ -13,7 +13,7 @@ import pytest
 from cogltx.errors import DataError
 from cogltx.tasks import Split, make_task
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.tasks.prepare import SOURCES, download, prepare
+from cogltx.tasks.prepare import SOURCES, _download, prepare
 
 SQUAD = {
     "version": "v2.0",
@@ -69,16 +69,16 @@ def offer(monkeypatch: pytest.MonkeyPatch, url: str, sha256: str = SHA256, split
 
 def test_download(tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, f"{home}/whole.json")
-    path = download("squad", "train", tmp_path / "new")
+    path = _download("squad", "train", tmp_path / "new")
     assert path == tmp_path / "new" / "whole.json"
     assert path.read_bytes() == CONTENT
     assert path.stat().st_mode & 0o777 == 0o644
     path.write_text("broken")
-    assert download("squad", "train", tmp_path / "new").read_bytes() == CONTENT
+    assert _download("squad", "train", tmp_path / "new").read_bytes() == CONTENT
     offer(monkeypatch, f"http://127.0.0.1:9/{path.name}")  # a complete file is not downloaded again
-    assert download("squad", "train", tmp_path / "new") == path
+    assert _download("squad", "train", tmp_path / "new") == path
     with pytest.raises(DataError, match=r"^squad: the split test is not public; choose train$"):
-        download("squad", "test", tmp_path)
+        _download("squad", "test", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_download_that_fails(
     (tmp_path / name).write_text("old")
     offer(monkeypatch, f"{home}/{name}", sha256)
     with pytest.raises(DataError) as error:
-        download("squad", "train", tmp_path)
+        _download("squad", "train", tmp_path)
     assert str(error.value).startswith(f"{home}/{name} cannot be downloaded: ")
     assert reason in str(error.value)
     assert "\n" not in str(error.value)
@@ -108,7 +108,7 @@ def test_download_that_fails(
 def test_addresses_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     offer(monkeypatch, url)
     with pytest.raises(DataError) as error:
-        download("squad", "train", tmp_path)
+        _download("squad", "train", tmp_path)
     assert str(error.value).startswith(f"{url} cannot be downloaded: ")
     assert list(tmp_path.iterdir()) == []
     del error
@@ -129,7 +129,7 @@ def test_addresses_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_what_cannot_be_downloaded(tmp_path: Path, data_set: str, expected: str) -> None:
     with pytest.raises(DataError) as error:
-        download(data_set, "train", tmp_path)
+        _download(data_set, "train", tmp_path)
     assert str(error.value).startswith(expected)
 
 
@@ -145,7 +145,7 @@ def test_prepare(tmp_path: Path) -> None:
     task = make_task("squad", {"headings": True})
     report = prepare(task, source, output, "train")
     assert report.examples == 2
-    assert [problem.id for problem in report.unmapped] == ["b"]
+    assert [id for id, _ in report.unmapped] == ["b"]
     assert list(JsonLines().read(output, split="train")) == list(task.read(source, split="train"))
 
 
