@@ -186,17 +186,8 @@ class MemRecall:
             self._step(long, number, stride)
         return [self._result(search) for search in searches]
 
-    def compete(
-        self, layout: Layout, coarse: BlockScores, fine: Mapping[int, float], lexical_bonus: BlockScores
-    ) -> BlockScores:
-        """Add the bonuses of neighbours and words to coarse scores.
-
-        Args:
-            layout: the query and the document.
-            coarse: coarse scores; NaN for blocks in z.
-            fine: fine scores of the blocks in z.
-            lexical_bonus: see ``lexical_bonus``.
-        """
+    def compete(self, coarse: BlockScores, fine: Mapping[int, float], lexical_bonus: BlockScores) -> BlockScores:
+        """Add the bonuses of neighbours and words to coarse scores, which are NaN for blocks in z."""
         return np.asarray(_with_neighbours(coarse, fine, self.config.neighbour_bonus) + lexical_bonus)
 
     def lexical_bonus(self, layout: Layout) -> BlockScores:
@@ -260,7 +251,7 @@ class MemRecall:
         """The best-scoring blocks that fit next to z, best first."""
         layout = search.layout
         fine = {block: search.fine[block] for block in search.kept}
-        scores = self.compete(layout, coarse, fine, search.lexical_bonus)
+        scores = self.compete(coarse, fine, search.lexical_bonus)
         return fill(scores, layout.blocks, layout.room - layout.blocks.total_size(search.kept))
 
     def _result(self, search: "_Search") -> Recall:

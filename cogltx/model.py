@@ -32,12 +32,7 @@ _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
 
 class TaskConfig(BaseModel):
-    """The task that a model was trained for: how its data is read and measured.
-
-    Attributes:
-        name: the task.
-        options: options of the task's reader and metric.
-    """
+    """The task that a model was trained for: how its data is read and measured, with the options of both."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -206,7 +201,7 @@ def load_model(
     Args:
         folder: a model folder.
         config: a changed configuration; the saved one by default.
-        device: where it runs.
+        device: the best available by default.
         judge: replaces the saved judge.
 
     Raises:
@@ -227,11 +222,7 @@ def load_model(
 
 
 def load_config(folder: Path, changes: Mapping[str, Any] | None = None) -> ModelConfig:
-    """Load the configuration of a saved model.
-
-    Args:
-        folder: a model folder.
-        changes: values to replace, by dotted key, such as ``{"memrecall.strides": [8]}``.
+    """Load the configuration of a saved model, with changes by dotted key, such as ``{"memrecall.strides": [8]}``.
 
     Raises:
         ModelError: it is missing, or is not a model's configuration.

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
+from more_itertools import constrained_batches
 
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout, Window
@@ -27,7 +28,7 @@ _LAYOUTS_PER_RECALL = 256  # of one document whose blocks are queries
 
 
 class Reader(abc.ABC):
-    """Reads documents of any length: CogLTX, or a baseline.
+    """Reads documents of any length with a model: CogLTX, or a baseline.
 
     Attributes:
         uses_judge: whether a judge selects what is read, so that predictions have evidence.
@@ -35,34 +36,42 @@ class Reader(abc.ABC):
 
     uses_judge: ClassVar[bool] = False
 
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
     @property
-    @abc.abstractmethod
     def config(self) -> ModelConfig:
         """The configuration of the model."""
+        return self.model.config
 
     @classmethod
-    @abc.abstractmethod
     def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
         """Create an untrained reader."""
+        return cls(create_model(config, with_judge=cls.uses_judge, device=device))
 
     @classmethod
-    @abc.abstractmethod
     def load(
-        cls, folder: Path, config: ModelConfig, *, device: torch.device | str | None = None, judge: Any = None
+        cls,
+        folder: Path,
+        config: ModelConfig,
+        *,
+        device: torch.device | str | None = None,
+        judge: Judge | ScoringJudge | str | None = None,
     ) -> Self:
         """Load a reader from a model folder, with its configuration or a changed one."""
+        return cls(load_model(folder, config, device=device, judge=judge))
 
     @abc.abstractmethod
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Read a batch of documents, each with its query."""
 
-    @abc.abstractmethod
     def save_pretrained(self, folder: str | Path) -> None:
         """Write the model to a folder; the write is atomic.
 
         Raises:
             TrainingError: the folder cannot be written; its previous content is kept.
         """
+        self.model.save(Path(folder))
 
     def predict(self, document: Document | str, query: Query | str | None = None) -> Prediction:
         """Answer one query about one document.
@@ -74,9 +83,7 @@ class Reader(abc.ABC):
         Raises:
             DataError: the document or the question is empty, or the question leaves no room for one block.
         """
-        document = document if isinstance(document, Document) else Document(document)
-        query = query if isinstance(query, Query | None) else Query(query)
-        return self.read([(document, query)])[0]
+        return self.read([_request(document, query)])[0]
 
     def predict_many(self, examples: Iterable[Example]) -> Iterator[Prediction]:
         """Answer a stream of examples in order; only one batch is in memory at a time.
@@ -90,12 +97,7 @@ class Reader(abc.ABC):
                 yield replace(prediction, id=example.id)
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
-        """Upload the model to the Hugging Face hub and return its address.
-
-        Args:
-            repository: ``owner/name``.
-            private: hide the repository from others.
-        """
+        """Upload the model to ``owner/name`` on the Hugging Face hub and return its address."""
         import tempfile
 
         from huggingface_hub import HfApi
@@ -108,11 +110,7 @@ class Reader(abc.ABC):
 
 
 class CogLTX(Reader):
-    """Finds the key blocks of a document, reasons over them, and returns the answer with the evidence.
-
-    Args:
-        model: configuration, tokenizer, judge and reasoner.
-    """
+    """Finds the key blocks of a document, reasons over them, and returns the answer with the evidence."""
 
     uses_judge = True
 
@@ -123,33 +121,11 @@ class CogLTX(Reader):
             raise ConfigError(
                 "reasoner.over_windows: a network over windows needs reader: sliding_window; use mean or max"
             )
-        self.model = model
+        super().__init__(model)
         self.memrecall = MemRecall(
             model.judge, model.config.memrecall, tokenizer=model.tokenizer,
             max_block_tokens=model.config.max_block_tokens, runner=model.runner,
         )  # fmt: skip
-
-    @property
-    def config(self) -> ModelConfig:
-        """The configuration of the model."""
-        return self.model.config
-
-    @classmethod
-    def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
-        """See ``Reader.create``."""
-        return cls(create_model(config, with_judge=True, device=device))
-
-    @classmethod
-    def load(
-        cls,
-        folder: Path,
-        config: ModelConfig,
-        *,
-        device: torch.device | str | None = None,
-        judge: Judge | ScoringJudge | str | None = None,
-    ) -> Self:
-        """See ``Reader.load``."""
-        return cls(load_model(folder, config, device=device, judge=judge))
 
     @classmethod
     def from_pretrained(
@@ -180,7 +156,7 @@ class CogLTX(Reader):
 
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Read a batch of documents, each with its query: the whole flow."""
-        layouts = [self.model.layout(document, query) for document, query in requests]
+        layouts = [self.model.layout(*request) for request in requests]
         if self.model.reasoner.by_block:
             return [self._read_by_block(layout) for layout in layouts]
         recalls = self.memrecall(layouts)
@@ -210,27 +186,16 @@ class CogLTX(Reader):
 
     def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
         """Find the key blocks of a document, without reasoning over them; arguments as in ``predict``."""
-        document = document if isinstance(document, Document) else Document(document)
-        query = query if isinstance(query, Query | None) else Query(query)
-        return self.memrecall([self.model.layout(document, query)])[0]
+        return self.memrecall([self.model.layout(*_request(document, query))])[0]
 
     def open(self, document: Document | str) -> "OpenDocument":
         """Open a document to ask several questions about it."""
         return OpenDocument(self, document if isinstance(document, Document) else Document(document))
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """See ``Reader.save_pretrained``."""
-        self.model.save(Path(folder))
-
 
 @dataclass(frozen=True)
 class OpenDocument:
-    """A document that is split once and answers any number of questions.
-
-    Attributes:
-        reader: the model.
-        document: the document.
-    """
+    """A document that is split once and answers any number of questions."""
 
     reader: CogLTX
     document: Document
@@ -240,18 +205,19 @@ class OpenDocument:
         return self.reader.predict(self.document, query)
 
 
-def batches_of_examples(examples: Iterable[Example]) -> Iterator[list[Example]]:
+def _request(document: Document | str, query: Query | str | None) -> tuple[Document, Query | None]:
+    return (
+        document if isinstance(document, Document) else Document(document),
+        Query(query) if isinstance(query, str) else query,
+    )
+
+
+def batches_of_examples(examples: Iterable[Example]) -> Iterator[tuple[Example, ...]]:
     """Group examples that are read together: at most 32, and about two million characters."""
-    batch: list[Example] = []
-    n_characters = 0
-    for example in examples:
+
+    def n_characters(example: object) -> int:
         if not isinstance(example, Example):
             raise DataError(f"examples: {type(example).__name__} is not an Example")
-        full = len(batch) == _BATCH_EXAMPLES or n_characters + len(example.document.text) > _BATCH_CHARACTERS
-        if batch and full:
-            yield batch
-            batch, n_characters = [], 0
-        batch.append(example)
-        n_characters += len(example.document.text)
-    if batch:
-        yield batch
+        return len(example.document.text)
+
+    yield from constrained_batches(examples, _BATCH_CHARACTERS, _BATCH_EXAMPLES, n_characters, strict=False)

@@ -4,50 +4,20 @@ The windows hold the same blocks and headings as those of CogLTX, and the same r
 """
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Self
-
-import torch
 
 from cogltx.document import Document, Query
 from cogltx.encoding.layout import Layout, Window, pack
-from cogltx.model import Model, ModelConfig, create_model, load_model
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction
 
 
 class SlidingWindow(Reader):
-    """Windows of consecutive blocks that share about ``overlap`` tokens; the reasoner combines them.
-
-    Args:
-        model: configuration, tokenizer and reasoner.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.model = model
-
-    @property
-    def config(self) -> ModelConfig:
-        """The configuration of the model."""
-        return self.model.config
-
-    @classmethod
-    def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
-        """See ``Reader.create``."""
-        return cls(create_model(config, with_judge=False, device=device))
-
-    @classmethod
-    def load(
-        cls, folder: Path, config: ModelConfig, *, device: torch.device | str | None = None, judge: Any = None
-    ) -> Self:
-        """See ``Reader.load``."""
-        return cls(load_model(folder, config, device=device))
+    """Windows of consecutive blocks that share about ``overlap`` tokens; the reasoner combines them."""
 
     def windows(self, layout: Layout) -> list[Window]:
         """Build all windows of a document, in order."""
-        return list(
-            map(layout.window, _overlapping_runs(layout.blocks.sizes.tolist(), layout.room, self.config.overlap))
-        )
+        runs = _overlapping_runs(layout.blocks.sizes.tolist(), layout.room, self.config.overlap)
+        return list(map(layout.window, runs))
 
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Read all windows of each document and combine them."""
@@ -58,10 +28,6 @@ class SlidingWindow(Reader):
             self.model.reasoner.predict(layout, (next(outputs) for _ in of_document))
             for layout, of_document in zip(layouts, windows, strict=True)
         ]
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """See ``Reader.save_pretrained``."""
-        self.model.save(Path(folder))
 
 
 class Truncation(SlidingWindow):

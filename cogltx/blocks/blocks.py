@@ -47,9 +47,8 @@ class BlockQuery:
 
     Attributes:
         block: its index; it is not a candidate for z.
-        text: its heading, if any, and its exact slice of the document.
-        token_ids: its tokens in a window, heading included.
-        n_heading: number of heading tokens.
+        text: its heading, if any, and its text.
+        token_ids: its tokens in a window, of which the first ``n_heading`` are the heading's.
     """
 
     block: int

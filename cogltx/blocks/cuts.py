@@ -104,12 +104,8 @@ def _settled_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int, *, w
     """Find the block boundaries in a part of a segment that the rest of the segment cannot change.
 
     The minimum cost up to a cut follows from the minimum among the cuts at most B tokens before it, which a monotone
-    queue keeps at its head. Later cuts can only follow one of those left in the queue.
-
-    Args:
-        costs: costs of the cuts inside the part.
-        max_tokens: B.
-        whole: whether the part is the end of the segment.
+    queue keeps at its head. Later cuts can only follow one of those left in the queue. ``whole``: the segment
+    ends here.
     """
     total = len(costs) + 1
     if whole and total <= max_tokens:

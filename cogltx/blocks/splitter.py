@@ -26,9 +26,6 @@ def split(document: Document | str, tokenizer: Any = BUNDLED, *, max_tokens: int
         tokenizer: a fast tokenizer of ``transformers``, or the name of an encoder.
         max_tokens: B, the maximum number of tokens per block.
 
-    Returns:
-        blocks that tile the document.
-
     Raises:
         ConfigError: ``max_tokens`` is below 8, or below the tokens of one character.
         DataError: the text has no token, or contains a lone surrogate.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Int
+from more_itertools import constrained_batches
 
 from cogltx.blocks.characters import SPACES, among, code_points, scans
 from cogltx.document import Document, Segment
@@ -14,7 +15,7 @@ from cogltx.errors import CogltxError, DataError, ModelError
 MAX_HEADING_TOKENS = 16
 
 _PIECE_CHARACTERS = 1 << 14
-_BATCH_CHARACTERS = 1 << 17
+_BATCH_CHARACTERS = 1 << 17  # enough for the tokenizer's threads
 
 
 def tokenize(
@@ -33,7 +34,8 @@ def tokenize(
     index = "i" if len(document.text) < 2**31 else "l"
     ids, starts, ends = array("i"), array(index), array(index)
     segment_ends: list[int] = []
-    for batch in _batched(_pieces(document.text, segments)):
+    pieces = _pieces(document.text, segments)
+    for batch in constrained_batches(pieces, _BATCH_CHARACTERS, get_len=lambda piece: piece[1] - piece[0]):
         try:
             encoded = tokenizer(
                 [document.text[start:end] for start, end, _ in batch],
@@ -42,8 +44,8 @@ def tokenize(
             )  # fmt: skip
         except (UnicodeEncodeError, TypeError) as error:
             raise _translated(f"document {document.id!r}", document.text, error) from error
-        pieces = zip(batch, encoded["input_ids"], encoded["offset_mapping"], strict=True)
-        for (start, _, closes), piece_ids, piece_spans in pieces:
+        tokens = zip(batch, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        for (start, _, closes), piece_ids, piece_spans in tokens:
             ids.extend(piece_ids)
             spans = np.array(piece_spans, dtype=np.int64).reshape(-1, 2)
             _place_white_space(document.text, start, spans)
@@ -74,20 +76,6 @@ def _pieces(text: str, segments: Sequence[Segment]) -> Iterator[tuple[int, int, 
             yield start, end, False
             start = end
         yield start, segment.end, True
-
-
-def _batched(pieces: Iterator[tuple[int, int, bool]]) -> Iterator[list[tuple[int, int, bool]]]:
-    """Group pieces into batches large enough for the tokenizer's threads."""
-    batch: list[tuple[int, int, bool]] = []
-    characters = 0
-    for piece in pieces:
-        batch.append(piece)
-        characters += piece[1] - piece[0]
-        if characters >= _BATCH_CHARACTERS:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
 
 
 def _trim(text: str, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -40,13 +40,7 @@ class Words:
 
 
 def words_of(text: str, starts: Int[np.ndarray, " tokens"], ends: Int[np.ndarray, " tokens"]) -> Words:
-    """Find the words of a text from its tokens; tokens of white space belong to no word.
-
-    Args:
-        text: the text.
-        starts: first character of every token.
-        ends: one past each token's last character.
-    """
+    """Find the words of a text from the spans of its tokens; tokens of white space belong to no word."""
     ends = _with_marks(text, starts, ends)
     first_tokens = np.flatnonzero(_begins(text, starts, ends))
     word_starts, word_ends = starts[first_tokens], np.maximum.reduceat(ends, first_tokens)

@@ -58,11 +58,7 @@ class Batch:
 
 
 class Encoder(nn.Module):
-    """A pretrained encoder: windows in, one vector per token out.
-
-    Args:
-        model: an encoder of ``transformers`` without a head.
-    """
+    """A pretrained encoder of ``transformers`` without a head: windows in, one vector per token out."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -162,13 +158,7 @@ def _best_device() -> str:
 
 @dataclass(frozen=True)
 class BatchRunner:
-    """Runs windows through models in batches.
-
-    Attributes:
-        precision: device and arithmetic.
-        batch_tokens: maximum number of tokens per batch, padding included.
-        padding_id: vocabulary index of padding.
-    """
+    """Runs windows through models in batches of at most ``batch_tokens`` tokens, padding included."""
 
     precision: Precision
     batch_tokens: int
@@ -181,7 +171,7 @@ class BatchRunner:
         return min(self.batch_tokens, _TOKENS_PER_CORE * torch.get_num_threads()) if on_cpu else self.batch_tokens
 
     def tensors(self, windows: Sequence[Window]) -> Batch:
-        """Convert windows to tensors on the device, padded to the longest of them."""
+        """Convert windows to tensors on the device; see ``Batch.of``."""
         return Batch.of(windows, self.padding_id, self.precision.device)
 
     def run(
@@ -189,10 +179,7 @@ class BatchRunner:
     ) -> Iterator[tuple[Window, Float[np.ndarray, "tokens *outputs"]]]:
         """Run windows through a model in bounded memory; yield each with its outputs, in order.
 
-        Args:
-            windows: windows of any documents; a few hundred are read at a time.
-            model: returns a value or vector per token of a batch.
-            title: label of the progress bar that appears on a terminal after two seconds.
+        ``title`` labels the progress bar that appears on a terminal after two seconds.
         """
         stream = iter(tqdm(windows, desc=title, unit=" windows", delay=_PROGRESS_DELAY, disable=None, leave=False))
         while chunk := list(islice(stream, _LOOKAHEAD)):
@@ -217,8 +204,7 @@ def batches(windows: Sequence[Window], batch_tokens: int, padding: int = 0) -> l
     Args:
         windows: windows of any lengths.
         batch_tokens: maximum number of tokens per batch, padding included.
-        padding: maximum number of padding tokens that the shorter windows of a batch get to include a longer one; with
-            0 all windows of a batch have one padded length.
+        padding: maximum number of padding tokens that a batch gets to include a longer window; 0: all have one length.
     """
     groups: list[list[int]] = []
     length = 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
+from more_itertools import constrained_batches
 
 from cogltx.blocks import AnyQuery, BlockQuery, Blocks
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -81,10 +82,6 @@ class WindowFormat:
 
     def layout(self, query: AnyQuery, blocks: Blocks) -> "Layout":
         """Lay out a query and a document.
-
-        Args:
-            query: a question, a block of the document, or None for tasks without a query.
-            blocks: the blocks of the document.
 
         Raises:
             ConfigError: the capacity is too small for the largest block.
@@ -183,15 +180,8 @@ def pack(sizes: Sequence[int], room: int) -> list[list[int]]:
     >>> pack([3, 3, 3, 5, 2], room=6)
     [[0, 1], [2], [3], [4]]
     """
-    runs: list[list[int]] = []
-    used = room
-    for index, size in enumerate(sizes):
-        if used + size > room:
-            runs.append([])
-            used = 0
-        runs[-1].append(index)
-        used += size
-    return runs
+    runs = constrained_batches(range(len(sizes)), room, get_len=sizes.__getitem__, strict=False)
+    return list(map(list, runs))
 
 
 def _joined(parts: Sequence[np.ndarray]) -> Int[np.ndarray, " tokens"]:

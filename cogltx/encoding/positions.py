@@ -23,7 +23,6 @@ Model = TypeVar("Model", bound=nn.Module)
 
 _CONFIG_KEY = "cogltx_positions"  # in the encoder's configuration
 _TABLE = "position_embeddings"
-_BUFFERS = ("position_ids", "token_type_ids")
 
 
 class PositionsConfig(BaseModel):
@@ -46,12 +45,7 @@ class PositionsConfig(BaseModel):
 
 
 class _ComputedPositions(nn.Embedding):
-    """Position embeddings computed from the trained rows, which remain the only parameters.
-
-    Args:
-        table: the encoder's table; its rows are shared, including those for padding.
-        config: the extension.
-    """
+    """Position embeddings computed from the trained rows, which remain the only parameters."""
 
     def __init__(self, table: nn.Embedding, config: PositionsConfig) -> None:
         super().__init__(table.num_embeddings, table.embedding_dim, padding_idx=table.padding_idx, _weight=table.weight)
@@ -79,9 +73,6 @@ def extend_positions(
         method: ``hierarchical``, ``tiled`` or ``random``.
         alpha: parameter of ``hierarchical``.
         form: computed from the trained rows, or a table that plain ``transformers`` loads.
-
-    Returns:
-        the same encoder.
 
     Raises:
         ConfigError: an argument is invalid or out of range.
@@ -136,11 +127,9 @@ def _config(values: object) -> PositionsConfig:
 def n_positions(encoder: nn.Module) -> int | None:
     """Count the positions of an encoder; None without a table."""
     table = _table(encoder)
-    if table is None:
-        return None
     if isinstance(table, _ComputedPositions):
         return table.config.length
-    return table.num_embeddings - _first_row(table)
+    return None if table is None else table.num_embeddings - _first_row(table)
 
 
 def _first_row(table: nn.Embedding) -> int:
@@ -205,35 +194,24 @@ def _table(encoder: nn.Module) -> nn.Embedding | None:
 
 
 def _holder(encoder: nn.Module) -> nn.Module:
-    """The module that has the table as an attribute."""
+    """The module that has the table as an attribute; DeBERTa has one that its attention uses relatively."""
     table = _table(encoder)
-    if table is None or _counts_relatively(encoder):
+    if table is None or any(getattr(settings, "relative_attention", False) for settings in _configurations(encoder)):
         kind = next((str(settings.model_type) for settings in _configurations(encoder)), type(encoder).__name__)
         raise ModelError(f"positions: {kind} has no table of learned absolute positions; BERT and RoBERTa have one")
     return next(module for module in encoder.modules() if getattr(module, _TABLE, None) is table)
 
 
-def _counts_relatively(encoder: nn.Module) -> bool:
-    """DeBERTa has a table that its attention uses relatively."""
-    return any(bool(getattr(settings, "relative_attention", False)) for settings in _configurations(encoder))
-
-
 def _configurations(encoder: nn.Module) -> list[Any]:
     """The distinct configurations of the ``transformers`` models inside."""
-    configurations: dict[int, Any] = {}
-    for module in encoder.modules():
-        config = getattr(module, "config", None)
-        if config is not None and hasattr(config, "model_type"):
-            configurations[id(config)] = config
-    return list(configurations.values())
+    configurations = [getattr(module, "config", None) for module in encoder.modules()]
+    return list({id(config): config for config in configurations if hasattr(config, "model_type")}.values())
 
 
 def _lengthen_buffers(holder: nn.Module, rows: int) -> None:
     """Lengthen the buffers with one entry per position: position numbers, and token types of zero."""
-    for name in _BUFFERS:
+    for name in ("position_ids", "token_type_ids"):
         before = getattr(holder, name, None)
         if isinstance(before, Tensor):
-            made = (
-                torch.arange(rows, device=before.device)[None] if name == "position_ids" else before.new_zeros(1, rows)
-            )
-            holder.register_buffer(name, made, persistent=False)
+            numbers = torch.arange(rows, device=before.device) * (name == "position_ids")
+            holder.register_buffer(name, numbers[None], persistent=False)

@@ -108,10 +108,6 @@ class ClassificationConfig(ReasonerConfig):
 class ClassificationReasoner(Reasoner[tuple[int, ...]]):
     """A score per label from the vectors of an encoder; the target of a window is the indices of its labels.
 
-    Args:
-        encoder: the pretrained encoder.
-        config: names the labels.
-
     Raises:
         ConfigError: there are fewer than two labels (``multi_label``: none), or a label is repeated.
     """

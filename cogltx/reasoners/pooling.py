@@ -10,12 +10,7 @@ _HEADS = 4
 
 
 def window_pooling(name: Literal["mlp", "lstm", "transformer"], width: int) -> nn.Module:
-    """Create a network from vectors, shape [windows, width], to one vector, shape [width].
-
-    Args:
-        name: the kind of network.
-        width: size of a vector; a multiple of 4 for the transformer, of 2 for the LSTM.
-    """
+    """Create a network from vectors, shape [windows, width], to one vector, shape [width], a multiple of 4."""
     networks: dict[str, type[nn.Module]] = {"mlp": _MLP, "lstm": _LSTM, "transformer": _Transformer}
     return networks[name](width)
 

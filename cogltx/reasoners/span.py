@@ -72,12 +72,7 @@ class _Target:
 
 
 class SpanReasoner(Reasoner[_Target]):
-    """Kind of answer, start and end from the vectors of an encoder.
-
-    Args:
-        encoder: the pretrained encoder.
-        config: settings.
-    """
+    """Kind of answer, start and end from the vectors of an encoder."""
 
     config_class = SpanReasonerConfig
     auxiliary: ClassVar[tuple[str, ...]] = ("relevance.",)

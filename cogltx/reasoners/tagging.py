@@ -72,10 +72,6 @@ class _Target(NamedTuple):
 class TaggingReasoner(Reasoner[_Target]):
     """A score per tag from the vectors of an encoder, with or without a CRF over the words.
 
-    Args:
-        encoder: the pretrained encoder.
-        config: names the types.
-
     Raises:
         ConfigError: there is no type.
     """

@@ -211,7 +211,7 @@ def _filled(
     others = scores.copy()
     others[gold] = np.nan
     if by_judge:
-        others = memrecall.compete(layout, others, dict.fromkeys(gold, 1.0), memrecall.lexical_bonus(layout))
+        others = memrecall.compete(others, dict.fromkeys(gold, 1.0), memrecall.lexical_bonus(layout))
     added = fill(others, blocks, layout.room - blocks.total_size(gold), max_others)
     window = layout.window(sorted([*gold, *added]))
     target = reasoner.target(example, blocks, window)
