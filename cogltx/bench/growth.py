@@ -15,7 +15,7 @@ from tqdm.auto import tqdm
 
 from cogltx.bench.process import call
 from cogltx.bench.tables import table
-from cogltx.cli.plots import draw_curves
+from cogltx.cli.plots import Picture
 from cogltx.errors import ConfigError
 from cogltx.files import check_settings, read_json, write_file, write_json
 
@@ -213,8 +213,8 @@ def measure(
     across = "tokens of the document"
     try:
         seconds, peaks = growth.curves(lambda one: one.seconds), growth.curves(lambda one: one.peak_bytes / _MEBIBYTE)
-        draw_curves(output / "time.png", seconds, across=across, up="seconds", logarithmic=True)
-        draw_curves(output / "memory.png", peaks, across=across, up="peak memory, MiB", logarithmic=True)
+        Picture(output / "time.png").draw_curves(seconds, across=across, up="seconds", logarithmic=True)
+        Picture(output / "memory.png").draw_curves(peaks, across=across, up="peak memory, MiB", logarithmic=True)
     except ConfigError as error:
         report(str(error))
     return growth

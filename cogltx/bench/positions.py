@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cogltx.bench.tables import table
-from cogltx.cli.plots import draw_curves
+from cogltx.cli.plots import Picture
 from cogltx.encoding.positions import PositionsConfig, check_extension
 from cogltx.errors import ConfigError
 from cogltx.files import read_json, write_file, write_json
@@ -81,7 +81,7 @@ def compare(
     write_file(output / "positions.md", comparison.table() + "\n")
     points = {curve.name: [(float(one.step), one.accuracy) for one in curve.history] for curve in curves}
     try:
-        draw_curves(output / "positions.png", points, across="steps of training", up="masked accuracy, %")
+        Picture(output / "positions.png").draw_curves(points, across="steps of training", up="masked accuracy, %")
     except ConfigError as error:
         report(str(error))
     return comparison

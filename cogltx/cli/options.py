@@ -1,8 +1,8 @@
 """The options that several commands share, and how their values are read. Does not import torch."""
 
-import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,6 +11,8 @@ from cogltx.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from cogltx.document import Document
 
+Split = Literal["train", "validation", "test"]
+KeyBlocks = Literal["recall", "gold"]
 RunArgument = Annotated[str, typer.Argument(help="A run, a model folder, or a name on the Hugging Face hub.")]
 DocumentOption = Annotated[
     str, typer.Option("--document", help="A UTF-8 text file, plain or gzipped; - reads standard input.")
@@ -29,10 +31,8 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as memrecall.strides=[8]; repeatable."),
 ]
 
-
-def note(line: str) -> None:
-    """Print a message to standard error."""
-    print(line, file=sys.stderr, flush=True)
+note = partial(typer.echo, err=True)
+"""Print a message to standard error."""
 
 
 def read_document(name: str) -> "Document":
@@ -51,11 +51,7 @@ def read_document(name: str) -> "Document":
 
 
 def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
-    """Parse an option that takes positive integers separated by commas; None stays None.
-
-    Raises:
-        ConfigError: the text is something else.
-    """
+    """Parse an option that takes positive integers separated by commas; None stays None."""
     if text is None:
         return None
     parts = text.split(",")

@@ -33,48 +33,28 @@ def predict(
         raise ConfigError("predict needs either --document FILE, or --input FILE and --output FILE")
     if examples is not None and (question is not None or as_json):
         raise ConfigError("predict: --question and --json go with --document; the examples of --input have questions")
-    if examples is not None and output is not None:
-        _predict_file(run, examples, output, judge, device, changes or [])
-    else:
-        _predict_documents(run, documents or [], question, judge, device, changes or [], as_json)
-
-
-def _predict_documents(
-    run: str, names: list[str], question: str | None, judge: str | None, device: str | None, changes: list[str],
-    as_json: bool,
-) -> None:  # fmt: skip
-    from cogltx.cli.predictions import answer, load_model
+    from cogltx.cli.predictions import Predictor
     from cogltx.document import Example, Query
+    from cogltx.files import write_file
     from cogltx.tasks import make_task
 
     query = Query(question) if question is not None else None
-    examples = [Example(id=(text := read_document(name)).id, document=text, query=query) for name in names]
-    reader = load_model(run, changes, judge, device)
-    pairs = answer(reader, make_task("jsonl", {}), examples, title="predict", total=len(examples))
+    read = [Example(id=(text := read_document(name)).id, document=text, query=query) for name in documents or ()]
+    task, predictor = make_task("jsonl", {}), Predictor(run, changes or (), judge, device)
+    if examples is not None and output is not None:
+        source = task.read(examples, split="test")
+        n_predictions = sum(1 for _ in predictor.answer(task, source, title="predict", written=output))
+        if not n_predictions and not output.exists():
+            write_file(output, "")
+        note(f"{n_predictions:,} predictions in {output}")
+        return
     records = []
-    for number, (_, prediction) in enumerate(pairs):
+    for name, (_, prediction) in zip(documents or (), predictor.answer(task, read, title="predict"), strict=True):
+        records.append(prediction.to_dict())
         if as_json:
-            records.append(prediction.to_dict())
             continue
-        if len(names) > 1:
-            print(f"{chr(10) * bool(number)}== {names[number]}")
-        print(reader.config.reasoner.format(prediction))
+        if len(read) > 1:
+            print(f"{chr(10) * (len(records) > 1)}== {name}")
+        print(predictor.reader.config.reasoner.format(prediction))
     if as_json:
-        print(json.dumps(records if len(names) > 1 else records[0], ensure_ascii=False, indent=2))
-
-
-def _predict_file(
-    run: str, source: Path, output: Path, judge: str | None, device: str | None, changes: list[str]
-) -> None:
-    from cogltx.cli.predictions import answer, load_model
-    from cogltx.files import fingerprint, write_file
-    from cogltx.model import model_folder
-    from cogltx.tasks import make_task
-
-    task, reader = make_task("jsonl", {}), load_model(run, changes, judge, device)
-    settings = {"model": fingerprint(model_folder(run)), "changes": changes, "judge": judge}
-    examples = task.read(source, split="test")
-    n_predictions = sum(1 for _ in answer(reader, task, examples, title="predict", written=output, settings=settings))
-    if not n_predictions and not output.exists():
-        write_file(output, "")
-    note(f"{n_predictions:,} predictions in {output}")
+        print(json.dumps(records if len(read) > 1 else records[0], ensure_ascii=False, indent=2))

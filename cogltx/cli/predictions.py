@@ -6,28 +6,29 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tqdm.auto import tqdm
 
 from cogltx.baselines import load_reader
-from cogltx.cli.yaml_config import parse_changes
+from cogltx.cli.options import KeyBlocks
+from cogltx.cli.yaml_config import changed, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import check_settings, fingerprint, read_json, write_json
 from cogltx.memrecall import Recall
+from cogltx.model import ModelConfig, load_config, model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task
 from cogltx.training.sampling import gold_blocks
 
 Pair = tuple[Example, Prediction]
-KeyBlocks = Literal["recall", "gold"]
 _LINE_START = b'{"id": '  # of a prediction
 
 
-def load_model(run: str | Path, changes: Sequence[str], judge: str | None = None, device: str | None = None) -> Reader:
-    """Load a trained model of any kind.
+class Predictor:
+    """A trained model of any kind, with the options of a command.
 
     Args:
         run: a run, a model folder, or a name on the Hugging Face hub.
@@ -39,45 +40,67 @@ def load_model(run: str | Path, changes: Sequence[str], judge: str | None = None
         ConfigError: a change is invalid, or a baseline is given a judge.
         ModelError: there is no such model.
     """
-    reader = load_reader(run, changes=parse_changes(changes), judge=judge, device=device)
-    if judge and not reader.uses_judge:
-        raise ConfigError(f"--judge: the baseline {reader.config.reader} does not use a judge")
-    return reader
 
+    def __init__(
+        self, run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
+    ) -> None:
+        self._folder, self._changes, self._judge = model_folder(run), list(changes), judge
+        config = validated(ModelConfig, changed(load_config(self._folder).model_dump(mode="json"), changes))
+        self.reader = load_reader(self._folder, config=config, judge=judge, device=device)
+        if judge and not self.reader.uses_judge:
+            raise ConfigError(f"--judge: the baseline {config.reader} does not use a judge")
 
-def answer(
-    reader: Reader,
-    task: Task,
-    examples: Iterable[Example],
-    *,
-    title: str,
-    total: int | None = None,
-    key_blocks: KeyBlocks = "recall",
-    written: Path | None = None,
-    settings: Mapping[str, Any] | None = None,
-    subset: bool = False,
-) -> Iterator[Pair]:
-    """Answer examples in order, with a progress bar on a terminal.
+    def answer(
+        self,
+        task: Task,
+        examples: Iterable[Example],
+        *,
+        title: str,
+        written: Path | None = None,
+        key_blocks: KeyBlocks = "recall",
+        settings: Mapping[str, Any] | None = None,
+        subset: bool = False,
+    ) -> Iterator[Pair]:
+        """Answer examples in order, with a progress bar on a terminal.
 
-    Args:
-        reader: the model.
-        task: adds its fields to the written lines.
-        examples: read lazily.
-        title: of the progress bar.
-        total: number of examples, if known.
-        key_blocks: what the reasoner reads: the blocks that MemRecall finds, or the gold blocks (an upper bound).
-        written: a JSON Lines file of predictions. Predictions that it already has are reused; new ones are appended.
-        settings: model and options, stored next to a new file and compared when an existing file is resumed.
-        subset: accept a file with predictions of more examples, if it has all of these.
+        Args:
+            task: adds its fields to the written lines.
+            examples: read lazily.
+            title: of the progress bar.
+            written: a JSON Lines file of predictions. Those that it already has are reused; new ones are appended.
+            key_blocks: what the reasoner reads: the blocks that MemRecall finds, or the gold blocks (an upper bound).
+            settings: stored next to a new file, with model and options, and compared when a file is resumed.
+            subset: accept a file with predictions of more examples, if it has all of these.
 
-    Raises:
-        ConfigError: the file was started with other settings.
-        DataError: the file has predictions of other examples or texts, or is something else; it is not changed. Or an
-            example cannot be read; the predictions before it are kept.
-    """
-    pairs = _answer(reader, task, examples, key_blocks, written, settings or {}, subset)
-    quiet = True if total == 1 else None
-    yield from tqdm(pairs, desc=title, total=total, unit=" examples", disable=quiet, leave=False)
+        Raises:
+            ConfigError: the file was started with other settings.
+            DataError: the file has predictions of other examples or texts, or is something else; it is not changed. Or
+                an example cannot be read; the predictions before it are kept.
+        """
+
+        def pairs() -> Iterator[Pair]:
+            pending = iter(examples)
+            if written is not None:
+                self._check_settings(written, settings or {})
+                pending = yield from _resume(written, pending, subset)
+            for batch in batches_of_examples(pending):
+                for answered in _answer_batch(self.reader, batch, key_blocks):
+                    if written is not None:
+                        _append(written, task, answered)
+                    yield from answered
+
+        total = len(examples) if isinstance(examples, Sequence) else None
+        quiet = True if total == 1 else None
+        yield from tqdm(pairs(), desc=title, total=total, unit=" examples", disable=quiet, leave=False)
+
+    def _check_settings(self, path: Path, settings: Mapping[str, Any]) -> None:
+        """Store the settings next to a new file; compare them if the file exists."""
+        stored = path.parent / f"{path.name}.settings.json"
+        options = {"model": fingerprint(self._folder), "changes": self._changes, "judge": self._judge, **settings}
+        if not path.exists():
+            write_json(stored, options)
+        elif path.is_file() and stored.exists():
+            check_settings(path, options, read_json(stored), "another file")
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:
@@ -90,32 +113,12 @@ def read_predictions(path: Path) -> Iterator[Prediction]:
         yield _parse(path, number, line)[0]
 
 
-def _answer(
-    reader: Reader,
-    task: Task,
-    examples: Iterable[Example],
-    key_blocks: KeyBlocks,
-    written: Path | None,
-    settings: Mapping[str, Any],
-    subset: bool,
-) -> Iterator[Pair]:
-    pending = iter(examples)
-    if written is not None:
-        _check_settings(written, settings)
-        pending = yield from _resume(written, pending, subset)
-    for batch in batches_of_examples(pending):
-        for pairs in _answer_batch(reader, batch, key_blocks):
-            if written is not None:
-                _append(written, task, pairs)
-            yield from pairs
-
-
 def _resume(path: Path, examples: Iterator[Example], subset: bool) -> Generator[Pair, None, Iterator[Example]]:
     """Yield the examples whose predictions the file has, and return an iterator over the others."""
     example, other = next(examples, None), None
-    for number, (prediction, input_digest) in enumerate(_saved(path), start=1):
+    for number, (prediction, digest) in enumerate(_saved(path), start=1):
         if example is not None and example.id == prediction.id:
-            if input_digest != _input_digest(example):
+            if digest != _digest(example):
                 raise DataError(
                     f"{path}:{number}: the prediction for example {prediction.id!r} was made from another text or "
                     "question; choose another file"
@@ -126,8 +129,8 @@ def _resume(path: Path, examples: Iterator[Example], subset: bool) -> Generator[
             due = "the examples end here" if example is None else f"example {example.id!r} comes next"
             other = other or f"{path}:{number}: a prediction for example {prediction.id!r}, but {due}"
             if not subset:
-                raise DataError(f"{other}; choose another file")
-    if example is not None and other:
+                break
+    if other and (example is not None or not subset):
         raise DataError(f"{other}; choose another file")
     return chain(() if example is None else (example,), examples)
 
@@ -136,21 +139,20 @@ def _answer_batch(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlock
     """Answer a batch at once; if an example cannot be read, one by one up to that example."""
     try:
         yield list(zip(batch, _predict(reader, batch, key_blocks), strict=True))
-        return
     except DataError as error:
         if len(batch) == 1:
             raise DataError(f"example {batch[0].id!r}: {error}") from error
-    for example in batch:
-        yield from _answer_batch(reader, [example], key_blocks)
+        for example in batch:
+            yield from _answer_batch(reader, [example], key_blocks)
 
 
-def _predict(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks) -> list[Prediction]:
+def _predict(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks) -> Iterable[Prediction]:
     if key_blocks == "recall":
-        return list(reader.predict_many(batch))
+        return reader.predict_many(batch)
     if not isinstance(reader, CogLTX):
         raise ConfigError(f"--blocks gold needs a CogLTX model; this one is the baseline {reader.config.reader}")
     predictions = reader.reason_over([_gold_recall(reader, example) for example in batch])
-    return [replace(prediction, id=example.id) for example, prediction in zip(batch, predictions, strict=True)]
+    return (replace(prediction, id=example.id) for example, prediction in zip(batch, predictions, strict=True))
 
 
 def _gold_recall(reader: CogLTX, example: Example) -> Recall:
@@ -163,22 +165,14 @@ def _gold_recall(reader: CogLTX, example: Example) -> Recall:
     return Recall(layout, chosen, (1.0,) * len(chosen), frozenset(chosen), (0,) * len(chosen))
 
 
-def _input_digest(example: Example) -> str:
+def _digest(example: Example) -> str:
+    """Fingerprint of what a prediction is made from."""
     return fingerprint([example.document, example.query])
-
-
-def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Store the settings next to a new file; compare them if the file exists."""
-    stored = path.parent / f"{path.name}.settings.json"
-    if not path.exists():
-        write_json(stored, settings)
-    elif path.is_file() and stored.exists():
-        check_settings(path, settings, read_json(stored), "another file")
 
 
 def _append(path: Path, task: Task, pairs: Sequence[Pair]) -> None:
     records = [
-        {**prediction.to_dict(), **task.describe(example, prediction), "input": _input_digest(example)}
+        {**prediction.to_dict(), **task.describe(example, prediction), "input": _digest(example)}
         for example, prediction in pairs
     ]
     try:
@@ -195,22 +189,18 @@ def _saved(path: Path) -> Iterator[tuple[Prediction, object]]:
         return
     end = 0
     for number, line in enumerate(_lines(path), start=1):
-        if not line.endswith(b"\n"):
-            if not _is_cut_off(line):
-                _parse(path, number, line)
+        unfinished = not line.endswith(b"\n")
+        try:
+            parsed = _parse(path, number, line)
+        except DataError as error:
+            not_json = isinstance(error.__cause__, json.JSONDecodeError | UnicodeDecodeError)
+            if not (unfinished and not_json and _LINE_START.startswith(line[: len(_LINE_START)])):
+                raise
+        if unfinished:
             os.truncate(path, end)
             return
-        yield _parse(path, number, line)
+        yield parsed
         end += len(line)
-
-
-def _is_cut_off(line: bytes) -> bool:
-    """Check whether a line is the start of a prediction, but not a whole JSON value."""
-    try:
-        json.loads(line)
-    except ValueError:
-        return _LINE_START.startswith(line[: len(_LINE_START)])
-    return False
 
 
 def _lines(path: Path) -> Iterator[bytes]:

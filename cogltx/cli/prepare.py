@@ -1,18 +1,18 @@
 """``cogltx prepare``: convert a data set to JSON Lines."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import note
+from cogltx.cli.options import Split, note
 
 
 def prepare(
     task: Annotated[str, typer.Argument(help="hotpotqa, newsqa, squad, tagging, classification, newsgroups or jsonl.")],
     output: Annotated[Path, typer.Option(help="The JSON Lines file to write; gzipped if its name ends in .gz.")],
     source: Annotated[Path | None, typer.Option(help="The file of the data set; downloaded by default.")] = None,
-    split: Annotated[Literal["train", "validation", "test"], typer.Option(help="Part of the data set.")] = "train",
+    split: Annotated[Split, typer.Option(help="Part of the data set.")] = "train",
     options: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Set an option of the task, such as join_paragraphs=true."),

@@ -9,7 +9,6 @@ from cogltx.cli.options import DeviceOption, DocumentOption, JsonOption, JudgeOp
 from cogltx.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cogltx.document import Document, Query
     from cogltx.memrecall import Recall
 
 
@@ -29,47 +28,34 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Find the key blocks of a document, without reasoning over them."""
-    from cogltx.document import Query
-
-    text = read_document(document)
-    asked = question if question is not None else query
-    settings: dict[str, Any] = {"capacity": capacity, "strides": numbers("strides", strides)}
-    settings = {key: list(value) if key == "strides" else value for key, value in settings.items() if value is not None}
-    if run is not None:
-        recalled = _recall_by_model(text, Query(asked) if asked is not None else None, run, judge, device, settings)
-    elif judge is not None:
-        recalled = _recall_by_judge(text, Query(asked) if asked is not None else None, judge, device, settings)
-    else:
-        raise ConfigError("recall needs a run or --judge NAME, such as --judge bm25")
-    print(json.dumps(_to_dict(recalled), ensure_ascii=False, indent=2) if as_json else _format(recalled))
-
-
-def _recall_by_model(
-    document: "Document", query: "Query | None", run: str, judge: str | None, device: str | None,
-    settings: dict[str, Any],
-) -> "Recall":  # fmt: skip
-    from cogltx.cli.predictions import load_model
-    from cogltx.pipeline import CogLTX
-
-    reader = load_model(run, [f"memrecall.{key}={value}" for key, value in settings.items()], judge, device)
-    if not isinstance(reader, CogLTX):
-        raise ConfigError(f"{run}: the baseline {reader.config.reader} has no judge; recall needs a CogLTX model")
-    return reader.recall(document, query)
-
-
-def _recall_by_judge(
-    document: "Document", query: "Query | None", judge: str, device: str | None, settings: dict[str, Any]
-) -> "Recall":
     from cogltx.blocks import BUNDLED, load_tokenizer
+    from cogltx.cli.predictions import Predictor
     from cogltx.cli.yaml_config import validated
+    from cogltx.document import Query
     from cogltx.encoding.encoder import BatchRunner, Precision
     from cogltx.encoding.pretrained import EncoderConfig
     from cogltx.memrecall import MemRecall, MemRecallConfig
+    from cogltx.pipeline import CogLTX
 
-    config = validated(MemRecallConfig, settings)
-    encoder, tokenizer = EncoderConfig(), load_tokenizer(BUNDLED)
-    runner = BatchRunner(Precision.of(encoder, device), encoder.batch_tokens, tokenizer.pad_token_id)
-    return MemRecall(judge, config, tokenizer=tokenizer, runner=runner).recall(document, query)
+    text, asked = read_document(document), question if question is not None else query
+    options = {"capacity": capacity, "strides": numbers("strides", strides)}
+    settings = {key: value for key, value in options.items() if value is not None}
+    asked_query = None if asked is None else Query(asked)
+    if run is not None:
+        changes = [f"memrecall.{key}={json.dumps(value)}" for key, value in settings.items()]
+        reader = Predictor(run, changes, judge, device).reader
+        if not isinstance(reader, CogLTX):
+            raise ConfigError(f"{run}: the baseline {reader.config.reader} has no judge; recall needs a CogLTX model")
+        found = reader.recall(text, asked_query)
+    elif judge is not None:
+        config = validated(MemRecallConfig, settings)
+        encoder, tokenizer = EncoderConfig(), load_tokenizer(BUNDLED)
+        runner = BatchRunner(Precision.of(encoder, device), encoder.batch_tokens, tokenizer.pad_token_id)
+        found = MemRecall(judge, config, tokenizer=tokenizer, runner=runner).recall(text, asked_query)
+    else:
+        raise ConfigError("recall needs a run or --judge NAME, such as --judge bm25")
+    result = _to_dict(found)
+    print(json.dumps(result, ensure_ascii=False, indent=2) if as_json else _format(result))
 
 
 def _to_dict(recalled: "Recall") -> dict[str, Any]:
@@ -80,16 +66,18 @@ def _to_dict(recalled: "Recall") -> dict[str, Any]:
         "n_blocks": len(blocks),
         "key_blocks": [
             {
-                "index": index,
-                "start": blocks[index].start,
-                "end": blocks[index].end,
-                "n_tokens": blocks[index].n_tokens,
-                "text": blocks.text(index),
+                "index": block.index,
+                "start": block.start,
+                "end": block.end,
+                "n_tokens": block.n_tokens,
+                "text": blocks.text(block.index),
                 "score": score,
                 "step": step,
-                "kept": index in recalled.kept,
+                "kept": block.index in recalled.kept,
             }
-            for index, score, step in zip(recalled.key_blocks, recalled.scores, recalled.steps, strict=True)
+            for block, score, step in zip(
+                (blocks[index] for index in recalled.key_blocks), recalled.scores, recalled.steps, strict=True
+            )
         ],
         "steps": [
             {"retrieved": step.retrieved, "fine": step.fine, "kept": step.kept, "decayed": step.decayed}
@@ -98,15 +86,16 @@ def _to_dict(recalled: "Recall") -> dict[str, Any]:
     }
 
 
-def _format(recalled: "Recall") -> str:
-    blocks = recalled.blocks
+def _format(result: dict[str, Any]) -> str:
     lines = [
-        f"{len(recalled.key_blocks):,} key blocks of {len(blocks):,} ({blocks.n_tokens:,} tokens); "
+        f"{len(result['key_blocks']):,} key blocks of {result['n_blocks']:,} ({result['n_tokens']:,} tokens); "
         "* survived the last decay",
         "",
         " block    score  step    text",
     ]
-    for index, score, step in zip(recalled.key_blocks, recalled.scores, recalled.steps, strict=True):
-        text = " ".join(blocks.text(index).split())
-        lines.append(f"{index:6,}  {score:7.3f}  {step:4}  {'*' if index in recalled.kept else ' '} {text}")
+    lines += [
+        f"{block['index']:6,}  {block['score']:7.3f}  {block['step']:4}  {'*' if block['kept'] else ' '} "
+        + " ".join(block["text"].split())
+        for block in result["key_blocks"]
+    ]
     return "\n".join(lines)

@@ -1,6 +1,7 @@
 """``cogltx relevance``: how the relevance labels of one training example developed over the epochs."""
 
 import json
+from math import isnan
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,6 +9,8 @@ import typer
 
 from cogltx.cli.options import JsonOption
 from cogltx.errors import ConfigError, DataError
+
+_SHOWN = 60  # characters of a block beside its row in a picture
 
 
 def relevance(
@@ -24,22 +27,10 @@ def relevance(
 
 
 def _history(run: Path, example: str) -> dict[str, Any]:
-    """Collect the judge's scores and the relevance labels of an example's blocks.
+    """Collect ``epochs`` (their numbers) and per block of an example its ``scores`` and ``labels`` per epoch.
 
-    Args:
-        run: the folder of a run that was trained with interventions.
-        example: the id of a training example.
-
-    Returns:
-        ``example``, ``epochs`` (their numbers) and ``blocks``, each with ``index``, ``text``, and per epoch ``scores``
-        (None where the judge gave none) and ``labels``.
-
-    Raises:
-        ConfigError: the run was not trained with interventions.
-        DataError: there is no such training example, or the data has changed.
+    A score is None where the judge gave none.
     """
-    import numpy as np
-
     from cogltx.baselines import load_reader
     from cogltx.files import read_json
     from cogltx.pipeline import CogLTX
@@ -64,8 +55,6 @@ def _history(run: Path, example: str) -> dict[str, Any]:
     history = load_history(folder, index)
     if not history:
         raise ConfigError(f"{folder}: no epoch has stored relevance labels yet")
-    scores = [np.full(len(blocks), np.nan) if epoch is None else epoch for _, epoch in history.values()]
-    labels = [np.zeros(len(blocks), dtype=bool) if epoch is None else epoch for epoch, _ in history.values()]
     return {
         "example": example,
         "epochs": list(history),
@@ -73,8 +62,8 @@ def _history(run: Path, example: str) -> dict[str, Any]:
             {
                 "index": block,
                 "text": blocks.text(block),
-                "scores": [None if np.isnan(epoch[block]) else float(epoch[block]) for epoch in scores],
-                "labels": [bool(epoch[block]) for epoch in labels],
+                "scores": [None if of is None or isnan(of[block]) else float(of[block]) for _, of in history.values()],
+                "labels": [of is not None and bool(of[block]) for of, _ in history.values()],
             }
             for block in range(len(blocks))
         ],
@@ -98,11 +87,17 @@ def _format(history: dict[str, Any]) -> str:
 
 
 def _draw(history: dict[str, Any], path: Path) -> None:
+    """Draw the judge's score per block and epoch, with a dot where the block is labelled relevant (CogLTX figure 4)."""
     import numpy as np
 
-    from cogltx.cli.plots import draw_relevance
+    from cogltx.cli.plots import Picture
 
-    blocks = history["blocks"]
-    scores = np.array([[np.nan if score is None else score for score in block["scores"]] for block in blocks])
-    labels = np.array([block["labels"] for block in blocks], dtype=float)
-    draw_relevance(path, [block["text"] for block in blocks], history["epochs"], scores, labels)
+    picture = Picture(path)
+    blocks, epochs, axes = history["blocks"], history["epochs"], picture.axes
+    axes.imshow(np.array([block["scores"] for block in blocks], float), cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    rows, columns = np.nonzero([block["labels"] for block in blocks])
+    axes.scatter(columns, rows, color="tab:red", s=18, label="relevant")
+    axes.set_xticks(range(len(epochs)), list(map(str, epochs)))
+    axes.set_yticks(range(len(blocks)), [" ".join(block["text"].split())[:_SHOWN] for block in blocks], fontsize=7)
+    axes.set_xlabel("epoch")
+    picture.save(4 + 0.6 * len(epochs), 1 + 0.22 * len(blocks), colors="score of the judge")

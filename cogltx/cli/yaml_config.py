@@ -3,7 +3,7 @@
 Nothing below the command line depends on YAML.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
     """
     values, lines = _read(path)
     places = {key: f"{path}:{line}" for key, line in lines.items()}
-    for name in parse_changes(changes):
+    for name in _parse_changes(changes):
         changed_key = tuple(name.split("."))
         places = {key: place for key, place in places.items() if key[: len(changed_key)] != changed_key}
         for depth in range(1, len(changed_key)):
@@ -54,7 +54,7 @@ def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], s
     Args:
         kind: its class.
         values: nested keys and values.
-        place: returns the file and line of a key.
+        place: returns the file and line of a key, or another origin, for messages.
 
     Raises:
         ConfigError: a key or value is invalid; names all of them.
@@ -65,10 +65,28 @@ def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], s
         raise ConfigError(describe(error, kind, place=place)) from error
 
 
-def parse_changes(changes: Sequence[str]) -> dict[str, Any]:
+def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """Apply ``KEY=VALUE`` changes to nested values.
+
+    >>> changed({"memrecall": {"capacity": 512}}, ["memrecall.strides=[8]"])
+    {'memrecall': {'capacity': 512, 'strides': [8]}}
+    """
+    result = dict(values)
+    for key, value in _parse_changes(changes).items():
+        *parents, last = key.split(".")
+        inner = result
+        for parent in parents:
+            below = inner.get(parent)
+            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
+            inner = inner[parent]
+        inner[last] = value
+    return result
+
+
+def _parse_changes(changes: Sequence[str]) -> dict[str, Any]:
     """Parse ``KEY=VALUE`` changes.
 
-    >>> parse_changes(["memrecall.strides=[8]", "judge.name=bm25"])
+    >>> _parse_changes(["memrecall.strides=[8]", "judge.name=bm25"])
     {'memrecall.strides': [8], 'judge.name': 'bm25'}
     """
     parsed = {}
@@ -83,43 +101,21 @@ def parse_changes(changes: Sequence[str]) -> dict[str, Any]:
     return parsed
 
 
-def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    """Apply ``KEY=VALUE`` changes to nested values.
-
-    >>> changed({"memrecall": {"capacity": 512}}, ["memrecall.strides=[8]"])
-    {'memrecall': {'capacity': 512, 'strides': [8]}}
-    """
-    result = dict(values)
-    for key, value in parse_changes(changes).items():
-        *parents, last = key.split(".")
-        inner = result
-        for parent in parents:
-            below = inner.get(parent)
-            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
-            inner = inner[parent]
-        inner[last] = value
-    return result
-
-
 def _check_names(config: BaseModel, place: Callable[[Key], str]) -> None:
-    """Check the names of reader, task and judge."""
+    """Check the names of reader and task."""
     from cogltx.baselines import reader_class
     from cogltx.model import ModelConfig
     from cogltx.tasks import TASKS, make_task
 
     if not isinstance(config, ModelConfig):
         return
-    checks: dict[Key, Callable[[], object]] = {
-        ("reader",): lambda: reader_class(config.reader),
-        ("task", "options" if config.task.name in TASKS else "name"): lambda: make_task(
-            config.task.name, config.task.options
-        ),
-    }
-    for key, check in checks.items():
-        try:
-            check()
-        except ConfigError as error:
-            raise ConfigError(f"{place(key)}: {error}") from error
+    key: Key = ("reader",)
+    try:
+        reader_class(config.reader)
+        key = ("task", "options" if config.task.name in TASKS else "name")
+        make_task(config.task.name, config.task.options)
+    except ConfigError as error:
+        raise ConfigError(f"{place(key)}: {error}") from error
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
@@ -152,13 +148,12 @@ class _Loader(yaml.SafeLoader):
 
 def _lines(node: yaml.Node | None, path: Key = ()) -> Iterator[tuple[Key, int]]:
     """The line of each key and list item, by its path."""
+    items: Iterable[tuple[object, yaml.Node, yaml.Node]] = ()
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            inner = (*path, str(key.value))
-            yield inner, key.start_mark.line + 1
-            yield from _lines(value, inner)
+        items = [(key.value, key, value) for key, value in node.value]
     elif isinstance(node, yaml.SequenceNode):
-        for number, value in enumerate(node.value):
-            inner = (*path, str(number))
-            yield inner, value.start_mark.line + 1
-            yield from _lines(value, inner)
+        items = [(number, value, value) for number, value in enumerate(node.value)]
+    for name, start, value in items:
+        inner = (*path, str(name))
+        yield inner, start.start_mark.line + 1
+        yield from _lines(value, inner)

@@ -1,5 +1,6 @@
 """TF-IDF and a linear SVM behind the interface of every reader: train, evaluate, predict, save."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import torch
 from fakes import config
 
 from cogltx.baselines import BagOfWords, load_reader
-from cogltx.cli.evaluate import measure as evaluate
+from cogltx.cli.evaluate import evaluate
 from cogltx.document import Document, Example
 from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -59,7 +60,9 @@ def test_it_learns_words_and_loads_as_it_was_saved(tmp_path: Path, multi_label: 
     assert again.predict("a fox").answer == "animals"
 
 
-def test_trained_and_evaluated_as_any_other(tmp_path: Path, tiny_encoder: Path) -> None:
+def test_trained_and_evaluated_as_any_other(
+    tmp_path: Path, tiny_encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_examples(tmp_path / "texts.jsonl", EXAMPLES[:4])
     base = config(tiny_encoder).model_dump(exclude={"reader", "reasoner", "task"})
     run = RunConfig(
@@ -70,7 +73,8 @@ def test_trained_and_evaluated_as_any_other(tmp_path: Path, tiny_encoder: Path) 
     summary = train_run(run, tmp_path / "run", report=said.append)
     assert summary.history[0]["accuracy"] == 100
     assert said[-1] == f"validation: micro_f1 100.0; model in {tmp_path / 'run'}"
-    assert evaluate(tmp_path / "run", str(tmp_path / "texts.jsonl")).metrics["accuracy"] == 100
+    evaluate(str(tmp_path / "run"), str(tmp_path / "texts.jsonl"), as_json=True)
+    assert json.loads(capsys.readouterr().out)["metrics"]["accuracy"] == 100
     write_examples(tmp_path / "unknown.jsonl", [replace(example, labels=None) for example in EXAMPLES])
     blind = run.model_copy(update={"data": run.data.model_copy(update={"validation": str(tmp_path / "unknown.jsonl")})})
     with pytest.raises(DataError, match="no validation example has a known answer, which micro_f1 needs"):

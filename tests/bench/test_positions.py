@@ -73,7 +73,7 @@ def test_a_comparison_and_the_same_again(config: MaskedConfig, tmp_path: Path, m
     def missing(*_: Any, **__: Any) -> None:
         raise ConfigError("picture: expected the package matplotlib, which is not installed")
 
-    monkeypatch.setattr(module, "draw_curves", missing)
+    monkeypatch.setattr(module, "Picture", missing)
     assert compare(config, tmp_path, [0.4], report=lines.append) == found
     assert lines[-1].startswith("picture: expected the package matplotlib")
 

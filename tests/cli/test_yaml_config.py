@@ -9,7 +9,7 @@ from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow, load_reader
 from cogltx.bench.quality import QualityConfig
-from cogltx.cli.yaml_config import changed, load_yaml, parse_changes
+from cogltx.cli.yaml_config import changed, load_yaml
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges.base import ScoringJudgeAdapter
@@ -289,7 +289,7 @@ def test_readers_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
 
 def test_a_trained_reader_with_changes(tiny_encoder: Path, tmp_path: Path) -> None:
     reader(tiny_encoder).save_pretrained(tmp_path / "model")
-    loaded = load_reader(tmp_path / "model", changes=parse_changes(["memrecall.strides=[4]", "memrecall.capacity=96"]))
+    loaded = load_reader(tmp_path / "model", changes={"memrecall.strides": [4], "memrecall.capacity": 96})
     assert isinstance(loaded, CogLTX)
     assert loaded.memrecall.config.strides == (4,)
     assert loaded.memrecall.config.capacity == 96

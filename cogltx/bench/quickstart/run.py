@@ -26,9 +26,8 @@ from cogltx.bench.quickstart.corpus import generate
 from cogltx.bench.quickstart.explain import explain
 from cogltx.bench.tables import table
 from cogltx.blocks import BUNDLED
-from cogltx.cli.evaluate import measure
 from cogltx.cli.options import note
-from cogltx.cli.predictions import read_predictions
+from cogltx.cli.predictions import Predictor, read_predictions
 from cogltx.cli.yaml_config import load_yaml
 from cogltx.document import Example
 from cogltx.errors import ConfigError
@@ -197,11 +196,10 @@ def _measure(output: Path, system: str, examples: Sequence[Example]) -> _Row:
     """Evaluate a system; truncation is the sliding window's model with the first window only."""
     name, changes, judge = _SYSTEMS[system]
     path = _predictions(output, system)
-    with _progress(system, path, len(examples), "answers"):
-        measure(output / name, str(output / "test.jsonl"), changes=changes, judge=judge, predictions=path)
-    predictions = {prediction.id: prediction for prediction in read_predictions(path)}
     task = make_task("jsonl", {})
-    scores = [task.per_example(example, predictions[example.id]) for example in examples]
+    with _progress(system, path, len(examples), "answers"):
+        pairs = Predictor(output / name, changes, judge).answer(task, examples, title="evaluate", written=path)
+        scores = [task.per_example(example, prediction) for example, prediction in pairs]
     answerable = [score for example, score in zip(examples, scores, strict=True) if example.answers]
     others = [score for example, score in zip(examples, scores, strict=True) if not example.answers]
     return _Row(
