@@ -4,11 +4,11 @@
     for each step with stride s:
         retrieve   coarse scores of all blocks outside z; the best enter z while they fit the window
         rehearse   fine scores of the blocks in z, scored together
-        decay      the blocks with the highest fine scores stay in z, s more than after the step before
+        decay      only the blocks with the highest fine scores stay in z; their limit grows by s
 
-After the last step z is not emptied: filled up to the capacity it is the reasoner's window, and the blocks that survive
-the last decay are marked as kept. Between steps z takes at most half of the room (or one block), so that retrieval can
-compete. A document that fits one window is read whole. A block that is the query is not a candidate.
+The last step removes no blocks: all of z is the reasoner's window, and the blocks within the limit are marked as kept.
+Between steps, two or more blocks take at most half of the room, so that new blocks fit. A document that fits one window
+is read whole. A block that is the query is not a candidate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,10 +40,10 @@ class MemRecallConfig(BaseModel):
         capacity: L, tokens per window.
         strides: number of additional blocks that each step keeps.
         rehearse: compute fine scores and decay by them; without, coarse scores decide.
-        neighbour_bonus: share of its better neighbour's score that a block gains in the competition for z, so that the
-            sentence before a strong one can follow it; 0 is the paper's.
-        lexical_bonus: share of its BM25 score (relative to the best block of the document) that a block gains in the
-            competition for z and in decay; helps where questions repeat words of the document. 0 is the paper's.
+        neighbour_bonus: weight of the better neighbour's score, added to a block's score in retrieval; 0 as in
+            the paper.
+        lexical_bonus: weight of the BM25 score (relative to the best block of the document), added in retrieval and in
+            decay; helps where questions repeat words of the document. 0 as in the paper.
         most_blocks: number of blocks in z that the reasoner reads, the best by fine score and lexical bonus; None reads
             all (the paper's). A small reasoner makes fewer errors among few blocks.
     """
@@ -332,9 +332,7 @@ def _with_neighbours(scores: BlockScores, fine: Mapping[int, float], bonus: floa
 
 
 def _affordable(search: _Search, ranked: Sequence[int]) -> list[int]:
-    """The best blocks that decay may keep, as long as any other block fits next to them and, from the second block on,
-    they take at most half of the room.
-    """
+    """Select the best blocks that leave room for any other block; two or more use at most half of the room."""
     sizes, room = search.layout.blocks.sizes, search.layout.room
     kept: list[int] = []
     for block in ranked[: search.n_kept]:

@@ -199,7 +199,9 @@ def test_starting_from_another_model(tiny_encoder: Path, saved: Path) -> None:
     for name in ("reasoner", "judge"):
         for first, second in zip(getattr(model, name).parameters(), getattr(source, name).parameters(), strict=True):
             assert torch.equal(first, second)
-    assert not torch.equal(create_model(plain, with_judge=True).reasoner.place.weight, source.reasoner.place.weight)
+    assert not torch.equal(
+        create_model(plain, with_judge=True).reasoner.start_end.weight, source.reasoner.start_end.weight
+    )
 
 
 @pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])

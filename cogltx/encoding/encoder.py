@@ -166,7 +166,7 @@ class BatchRunner:
 
     @property
     def inference_tokens(self) -> int:
-        """Maximum number of tokens per batch of inference; on a CPU no more than keep its cores busy."""
+        """Maximum number of tokens per batch of inference; on a CPU at most 1,024 per core."""
         on_cpu = self.precision.device.type == "cpu"
         return min(self.batch_tokens, _TOKENS_PER_CORE * torch.get_num_threads()) if on_cpu else self.batch_tokens
 

@@ -1,6 +1,6 @@
 """Windows: the input of one encoder pass, ``[CLS] Q [SEP] z0 [SEP] … z(n-1) [SEP]``, with the map back to the document.
 
-``WindowFormat`` holds what a tokenizer and the capacity decide. ``Layout`` is computed once per query and document and
+``WindowFormat`` holds the special tokens and the capacity. ``Layout`` is computed once per query and document and
 builds all of their windows. Does not depend on torch.
 """
 

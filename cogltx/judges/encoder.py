@@ -17,7 +17,7 @@ from cogltx.judges.base import Judge, Memory, judge_name, one_line
 
 
 class EncoderJudge(nn.Module):
-    """``judge(z+) = sigmoid(MLP(encoder(z+)))`` before the sigmoid (CogLTX eq. 3).
+    """Relevance logits per token, ``MLP(encoder(z+))`` (CogLTX eq. 3); ``WindowJudge`` applies the sigmoid.
 
     Args:
         encoder: the pretrained encoder.

@@ -28,7 +28,7 @@ class ReasonerConfig(BaseModel):
         default_judge: the judge of a run that names none.
         name: the reasoner.
         init_from: a run or model folder whose reasoner initializes this one, or ``judge``: the encoder of this run's
-            judge, and its head if training gives the reasoner a relevance loss too.
+            judge, and its head if the reasoner has a relevance loss.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -38,7 +38,7 @@ class SpanReasonerConfig(ReasonerConfig):
         name: ``span``.
         max_answer_tokens: maximum number of tokens per answer.
         top_k: number of answers in a prediction, including the best.
-        whole_words: extend answers to whole words; None (the default) does so.
+        whole_words: extend answers to whole words; the default does.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 disables it. Only judges with scores in [0, 1] count.
         relevance_weight: weight of a second loss in training: the relevance of every token of the document; 0 (the
@@ -79,7 +79,7 @@ class SpanReasoner(Reasoner[_Target]):
 
     def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
         super().__init__(encoder, config or SpanReasonerConfig())
-        self.place = nn.Linear(encoder.width, 2)
+        self.start_end = nn.Linear(encoder.width, 2)
         self.kind = nn.Linear(encoder.width, 4)
         if self.config.relevance_weight:
             self.relevance = relevance_head(encoder.width)
@@ -89,7 +89,7 @@ class SpanReasoner(Reasoner[_Target]):
         hidden = self.encoder(batch)
         kinds = self.kind(hidden[:, :1]).expand(-1, hidden.shape[1], -1)
         relevance = [] if self.relevance is None else [self.relevance(hidden)]
-        return torch.cat([self.place(hidden), kinds, *relevance], dim=-1)
+        return torch.cat([self.start_end(hidden), kinds, *relevance], dim=-1)
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> _Target | None:
         """Return the answer's kind and its spans in the window; None if the answer has no known span."""
@@ -124,8 +124,8 @@ class SpanReasoner(Reasoner[_Target]):
     ) -> Prediction:
         """Find the best answers over all windows.
 
-        A window without the answer is trained to say so, which makes the probabilities of windows comparable; a
-        document has no answer as far as its most promising window has none.
+        A window without the answer is trained to say so, which makes the probabilities of windows comparable. The
+        no-answer score of a document is the minimum over its windows.
         """
         decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
         answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)

@@ -39,7 +39,8 @@ class RelevanceConfig(BaseModel):
         vectors: file of word vectors for ``glove``: a word and its numbers per line, separated by spaces.
         from_epoch: first epoch with interventions, from 1.
         raise_threshold: a block becomes relevant if its removal raises the loss by more (the paper's t_up).
-        lower_threshold: a block becomes irrelevant if its removal changes the loss by less (t_down).
+        lower_threshold: a block becomes irrelevant if its removal raises the loss by less (t_down); if
+            negative, the removal must lower the loss.
         budget: tokens in the windows of interventions per token of the reasoner's training. A training step takes about
             three times as long as a forward pass, so 2.5 keeps interventions faster than training.
     """
