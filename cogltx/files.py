@@ -179,6 +179,24 @@ def check_settings(
             )
 
 
+def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace nested values by dotted key.
+
+    >>> changed({"memrecall": {"capacity": 512}}, {"memrecall.strides": [8]})
+    {'memrecall': {'capacity': 512, 'strides': [8]}}
+    """
+    result = dict(values)
+    for key, value in changes.items():
+        *parents, last = key.split(".")
+        inner = result
+        for parent in parents:
+            below = inner.get(parent)
+            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
+            inner = inner[parent]
+        inner[last] = value
+    return result
+
+
 @contextmanager
 def _saving(path: Path) -> Iterator[None]:
     """Translate a failed write."""

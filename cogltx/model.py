@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import load_weights, to_safetensors
 from cogltx.errors import ConfigError, ModelError, describe
-from cogltx.files import new_folder, read_json, write_json
+from cogltx.files import changed, new_folder, read_json, write_json
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
 from cogltx.memrecall import MemRecallConfig
 from cogltx.reasoners import AnyReasonerConfig, Reasoner, SpanReasonerConfig, create_reasoner
@@ -64,6 +64,25 @@ class ModelConfig(BaseModel):
     memrecall: MemRecallConfig = MemRecallConfig()
     reasoner: SerializeAsAny[AnyReasonerConfig] = SpanReasonerConfig()
     overlap: int = Field(128, ge=0)
+
+    @classmethod
+    def load(cls, folder: Path, changes: Mapping[str, Any] | None = None) -> Self:
+        """Load the configuration of a saved model, with changes by dotted key, such as ``{"memrecall.strides": [8]}``.
+
+        Raises:
+            ModelError: it is missing, or is not a model's configuration.
+            ConfigError: a change is invalid.
+        """
+        path = folder / "config.json"
+        try:
+            config = cls.model_validate(read_json(path))
+        except ValidationError as error:
+            reason = describe(error, cls)
+            raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
+        try:
+            return cls.model_validate(changed(config.model_dump(mode="json"), changes)) if changes else config
+        except ValidationError as error:
+            raise ConfigError(describe(error, cls)) from error
 
 
 @dataclass
@@ -111,6 +130,65 @@ class Model:
         self.runner = BatchRunner(precision, config.encoder.batch_tokens, self.form.padding_id)
         for module in self.modules.values():
             module.to(precision.device).eval()
+
+    @classmethod
+    def create(cls, config: ModelConfig, *, with_judge: bool, device: torch.device | str | None = None) -> Self:
+        """Create a model: pretrained encoders, new heads, and the weights that ``init_from`` names.
+
+        Raises:
+            ConfigError: the configuration is inconsistent.
+            ModelError: an encoder, a judge or a model to start from cannot be loaded.
+        """
+        reasoner = create_reasoner(config.reasoner, load_encoder(config.encoder))
+        judge: nn.Module | Judge | None = None
+        if with_judge:
+            judge = create_judge(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
+        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, device)
+        if config.reasoner.init_from not in (None, "judge"):
+            weights = model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors"
+            load_weights(reasoner, weights, optional=reasoner.auxiliary)
+        if with_judge and config.judge.init_from == "reasoner":
+            if not isinstance(judge, EncoderJudge):
+                raise ConfigError(
+                    f'judge.init_from is "reasoner", which needs judge.name "encoder", not {config.judge.name!r}'
+                )
+            judge.encoder.load_state_dict(reasoner.encoder.state_dict())
+        elif isinstance(judge, nn.Module) and config.judge.init_from is not None:
+            load_weights(judge, model_folder(config.judge.init_from) / "judge.safetensors")
+        return model
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path,
+        config: ModelConfig | None = None,
+        *,
+        device: torch.device | str | None = None,
+        judge: Judge | ScoringJudge | str | None = None,
+    ) -> Self:
+        """Load a saved model.
+
+        Args:
+            folder: a model folder.
+            config: a changed configuration; the saved one by default.
+            device: the best available by default.
+            judge: replaces the saved judge.
+
+        Raises:
+            ModelError: the folder is incomplete, or is not a model.
+        """
+        config = config or ModelConfig.load(folder)
+        read_json(folder / "encoder" / "config.json")
+        reasoner = create_reasoner(config.reasoner, load_encoder(config.encoder, folder / "encoder"))
+        load_weights(reasoner, folder / "reasoner.safetensors")
+        model_judge: Any = judge
+        if judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
+            uses_encoder = config.judge.name == "encoder"
+            encoder = load_encoder(config.encoder, folder / "encoder") if uses_encoder else None
+            model_judge = create_judge(config.judge, encoder)
+            if isinstance(model_judge, nn.Module):
+                load_weights(model_judge, folder / "judge.safetensors")
+        return cls(config, load_tokenizer(folder / "tokenizer"), reasoner, model_judge, device)
 
     @property
     def config(self) -> ModelConfig:
@@ -161,96 +239,6 @@ class Model:
             for name, module in self.modules.items():
                 (target / f"{name}.safetensors").write_bytes(to_safetensors(module.state_dict()))
             write_json(target / "config.json", self.config.model_dump(mode="json"))
-
-
-def create_model(config: ModelConfig, *, with_judge: bool, device: torch.device | str | None = None) -> Model:
-    """Create a model: pretrained encoders, new heads, and the weights that ``init_from`` names.
-
-    Raises:
-        ConfigError: the configuration is inconsistent.
-        ModelError: an encoder, a judge or a model to start from cannot be loaded.
-    """
-    reasoner = create_reasoner(config.reasoner, load_encoder(config.encoder))
-    judge: nn.Module | Judge | None = None
-    if with_judge:
-        judge = create_judge(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
-    model = Model(config, load_tokenizer(config.encoder.name), reasoner, judge, device)
-    if config.reasoner.init_from not in (None, "judge"):
-        weights = model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors"
-        load_weights(reasoner, weights, optional=reasoner.auxiliary)
-    if with_judge and config.judge.init_from == "reasoner":
-        if not isinstance(judge, EncoderJudge):
-            raise ConfigError(
-                f'judge.init_from is "reasoner", which needs judge.name "encoder", not {config.judge.name!r}'
-            )
-        judge.encoder.load_state_dict(reasoner.encoder.state_dict())
-    elif isinstance(judge, nn.Module) and config.judge.init_from is not None:
-        load_weights(judge, model_folder(config.judge.init_from) / "judge.safetensors")
-    return model
-
-
-def load_model(
-    folder: Path,
-    config: ModelConfig | None = None,
-    *,
-    device: torch.device | str | None = None,
-    judge: Judge | ScoringJudge | str | None = None,
-) -> Model:
-    """Load a saved model.
-
-    Args:
-        folder: a model folder.
-        config: a changed configuration; the saved one by default.
-        device: the best available by default.
-        judge: replaces the saved judge.
-
-    Raises:
-        ModelError: the folder is incomplete, or is not a model.
-    """
-    config = config or load_config(folder)
-    read_json(folder / "encoder" / "config.json")
-    reasoner = create_reasoner(config.reasoner, load_encoder(config.encoder, folder / "encoder"))
-    load_weights(reasoner, folder / "reasoner.safetensors")
-    model_judge: Any = judge
-    if judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
-        uses_encoder = config.judge.name == "encoder"
-        encoder = load_encoder(config.encoder, folder / "encoder") if uses_encoder else None
-        model_judge = create_judge(config.judge, encoder)
-        if isinstance(model_judge, nn.Module):
-            load_weights(model_judge, folder / "judge.safetensors")
-    return Model(config, load_tokenizer(folder / "tokenizer"), reasoner, model_judge, device)
-
-
-def load_config(folder: Path, changes: Mapping[str, Any] | None = None) -> ModelConfig:
-    """Load the configuration of a saved model, with changes by dotted key, such as ``{"memrecall.strides": [8]}``.
-
-    Raises:
-        ModelError: it is missing, or is not a model's configuration.
-        ConfigError: a change is invalid.
-    """
-    path = folder / "config.json"
-    try:
-        config = ModelConfig.model_validate(read_json(path))
-    except ValidationError as error:
-        reason = describe(error, ModelConfig)
-        raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
-    if not changes:
-        return config
-    values = config.model_dump(mode="json")
-    for key, value in changes.items():
-        *parents, last = key.split(".")
-        inner: Any = values
-        for parent in parents:
-            if inner.get(parent) is None:
-                inner[parent] = {}
-            inner = inner[parent]
-            if not isinstance(inner, dict):
-                raise ConfigError(f"{key} is not a setting: {parent} is a single value, {inner!r}")
-        inner[last] = value
-    try:
-        return ModelConfig.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(describe(error, ModelConfig)) from error
 
 
 def model_folder(name: str | Path) -> Path:

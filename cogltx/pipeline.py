@@ -19,7 +19,7 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.memrecall import MemRecall, Recall
-from cogltx.model import Model, ModelConfig, create_model, load_config, load_model, model_folder
+from cogltx.model import Model, ModelConfig, model_folder
 from cogltx.prediction import Prediction
 
 _BATCH_EXAMPLES = 32
@@ -47,7 +47,7 @@ class Reader(abc.ABC):
     @classmethod
     def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
         """Create an untrained reader."""
-        return cls(create_model(config, with_judge=cls.uses_judge, device=device))
+        return cls(Model.create(config, with_judge=cls.uses_judge, device=device))
 
     @classmethod
     def load(
@@ -59,7 +59,7 @@ class Reader(abc.ABC):
         judge: Judge | ScoringJudge | str | None = None,
     ) -> Self:
         """Load a reader from a model folder, with its configuration or a changed one."""
-        return cls(load_model(folder, config, device=device, judge=judge))
+        return cls(Model.load(folder, config, device=device, judge=judge))
 
     @abc.abstractmethod
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
@@ -149,7 +149,7 @@ class CogLTX(Reader):
             ConfigError: the device is not available, or a change is invalid.
         """
         folder = model_folder(name)
-        config = load_config(folder, changes)
+        config = ModelConfig.load(folder, changes)
         if config.reader != "cogltx":
             raise ModelError(f"{name}: a model of the baseline {config.reader}; cogltx.baselines.load_reader loads it")
         return cls.load(folder, config, device=device, judge=judge)

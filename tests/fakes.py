@@ -13,7 +13,7 @@ from cogltx.document import Document, Example, Query, Segment, Span
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import JudgeConfig
 from cogltx.memrecall import MemRecallConfig
-from cogltx.model import ModelConfig, create_model
+from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import SpanReasonerConfig
 
@@ -185,7 +185,7 @@ def config(
 
 def reader(encoder: Path, **options: Any) -> CogLTX:
     """An untrained CogLTX; see ``config``."""
-    return CogLTX(create_model(config(encoder, **options), with_judge=True, device="cpu"))
+    return CogLTX(Model.create(config(encoder, **options), with_judge=True, device="cpu"))
 
 
 class Recording(Counting):

@@ -13,7 +13,7 @@ from fakes import config, reader
 
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import EncoderJudge
-from cogltx.model import ModelConfig, create_model, model_folder
+from cogltx.model import Model, ModelConfig, model_folder
 from cogltx.pipeline import CogLTX
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
@@ -194,13 +194,13 @@ def test_starting_from_another_model(tiny_encoder: Path, saved: Path) -> None:
     plain = config(tiny_encoder)
     values = plain.model_dump(mode="json")
     values["reasoner"]["init_from"] = values["judge"]["init_from"] = str(saved)
-    model = create_model(ModelConfig.model_validate(values), with_judge=True)
+    model = Model.create(ModelConfig.model_validate(values), with_judge=True)
     source = CogLTX.from_pretrained(saved).model
     for name in ("reasoner", "judge"):
         for first, second in zip(getattr(model, name).parameters(), getattr(source, name).parameters(), strict=True):
             assert torch.equal(first, second)
     assert not torch.equal(
-        create_model(plain, with_judge=True).reasoner.start_end.weight, source.reasoner.start_end.weight
+        Model.create(plain, with_judge=True).reasoner.start_end.weight, source.reasoner.start_end.weight
     )
 
 
@@ -210,10 +210,10 @@ def test_what_training_alone_needs_may_be_missing(
 ) -> None:
     values = config(tiny_encoder).model_dump(mode="json")
     values["reasoner"]["relevance_weight"] = before
-    first = CogLTX(create_model(ModelConfig.model_validate(values), with_judge=True))
+    first = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True))
     first.save_pretrained(tmp_path / "first")
     values["reasoner"] |= {"relevance_weight": after, "init_from": str(tmp_path / "first")}
-    second = create_model(ModelConfig.model_validate(values), with_judge=False).reasoner
+    second = Model.create(ModelConfig.model_validate(values), with_judge=False).reasoner
     state = first.model.reasoner.state_dict()
     assert all(torch.equal(value, state[name]) for name, value in second.state_dict().items() if name in state)
     assert ("relevance.0.weight" in second.state_dict()) == bool(after)
@@ -222,19 +222,19 @@ def test_what_training_alone_needs_may_be_missing(
 def test_a_judge_from_the_reasoner(tiny_encoder: Path, saved: Path) -> None:
     values = config(tiny_encoder).model_dump(mode="json")
     values["reasoner"]["init_from"], values["judge"]["init_from"] = str(saved), "reasoner"
-    model = create_model(ModelConfig.model_validate(values), with_judge=True)
+    model = Model.create(ModelConfig.model_validate(values), with_judge=True)
     assert isinstance(model.judge, EncoderJudge)
     for first, second in zip(model.judge.encoder.parameters(), model.reasoner.encoder.parameters(), strict=True):
         assert torch.equal(first, second)
-    assert create_model(ModelConfig.model_validate(values), with_judge=False).judge is None
+    assert Model.create(ModelConfig.model_validate(values), with_judge=False).judge is None
     values["judge"]["name"] = "bm25"
     with pytest.raises(
         ConfigError, match=r'judge\.init_from is "reasoner", which needs judge\.name "encoder", not \'bm25\''
     ):
-        create_model(ModelConfig.model_validate(values), with_judge=True)
+        Model.create(ModelConfig.model_validate(values), with_judge=True)
 
 
 def test_the_device_and_format_of_a_model(tiny_encoder: Path) -> None:
-    model = create_model(config(tiny_encoder), with_judge=False, device="cpu")
+    model = Model.create(config(tiny_encoder), with_judge=False, device="cpu")
     assert (model.form.capacity, model.judge) == (64, None)
     assert not model.runner.precision.bfloat16

@@ -9,7 +9,7 @@ import torch
 from cogltx.baselines.bag_of_words import BagOfWords
 from cogltx.baselines.sliding_window import HeadAndTail, SlidingWindow, Truncation
 from cogltx.errors import ConfigError
-from cogltx.model import ModelConfig, load_config, model_folder
+from cogltx.model import ModelConfig, model_folder
 from cogltx.pipeline import CogLTX, Reader
 
 __all__ = [
@@ -61,5 +61,5 @@ def load_reader(
         ConfigError: the device is not available, or a change is invalid.
     """
     folder = model_folder(name)
-    config = config or load_config(folder, changes)
+    config = config or ModelConfig.load(folder, changes)
     return reader_class(config.reader).load(folder, config, device=device, judge=judge)

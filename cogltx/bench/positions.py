@@ -12,7 +12,7 @@ from typing import Any
 
 from cogltx.bench.tables import table
 from cogltx.cli.plots import Picture
-from cogltx.encoding.positions import PositionsConfig, check_extension
+from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError
 from cogltx.files import read_json, write_file, write_json
 from cogltx.training.masked_lm import FIGURES, MaskedConfig, Measured, load_masked, mlm
@@ -104,7 +104,7 @@ def _runs(config: MaskedConfig, alphas: Sequence[float]) -> dict[str, MaskedConf
     methods["random"] = PositionsConfig(length=config.length, method="random")
     runs = {}
     for name, positions in methods.items():
-        check_extension(positions, n_positions)
+        positions.check(n_positions)
         encoder = original.model_copy(update={"positions": positions})
         runs[name] = config.model_copy(update={"encoder": encoder})
     return runs | {f"own-{n_positions}": _shortened(config.model_copy(update={"encoder": original}), n_positions)}

@@ -19,10 +19,10 @@ from cogltx.baselines import reader_class
 from cogltx.bench.process import run_command
 from cogltx.bench.tables import table
 from cogltx.cli.predictions import read_predictions
-from cogltx.cli.yaml_config import changed, load_yaml, validated
+from cogltx.cli.yaml_config import load_yaml, parse_changes, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import check_settings, read_json, write_file, write_json
+from cogltx.files import changed, check_settings, read_json, write_file, write_json
 from cogltx.judges import JudgeConfig
 from cogltx.model import ModelConfig
 from cogltx.prediction import Prediction
@@ -200,9 +200,8 @@ def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: 
         changes[reader.name] = (*changes.get(reader.trained or "", config.changes), *reader.changes)
         run = load_yaml(RunConfig, base, changes[reader.name])
         if reader.trained is not None:
-            validated(
-                ModelConfig, changed(shared.model_part().model_dump(mode="json"), reader.changes), lambda key: "--set"
-            )
+            values = changed(shared.model_part().model_dump(mode="json"), parse_changes(reader.changes))
+            validated(ModelConfig, values, lambda key: "--set")
         if not reader_class(run.reader).uses_judge:
             without_evidence.add(reader.name)
         if reader.judge is not None:

@@ -12,12 +12,12 @@ from tqdm.auto import tqdm
 
 from cogltx.baselines import load_reader
 from cogltx.cli.options import KeyBlocks
-from cogltx.cli.yaml_config import changed, validated
+from cogltx.cli.yaml_config import parse_changes
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import check_settings, fingerprint, read_json, write_json
 from cogltx.memrecall import Recall
-from cogltx.model import ModelConfig, load_config, model_folder
+from cogltx.model import ModelConfig, model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task
@@ -45,7 +45,7 @@ class Predictor:
         self, run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
     ) -> None:
         self._folder, self._changes, self._judge = model_folder(run), list(changes), judge
-        config = validated(ModelConfig, changed(load_config(self._folder).model_dump(mode="json"), changes))
+        config = ModelConfig.load(self._folder, parse_changes(changes))
         self.reader = load_reader(self._folder, config=config, judge=judge, device=device)
         if judge and not self.reader.uses_judge:
             raise ConfigError(f"--judge: the baseline {config.reader} does not use a judge")

@@ -19,11 +19,12 @@ def prepare(
     ] = None,
 ) -> None:
     """Convert a data set to JSON Lines, and list the gold labels that do not match the text."""
-    from cogltx.cli.yaml_config import changed
+    from cogltx.cli.yaml_config import parse_changes
+    from cogltx.files import changed
     from cogltx.tasks import make_task
     from cogltx.tasks.prepare import prepare as convert
 
-    report = convert(make_task(task, changed({}, options or ())), source, output, split)
+    report = convert(make_task(task, changed({}, parse_changes(options or ()))), source, output, split)
     for id, reason in report.unmapped:
         note(f"{id}: {reason}")
     for line in report.notes():

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from cogltx.errors import ConfigError, describe, shorten
-from cogltx.files import read_text
+from cogltx.files import changed, read_text
 
 T = TypeVar("T", bound=BaseModel)
 Key = tuple[str, ...]
@@ -31,7 +31,8 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
     """
     values, lines = _read(path)
     places = {key: f"{path}:{line}" for key, line in lines.items()}
-    for name in _parse_changes(changes):
+    replaced = parse_changes(changes)
+    for name in replaced:
         changed_key = tuple(name.split("."))
         places = {key: place for key, place in places.items() if key[: len(changed_key)] != changed_key}
         for depth in range(1, len(changed_key)):
@@ -43,7 +44,7 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
     def place(key: Key) -> str:
         return next((places[key[:depth]] for depth in range(len(key), 0, -1) if key[:depth] in places), str(path))
 
-    config = validated(kind, changed(values, changes), place)
+    config = validated(kind, changed(values, replaced), place)
     _check_names(config, place)
     return config
 
@@ -65,28 +66,10 @@ def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], s
         raise ConfigError(describe(error, kind, place=place)) from error
 
 
-def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
-    """Apply ``KEY=VALUE`` changes to nested values.
-
-    >>> changed({"memrecall": {"capacity": 512}}, ["memrecall.strides=[8]"])
-    {'memrecall': {'capacity': 512, 'strides': [8]}}
-    """
-    result = dict(values)
-    for key, value in _parse_changes(changes).items():
-        *parents, last = key.split(".")
-        inner = result
-        for parent in parents:
-            below = inner.get(parent)
-            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
-            inner = inner[parent]
-        inner[last] = value
-    return result
-
-
-def _parse_changes(changes: Sequence[str]) -> dict[str, Any]:
+def parse_changes(changes: Sequence[str]) -> dict[str, Any]:
     """Parse ``KEY=VALUE`` changes.
 
-    >>> _parse_changes(["memrecall.strides=[8]", "judge.name=bm25"])
+    >>> parse_changes(["memrecall.strides=[8]", "judge.name=bm25"])
     {'memrecall.strides': [8], 'judge.name': 'bm25'}
     """
     parsed = {}

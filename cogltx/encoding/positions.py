@@ -43,6 +43,17 @@ class PositionsConfig(BaseModel):
     alpha: float = 0.4
     form: Form = "computed"
 
+    def check(self, n: int) -> None:
+        """Check that an encoder of n positions can be extended so."""
+        if not 0 < self.alpha < 1 or self.alpha == 0.5:
+            raise ConfigError(f"positions.alpha is {self.alpha}; it must be between 0 and 1 and not 0.5")
+        if self.length < n:
+            raise ConfigError(f"positions.length is {self.length}; the encoder already has {n} positions")
+        if self.method == "hierarchical" and self.length > n * n:
+            raise ConfigError(
+                f"positions.length is {self.length}; hierarchical positions reach {n * n}, the square of {n}"
+            )
+
 
 class _ComputedPositions(nn.Embedding):
     """Position embeddings computed from the trained rows, which remain the only parameters."""
@@ -91,7 +102,7 @@ def extend_positions(
     table = getattr(holder, _TABLE)
     if isinstance(table, _ComputedPositions):
         raise ModelError(f"positions: the encoder is already extended to {table.config.length} positions")
-    check_extension(config, table.num_embeddings - _first_row(table))
+    config.check(table.num_embeddings - _first_row(table))
     if form == "table" or method == "random":
         extended: nn.Embedding = _as_table(table, config, encoder)
     else:
@@ -149,18 +160,6 @@ def _extended_rows(
     base = (rows - alpha * rows[0]) / (1 - alpha)
     composed = alpha * base[outer.clamp(max=n - 1)] + (1 - alpha) * base[inner]
     return torch.where((outer == 0)[..., None], rows[inner], composed)
-
-
-def check_extension(config: PositionsConfig, n: int) -> None:
-    """Validate an extension of n positions."""
-    if not 0 < config.alpha < 1 or config.alpha == 0.5:
-        raise ConfigError(f"positions.alpha is {config.alpha}; it must be between 0 and 1 and not 0.5")
-    if config.length < n:
-        raise ConfigError(f"positions.length is {config.length}; the encoder already has {n} positions")
-    if config.method == "hierarchical" and config.length > n * n:
-        raise ConfigError(
-            f"positions.length is {config.length}; hierarchical positions reach {n * n}, the square of {n}"
-        )
 
 
 def _as_table(table: nn.Embedding, config: PositionsConfig, encoder: nn.Module) -> nn.Embedding:

@@ -14,7 +14,7 @@ from cogltx.baselines import READERS, HeadAndTail, SlidingWindow, Truncation, lo
 from cogltx.baselines.sliding_window import _head_and_tail, _overlapping_runs
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, ModelError
-from cogltx.model import create_model
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
@@ -23,7 +23,7 @@ QUERY = Query("Who wrote the report?")
 
 def baseline(kind: type[SlidingWindow], folder: Path, **options: object) -> SlidingWindow:
     torch.manual_seed(5)
-    return kind(create_model(config(folder, **options), with_judge=False, device="cpu"))
+    return kind(Model.create(config(folder, **options), with_judge=False, device="cpu"))
 
 
 def test_readers_by_name() -> None:
@@ -116,7 +116,7 @@ def test_answers_do_not_depend_on_the_batch(tiny_encoder: Path) -> None:
 def test_save_and_load(tiny_encoder: Path, tmp_path: Path, kind: type[SlidingWindow]) -> None:
     name = next(name for name, other in READERS.items() if other is kind)
     settings = config(tiny_encoder).model_copy(update={"reader": name})
-    model = kind(create_model(settings, with_judge=False, device="cpu"))
+    model = kind(Model.create(settings, with_judge=False, device="cpu"))
     model.save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model" / "judge.safetensors").exists()
     again = load_reader(tmp_path / "model", device="cpu")

@@ -9,9 +9,10 @@ from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow, load_reader
 from cogltx.bench.quality import QualityConfig
-from cogltx.cli.yaml_config import changed, load_yaml
+from cogltx.cli.yaml_config import load_yaml, parse_changes
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.files import changed
 from cogltx.judges.base import ScoringJudgeAdapter
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
@@ -164,7 +165,7 @@ def test_changes(tmp_path: Path) -> None:
     ).training
     assert (rates.judge.learning_rate, rates.reasoner.learning_rate, rates.judge.warmup) == (4e-5, 1e-4, 0.2)
     values = {"a": {"b": 1}}
-    assert changed(values, ["a.c=null", "d=x"]) == {"a": {"b": 1, "c": None}, "d": "x"}
+    assert changed(values, parse_changes(["a.c=null", "d=x"])) == {"a": {"b": 1, "c": None}, "d": "x"}
     assert values == {"a": {"b": 1}}
 
 

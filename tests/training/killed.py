@@ -20,7 +20,7 @@ from fakes import config
 from cogltx.blocks import load_tokenizer
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.model import create_model
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import TrainingConfig
 from cogltx.training.masked_lm import (
@@ -52,7 +52,7 @@ def kill_after(log: Path, steps: int) -> None:
 
 def train(encoder: Path, output: Path) -> None:
     torch.manual_seed(0)
-    reader = CogLTX(create_model(config(encoder, hidden_dropout=0.2), with_judge=True))
+    reader = CogLTX(Model.create(config(encoder, hidden_dropout=0.2), with_judge=True))
     examples = corpus.make(8, unanswered=True)
     fast = OptimizerConfig(learning_rate=1e-3)
     training = TrainingConfig(epochs=3, batch_size=2, judge=fast, reasoner=fast, checkpoint_steps=2)
@@ -78,7 +78,7 @@ def train_masked(encoder: Path, output: Path) -> None:
 
 
 def main(kind: str, encoder: Path, output: Path, steps: list[int]) -> None:
-    create_model(config(encoder), with_judge=True)  # imports once, before the forks, what every child needs
+    Model.create(config(encoder), with_judge=True)  # imports once, before the forks, what every child needs
     for number in steps:
         child = os.fork()
         if child == 0:

@@ -15,7 +15,7 @@ from cogltx.document import Document, Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError
 from cogltx.files import read_json
-from cogltx.model import ModelConfig, create_model
+from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
@@ -53,7 +53,7 @@ def reader(encoder: Path, kind: type[WindowReader] = CogLTX, **options: object) 
     values = fakes.config(encoder).model_dump(mode="json")
     values["reader"] = "sliding_window" if kind is SlidingWindow else "cogltx"
     values["reasoner"] = {"name": "classification", "labels": list(LABELS)} | options
-    parts = create_model(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu")
+    parts = Model.create(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu")
     return kind(parts)
 
 

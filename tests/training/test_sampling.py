@@ -22,7 +22,7 @@ from cogltx.judges import Judge, Memory
 from cogltx.judges.base import ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.memrecall import MemRecall, MemRecallConfig, fill
-from cogltx.model import create_model
+from cogltx.model import Model
 from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
 from cogltx.training.sampling import (
@@ -280,7 +280,7 @@ def test_targets_of_reasoner_windows(reasoner: SpanReasoner) -> None:
 
 
 def sliding(encoder: Path) -> SlidingWindow:
-    return SlidingWindow(create_model(config(encoder, capacity=48), with_judge=False, device="cpu"))
+    return SlidingWindow(Model.create(config(encoder, capacity=48), with_judge=False, device="cpu"))
 
 
 def test_windows_of_a_baseline(tiny_encoder: Path) -> None:

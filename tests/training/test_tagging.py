@@ -14,7 +14,7 @@ from cogltx.document import Document, Entity, Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import read_json
-from cogltx.model import ModelConfig, create_model
+from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
@@ -53,7 +53,7 @@ def reader(
     values = fakes.config(encoder, judge=judge, **options).model_dump(mode="json")
     values |= {"reader": name, "reasoner": {"name": "tagging", "labels": ["PER", "THING"], "crf": crf}}
     kind = reader_class(name)
-    return kind(create_model(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu"))
+    return kind(Model.create(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu"))
 
 
 def trainer(

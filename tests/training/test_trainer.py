@@ -21,7 +21,7 @@ from cogltx.document import Document, Example, Query
 from cogltx.encoding import weights as weight_files
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
-from cogltx.model import ModelConfig, create_model
+from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task, make_task
@@ -44,7 +44,7 @@ def reader(
     torch.manual_seed(0)
     values = fakes.config(encoder, **options).model_dump(mode="json")
     values["reasoner"] |= {"init_from": init_from, "relevance_weight": relevance_weight}
-    parts = create_model(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu")
+    parts = Model.create(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu")
     return kind(parts)
 
 
