@@ -42,7 +42,7 @@ def test_public_names() -> None:
     expected = {name for names in PUBLIC.values() for name in names}
     assert set(cogltx.__all__) == expected
     assert len(cogltx.__all__) == len(expected)
-    assert set(dir(cogltx)) == expected | {"__version__"}
+    assert set(dir(cogltx)) == expected
 
 
 @pytest.mark.parametrize(("module", "names"), PUBLIC.items())
@@ -58,7 +58,7 @@ def test_errors_are_cogltx_errors() -> None:
 
 
 def test_unknown_name() -> None:
-    with pytest.raises(AttributeError, match="module 'cogltx' has no attribute 'Introspector'"):
+    with pytest.raises(AttributeError, match="cogltx.* Introspector"):
         _ = cogltx.Introspector
 
 

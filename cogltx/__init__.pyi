@@ -1,0 +1,56 @@
+from .blocks import Block, Blocks, split
+from .document import Document, Entity, Example, Query, Segment, Span
+from .encoding.positions import PositionsConfig, extend_positions
+from .encoding.pretrained import EncoderConfig
+from .errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
+from .judges import Judge, JudgeConfig, ScoringJudge
+from .memrecall import MemRecall, MemRecallConfig, Recall
+from .model import ModelConfig, TaskConfig
+from .pipeline import CogLTX
+from .prediction import Answer, Evidence, Label, PredictedEntity, Prediction
+from .reasoners import ClassificationConfig, SpanReasonerConfig, TaggingConfig
+from .training import DataConfig, RunConfig, Trainer, TrainingConfig, train
+
+__all__ = [
+    "Answer",
+    "Block",
+    "Blocks",
+    "ClassificationConfig",
+    "CogLTX",
+    "CogltxError",
+    "ConfigError",
+    "DataConfig",
+    "DataError",
+    "Document",
+    "EncoderConfig",
+    "Entity",
+    "Evidence",
+    "Example",
+    "Judge",
+    "JudgeConfig",
+    "Label",
+    "MemRecall",
+    "MemRecallConfig",
+    "ModelConfig",
+    "ModelError",
+    "PositionsConfig",
+    "PredictedEntity",
+    "Prediction",
+    "Query",
+    "Recall",
+    "RunConfig",
+    "ScoringJudge",
+    "Segment",
+    "Span",
+    "SpanReasonerConfig",
+    "TaggingConfig",
+    "TaskConfig",
+    "Trainer",
+    "TrainingConfig",
+    "TrainingError",
+    "extend_positions",
+    "split",
+    "train",
+]
+
+__version__: str
