@@ -13,10 +13,6 @@ from cogltx.errors import DataError
 class Span:
     """A slice of a document's text.
 
-    Attributes:
-        start: first character, from 0.
-        end: one past the last character; greater than ``start``.
-
     Raises:
         DataError: the offsets are not integers with 0 <= start < end.
     """
@@ -25,36 +21,20 @@ class Span:
     end: int
 
     def __post_init__(self) -> None:
-        _check_offsets("span", self.start, self.end)
-
-    def overlaps(self, other: "Span") -> bool:
-        """Check whether two spans share a character.
-
-        >>> Span(0, 3).overlaps(Span(2, 5)), Span(0, 3).overlaps(Span(3, 5))
-        (True, False)
-        """
-        return self.start < other.end and other.start < self.end
+        start, end = self.start, self.end
+        if not (isinstance(start, Integral) and isinstance(end, Integral) and 0 <= start < end):
+            kind = type(self).__name__.lower()
+            raise DataError(f"{kind}: start {start!r} and end {end!r} must be integers with 0 <= start < end")
 
 
 @dataclass(frozen=True, order=True)
-class Entity:
-    """A labelled slice of a document's text: a person's name, a gene.
+class Entity(Span):
+    """A slice of a document's text with a label that is not blank: a person's name, a gene."""
 
-    Attributes:
-        start: first character, from 0.
-        end: one past the last character; greater than ``start``.
-        label: its type.
-
-    Raises:
-        DataError: as ``Span``, or the label is empty.
-    """
-
-    start: int
-    end: int
     label: str
 
     def __post_init__(self) -> None:
-        _check_offsets("entity", self.start, self.end)
+        super().__post_init__()
         if not isinstance(self.label, str) or not self.label.strip():
             raise DataError(f"entity {self.start}:{self.end}: the label {self.label!r} is not a name")
 
@@ -64,8 +44,6 @@ class Segment:
     """A span that no block may cross: a sentence, a paragraph.
 
     Attributes:
-        start: first character.
-        end: one past the last character.
         heading: text before each block of the segment in windows (HotpotQA: the paragraph's title); may be empty.
     """
 
@@ -114,7 +92,7 @@ class Query:
     """A question, or a label name.
 
     Raises:
-        DataError: the text is empty or only white space (use ``None`` for no query), or contains a lone surrogate.
+        DataError: the text is empty or only white space, or contains a lone surrogate.
     """
 
     text: str
@@ -169,17 +147,10 @@ class Example:
             raise DataError(f"{name}: the document is a {type(self.document).__name__}, not a Document")
         if not isinstance(self.query, Query | None):
             raise DataError(f"{name}: the query is a {type(self.query).__name__}, not a Query")
-        spans: tuple[Span | Entity, ...] = (*self.answer_spans, *(self.relevant or ()), *(self.entities or ()))
-        for span in spans:
-            if not isinstance(span, Span | Entity):
+        n_characters = len(self.document.text)
+        for span in (*self.answer_spans, *(self.relevant or ()), *(self.entities or ())):
+            if not isinstance(span, Span):
                 raise DataError(f"{name}: {span!r} is not a Span or an Entity")
-            if span.end > len(self.document.text):
-                n_characters = len(self.document.text)
-                raise DataError(
-                    f"{name}: the span {span.start}:{span.end} leaves the document of {n_characters} characters"
-                )
-
-
-def _check_offsets(kind: str, start: int, end: int) -> None:
-    if not (isinstance(start, Integral) and isinstance(end, Integral) and 0 <= start < end):
-        raise DataError(f"{kind}: start {start!r} and end {end!r} must be integers with 0 <= start < end")
+            if span.end > n_characters:
+                place = f"{span.start}:{span.end}"
+                raise DataError(f"{name}: the span {place} leaves the document of {n_characters} characters")

@@ -17,10 +17,7 @@ _PLAIN = {  # pydantic's words for a kind of value
     "a valid integer": "an integer",
     "a valid number": "a number",
     "a valid boolean": "true or false",
-    "a valid list": "a list",
-    "a valid tuple": "a list",
-    "a valid array": "a list",
-}
+} | dict.fromkeys(("a valid list", "a valid tuple", "a valid array"), "a list")
 
 
 class CogltxError(Exception):
@@ -51,13 +48,13 @@ def describe(
     noun: str = "setting",
     place: Callable[[tuple[str, ...]], str] = lambda path: "",
 ) -> str:
-    """All findings of pydantic in one line of plain words, separated by "; ".
+    """All findings of pydantic in one line, separated by "; ".
 
     Args:
         error: raised by pydantic.
         model: the class that was validated; suggests the nearest name for an unknown one.
         within: the path of the validated object, such as ``task.options``.
-        noun: what the message calls a key: a setting, a field.
+        noun: the word for a key in messages.
         place: returns the file and line of a path in the validated object, or "".
 
     >>> class Options(BaseModel, extra="forbid"):
@@ -81,12 +78,12 @@ def describe(
             problem = f"{path[-1]} is not a {noun}{f' of {owner}' if owner else ''}{suggestion(path[-1], known)}"
         elif kind == "missing":
             problem = f"{name} is missing"
-        elif kind == "union_tag_not_found":
-            problem = f"{_join(name, (_key(context['discriminator']),))} is missing"
-        elif kind == "union_tag_invalid":
-            names = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
-            key = _join(name, (_key(context["discriminator"]),))
-            problem = f"{key}: {context['tag']!r} is not known{suggestion(context['tag'], names)}"
+        elif kind in ("union_tag_not_found", "union_tag_invalid"):
+            key = _join(name, (context["discriminator"].strip("'_()"),))  # pydantic's 'key', or _key() of a function
+            problem = f"{key} is missing"
+            if kind == "union_tag_invalid":
+                tags = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
+                problem = f"{key}: {context['tag']!r} is not known{suggestion(context['tag'], tags)}"
         elif kind == "too_short":
             problem = f"{name} must have at least {context['min_length']} item, but has {context['actual_length']}"
         elif kind == "value_error":
@@ -127,11 +124,6 @@ def shorten(value: object) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-def _key(discriminator: str) -> str:
-    """The key that selects the member of a union; pydantic names a function "_name()", a field "'name'"."""
-    return discriminator.strip("'_()")
-
-
 def _join(parent: str, path: tuple[str, ...]) -> str:
     """Join keys by dots and list positions in brackets."""
     name = parent
@@ -146,7 +138,8 @@ def _follow(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> t
     path: list[str] = []
     known: list[str] = []
     for number, step in enumerate(location):
-        models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+        classes = [kind for kind in kinds if isinstance(kind, type)]
+        models = [kind for kind in classes if issubclass(kind, BaseModel)]
         fields = {field.alias or name: field for kind in models for name, field in kind.model_fields.items()}
         known = list(fields)
         if isinstance(step, int) or not kinds:
@@ -154,15 +147,15 @@ def _follow(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> t
         elif step in fields:
             path.append(step)
             kinds = _members(fields[step].annotation)
-        elif models and (tagged := [kind for kind in models if _is_tagged(kind, step)]):
+        elif tagged := [
+            kind
+            for kind in models
+            if any(step in typing.get_args(field.annotation) for field in kind.model_fields.values())
+        ]:
             kinds = tagged
-        elif (models and number == len(location) - 1) or any(_is_mapping(kind) for kind in kinds):
+        elif (models and number == len(location) - 1) or any(issubclass(kind, Mapping) for kind in classes):
             path.append(step)
     return tuple(path), known
-
-
-def _is_mapping(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Mapping)
 
 
 def _members(annotation: Any) -> list[Any]:
@@ -171,8 +164,3 @@ def _members(annotation: Any) -> list[Any]:
     if origin is typing.Literal or not inner:
         return [annotation]
     return [origin, *(member for one in inner for member in _members(one))]
-
-
-def _is_tagged(kind: type[BaseModel], tag: str) -> bool:
-    """Whether a class is the member of a discriminated union with this tag."""
-    return any(tag in typing.get_args(field.annotation) for field in kind.model_fields.values())

@@ -13,7 +13,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,11 +36,7 @@ def read_text(path: Path | str) -> str:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Yield the lines of a plain or gzipped UTF-8 file, without line ends.
-
-    Raises:
-        DataError: as ``read_text``.
-    """
+    """Yield the lines of a plain or gzipped UTF-8 file, without line ends; errors as ``read_text``."""
     with open_binary(path) as file:
         for number, raw in enumerate(file, 1):
             yield _decode(raw, str(path), number).rstrip("\r\n")
@@ -55,7 +51,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     for number, line in enumerate(read_lines(path), 1):
         if line.strip():
             where = f"{path}:{number}"
-            yield where, _object(line, where, DataError)
+            yield where, _object(line, where)
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -93,12 +89,9 @@ def open_binary(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[
 def write_file(path: Path, content: str | bytes | Iterable[str]) -> None:
     """Write a file atomically: an earlier file stays as it is until all content is written.
 
-    Text is written as UTF-8, and gzipped, always to the same bytes, if the name ends in ``.gz``. Missing folders are
-    made. Links are followed. A place that is not an ordinary file (``/dev/stdout``) is written directly.
-
-    Args:
-        path: the file.
-        content: bytes, a text, or the pieces of a text.
+    Text, whole or in pieces, is written as UTF-8, and gzipped, always to the same bytes, if the name ends in ``.gz``.
+    Missing folders are made. Links are followed. A place that is not an ordinary file (``/dev/stdout``) is written
+    directly.
 
     Raises:
         TrainingError: the file cannot be written.
@@ -129,8 +122,7 @@ def new_folder(target: Path) -> Iterator[Path]:
     All files get the usual permissions. Hidden folders that killed writers left behind are removed.
 
     Raises:
-        TrainingError: the folder cannot be written, or the target holds files that would be lost; the target is
-            unchanged.
+        TrainingError: the folder cannot be written, or the target, which is kept, holds files that would be lost.
     """
     with _saving(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -146,26 +138,26 @@ def new_folder(target: Path) -> Iterator[Path]:
 def fingerprint(source: Path | Iterable[object]) -> str:
     """Fingerprint of a model folder (its configuration and weights) or of plain data: 16 hexadecimal digits."""
     total = hashlib.sha256()
-    if not isinstance(source, Path):
+    if isinstance(source, Path):
+        for path in sorted(path for path in source.iterdir() if path.suffix in (".json", _WEIGHTS)):
+            total.update(path.name.encode())
+            with path.open("rb") as file:
+                total.update(hashlib.file_digest(file, "sha256").digest())
+    else:
         for value in source:
             total.update(f"{value!r}\n".encode())
-        return total.hexdigest()[:16]
-    for path in sorted(path for path in source.iterdir() if path.suffix in (".json", _WEIGHTS)):
-        total.update(path.name.encode())
-        with path.open("rb") as file:
-            total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()[:16]
 
 
 def check_settings(
     place: Path, settings: Mapping[str, Any], before: Mapping[str, Any], other: str = "another folder with --output"
 ) -> None:
-    """Check that work is resumed with the settings that it was started with.
+    """Check that work is resumed with the settings that it was started with, plain data that may be nested.
 
     Args:
-        place: a folder or a file, for the message.
-        settings: the present ones, as plain data, perhaps nested.
-        before: those that were saved.
+        place: the folder or file of the work, for the message.
+        settings: the present settings.
+        before: the saved settings.
         other: what the user can choose instead, for the message.
 
     Raises:
@@ -215,13 +207,9 @@ def _write(path: Path, content: str | bytes | Iterable[str], pack: bool) -> None
     if isinstance(content, bytes):
         path.write_bytes(content)
         return
-    pieces = (content,) if isinstance(content, str) else content
-    with open(path, "wb") as raw:
-        file = gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) if pack else raw
-        for piece in pieces:
+    with open(path, "wb") as raw, gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if pack else nullcontext(raw) as file:
+        for piece in (content,) if isinstance(content, str) else content:
             file.write(piece.encode())
-        if pack:
-            file.close()
 
 
 def _replace_folder(temporary: Path, target: Path) -> None:
@@ -240,9 +228,8 @@ def _replace_folder(temporary: Path, target: Path) -> None:
         if old.exists():
             old.rename(target)
         raise
-    left_over = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
     for path in target.parent.iterdir():
-        if left_over.fullmatch(path.name):
+        if re.fullmatch(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(tmp|old)", path.name):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -263,7 +250,7 @@ def _decode(raw: bytes, name: str, line: int, kind: type[CogltxError] = DataErro
         raise kind(f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x})") from None
 
 
-def _object(text: str, where: str, kind: type[CogltxError]) -> dict[str, Any]:
+def _object(text: str, where: str, kind: type[CogltxError] = DataError) -> dict[str, Any]:
     """The JSON object that a text holds; ``where`` opens the message."""
     try:
         value = json.loads(text, object_pairs_hook=_unique)
@@ -287,8 +274,7 @@ def _object(text: str, where: str, kind: type[CogltxError]) -> dict[str, Any]:
 
 def _unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object, for its decoder; refuses a key that comes twice."""
-    values = dict(fields)
-    if len(values) < len(fields):
-        keys = [key for key, _ in fields]
+    keys, values = [key for key, _ in fields], dict(fields)
+    if len(values) < len(keys):
         raise ValueError(f"the key {shorten(next(key for key in keys if keys.count(key) > 1))} comes twice")
     return values

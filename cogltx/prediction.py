@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -10,12 +9,9 @@ from pydantic import TypeAdapter
 
 @dataclass(frozen=True)
 class Evidence:
-    """A key block.
+    """A key block, without the white space around it: ``text`` is ``document.text[start:end]``.
 
     Attributes:
-        start: first character of the block in the document, white space around it left out.
-        end: one past its last character.
-        text: ``document.text[start:end]``.
         score: the judge's fine score of the block, next to all other key blocks.
         step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
         kept: whether the block survived the last decay; the others only fill the reasoner's window.
@@ -31,13 +27,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Label:
-    """A label with its probability.
-
-    Attributes:
-        name: the label.
-        score: its probability, in [0, 1].
-        chosen: whether it is predicted.
-    """
+    """A label, its probability in [0, 1], and whether it is predicted."""
 
     name: str
     score: float
@@ -46,20 +36,22 @@ class Label:
 
 @dataclass(frozen=True)
 class PredictedEntity:
-    """A predicted entity.
-
-    Attributes:
-        start: first character in the document.
-        end: one past the last character.
-        text: ``document.text[start:end]``.
-        label: its type.
-        score: probability in [0, 1] of exactly this span and type.
-    """
+    """A predicted entity; ``score`` is the probability in [0, 1] of exactly this span and label."""
 
     start: int
     end: int
     text: str
     label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A candidate answer: text, span and probability, as in ``Prediction``."""
+
+    text: str
+    start: int | None
+    end: int | None
     score: float
 
 
@@ -92,7 +84,7 @@ class Prediction:
     score: float
     no_answer_score: float | None = None
     evidence: tuple[Evidence, ...] = ()
-    alternatives: tuple["Answer", ...] = ()
+    alternatives: tuple[Answer, ...] = ()
     labels: tuple[Label, ...] = ()
     entities: tuple[PredictedEntity, ...] = ()
     n_tokens: int = 0
@@ -110,20 +102,7 @@ class Prediction:
         Raises:
             ValueError: a field is missing, or has the wrong type.
         """
-        prediction: Prediction = _adapter().validate_python(values)
-        return prediction
+        return _ADAPTER.validate_python(values)
 
 
-@dataclass(frozen=True)
-class Answer:
-    """A candidate answer: text, span and probability, as in ``Prediction``."""
-
-    text: str
-    start: int | None
-    end: int | None
-    score: float
-
-
-@cache
-def _adapter() -> Any:
-    return TypeAdapter(Prediction)
+_ADAPTER = TypeAdapter(Prediction)
