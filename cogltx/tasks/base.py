@@ -120,8 +120,7 @@ def errors_at(where: str, model: type[BaseModel] | None = None) -> Iterator[None
     try:
         yield
     except ValidationError as error:
-        problems = describe(error, model, noun="field")
-        raise DataError(f"{where}: {problems}" if where else problems) from None
+        raise DataError(f"{where}: {describe(error, model, noun='field')}") from None
     except DataError as error:
         text = str(error)
         raise DataError(text if text.startswith(where) else f"{where}: {text}") from None

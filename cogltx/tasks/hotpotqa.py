@@ -60,7 +60,7 @@ class HotpotQA(Task):
             where = f"{where}: question {values.get('_id')!r}"
             with errors_at(where):
                 record = _Question.model_validate(values)
-                example = _example(record, report.unmapped, headings=self.headings)
+                example = _example(record, report, headings=self.headings)
             report.count(example.id, where)
             yield example
 
@@ -70,7 +70,7 @@ class HotpotQA(Task):
         answer = None
         if example.answers is not None:
             answer = answer_score(prediction.answer, example.answers, closed=True)
-            numbers |= {"answer_em": answer.em, "answer_f1": answer.f1}
+            numbers = {"answer_em": answer.em, "answer_f1": answer.f1}
         if "supporting_facts" in example.extra:
             gold = [tuple(fact) for fact in cast(list[_Fact], example.extra["supporting_facts"])]
             facts = Score.of_sets(self._predicted_facts(example, prediction), gold)
@@ -98,7 +98,7 @@ class HotpotQA(Task):
         return facts
 
 
-def _example(record: _Question, unmapped: list[tuple[str, str]], *, headings: bool) -> Example:
+def _example(record: _Question, report: ReadReport, *, headings: bool) -> Example:
     text, sentences = _join(record.context)
     segments = tuple(Segment(start, end, title if headings else "") for title, _, start, end in sentences)
     extra: dict[str, object] = {"sentences": [list(sentence) for sentence in sentences]}
@@ -106,8 +106,13 @@ def _example(record: _Question, unmapped: list[tuple[str, str]], *, headings: bo
     relevant = None
     if record.supporting_facts is not None:
         extra["supporting_facts"] = [list(fact) for fact in record.supporting_facts]
-        relevant = _place_facts(record.id, record.supporting_facts, sentences, unmapped)
-    spans = () if record.answer is None else _place_answer(record.id, record.answer, text, relevant or (), unmapped)
+        relevant = _place_facts(record.id, record.supporting_facts, sentences, report)
+    spans: tuple[Span, ...] = ()
+    if record.answer is not None and record.answer not in ("yes", "no"):
+        inside = tuple(place for span in relevant or () for place in occurrences(text, record.answer, span))
+        spans = inside or occurrences(text, record.answer)
+        if not spans:
+            report.unmapped.append((record.id, f"the answer {record.answer!r} does not occur in the document"))
     return Example(
         id=record.id,
         document=Document(text, record.id, segments),
@@ -132,24 +137,10 @@ def _join(context: list[tuple[str, list[str]]]) -> tuple[str, list[_Sentence]]:
     return text, sentences
 
 
-def _place_facts(
-    id: str, facts: list[_Fact], sentences: list[_Sentence], unmapped: list[tuple[str, str]]
-) -> tuple[Span, ...]:
+def _place_facts(id: str, facts: list[_Fact], sentences: list[_Sentence], report: ReadReport) -> tuple[Span, ...]:
     """The spans of the supporting sentences; of two paragraphs with one title, the first."""
     places = {(title, index): Span(start, end) for title, index, start, end in reversed(sentences)}
     for title, index in facts:
         if (title, index) not in places:
-            unmapped.append((id, f"no sentence {index} in a paragraph {title!r} for a supporting fact"))
+            report.unmapped.append((id, f"no sentence {index} in a paragraph {title!r} for a supporting fact"))
     return tuple(sorted({places[fact] for fact in facts if fact in places}))
-
-
-def _place_answer(
-    id: str, answer: str, text: str, relevant: tuple[Span, ...], unmapped: list[tuple[str, str]]
-) -> tuple[Span, ...]:
-    if answer in ("yes", "no"):
-        return ()
-    inside = tuple(place for span in relevant for place in occurrences(text, answer, span))
-    places = inside or occurrences(text, answer)
-    if not places:
-        unmapped.append((id, f"the answer {answer!r} does not occur in the document"))
-    return places

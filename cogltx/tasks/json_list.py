@@ -8,6 +8,7 @@ import ijson
 
 from cogltx.errors import DataError, shorten
 from cogltx.files import open_binary
+from cogltx.tasks.base import errors_at
 
 _BOM = b"\xef\xbb\xbf"
 _OPENING, _CLOSING = ("start_map", "start_array"), ("end_map", "end_array")
@@ -29,7 +30,7 @@ def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, di
         DataError: the file cannot be read, or is not such a list.
     """
     n_items = 0
-    with open_binary(path) as file:
+    with errors_at(str(path)), open_binary(path) as file:
         if file.peek(3)[:3] == _BOM:  # type: ignore[attr-defined]
             file.read(3)
         try:
@@ -43,18 +44,12 @@ def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, di
             first = str(error).removeprefix("b'").replace("\\n", "\n").partition("\n")[0].rstrip(".")
             reason = _REASONS.get(first, f"not valid JSON ({first})")
             raise DataError(f"{path}: {reason}, after {n_items} complete items") from None
-        except _NotTheListError as error:
-            raise DataError(f"{path}: {error}") from None
-
-
-class _NotTheListError(Exception):
-    """The file is valid JSON, but not the wanted list."""
 
 
 class _UniqueKeys(dict[str, Any]):
     def __setitem__(self, key: str, value: Any) -> None:
         if key in self:
-            raise _NotTheListError(f"not valid JSON (the key {shorten(key)} comes twice in an object)")
+            raise DataError(f"not valid JSON (the key {shorten(key)} comes twice in an object)")
         super().__setitem__(key, value)
 
 
@@ -76,9 +71,9 @@ def _items(events: Iterable[tuple[str, Any]], key: str | None) -> Iterator[Any]:
             is_open = is_there = True
         depth += event in _OPENING
         if depth > _DEEPEST:
-            raise _NotTheListError("not valid JSON (nested too deeply)")
+            raise DataError("not valid JSON (nested too deeply)")
         if builder is not None and depth == level + 1:
             yield builder.value
             builder = None
     if not is_there:
-        raise _NotTheListError("must be a JSON list" if key is None else f"must be a JSON object with a list {key!r}")
+        raise DataError("must be a JSON list" if key is None else f"must be a JSON object with a list {key!r}")

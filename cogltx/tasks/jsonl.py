@@ -34,8 +34,8 @@ class JsonLines(Task):
         report = report or ReadReport()
         last: Document | None = None
         for where, values in read_json_lines(path):
-            with errors_at(where):
-                example = _shared(_example(values, where.rpartition(":")[2], report.unmapped), last)
+            with errors_at(where, _Line):
+                example = _shared(_example(values, where.rpartition(":")[2], report), last)
                 report.count(example.id, where)
             last = example.document
             yield example
@@ -55,8 +55,8 @@ def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
             examples.append(item)
         elif isinstance(item, Mapping):
             last = examples[-1].document if examples else None
-            with errors_at(where):
-                examples.append(_shared(_example(item, str(number), []), last))
+            with errors_at(where, _Line):
+                examples.append(_shared(_example(item, str(number), report), last))
                 report.count(examples[-1].id, where)
         else:
             raise DataError(f"{where}: must be an Example or a dict with the field text, but is {type(item).__name__}")
@@ -200,9 +200,8 @@ def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 
-def _example(values: Mapping[str, Any], id: str, unmapped: list[tuple[str, str]]) -> Example:
-    with errors_at("", _Line):
-        line = _Line.model_validate(dict(values))
+def _example(values: Mapping[str, Any], id: str, report: ReadReport) -> Example:
+    line = _Line.model_validate(dict(values))
     id = id if line.id is None else str(line.id)
     segments = tuple(Segment(one.start, one.end, one.heading or "") for one in line.segments or [])
     labels = [line.label] if line.label is not None else line.labels
@@ -211,7 +210,7 @@ def _example(values: Mapping[str, Any], id: str, unmapped: list[tuple[str, str]]
         document=Document(line.text, id if line.document is None else line.document, segments),
         query=None if line.question is None else Query(line.question),
         answers=None if line.answers is None else tuple(answer.text for answer in line.answers),
-        answer_spans=_places(id, line, unmapped) if line.answer_spans is None else tuple(line.answer_spans),
+        answer_spans=_places(id, line, report) if line.answer_spans is None else tuple(line.answer_spans),
         labels=None if labels is None else tuple(labels),
         entities=None if line.entities is None else tuple(Entity(e.start, e.end, e.label) for e in line.entities),
         relevant=None if line.relevant is None else tuple(line.relevant),
@@ -219,7 +218,7 @@ def _example(values: Mapping[str, Any], id: str, unmapped: list[tuple[str, str]]
     )
 
 
-def _places(id: str, line: _Line, unmapped: list[tuple[str, str]]) -> tuple[Span, ...]:
+def _places(id: str, line: _Line, report: ReadReport) -> tuple[Span, ...]:
     """The spans of the answers: the given ones, or all at word boundaries."""
     places: dict[Span, None] = {}
     for answer in line.answers or []:
@@ -229,7 +228,7 @@ def _places(id: str, line: _Line, unmapped: list[tuple[str, str]]) -> tuple[Span
             spans = occurrences(line.text, answer.text, whole_words=True)
             places |= dict.fromkeys(spans)
             if not spans:
-                unmapped.append((id, f"the answer {answer.text!r} does not occur in the text"))
+                report.unmapped.append((id, f"the answer {answer.text!r} does not occur in the text"))
     return tuple(places)
 
 

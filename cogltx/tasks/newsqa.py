@@ -65,14 +65,15 @@ class NewsQA(Task):
         for where, values in read_json_list(path, "data"):
             with errors_at(f"{where}: story {values.get('storyId')!r}"):
                 story = _Story.model_validate(values)
-                document = _document(story.id, story.text)
+                lines = [line.span() for line in re.finditer(r"[^\n]+", story.text) if line[0].strip()]
+                document = Document(story.text, story.id, tuple(Segment(*line) for line in lines))
             if story.type != _TYPES[split]:
                 continue
             for number, asked in enumerate(story.questions):
                 is_bad = bool(asked.consensus.bad_question)
                 if not is_bad or split != "train" or self.keep_bad_questions:
                     report.examples += 1
-                    yield _example(f"{story.id}#{number}", asked, document, is_bad, report.unmapped)
+                    yield _example(f"{story.id}#{number}", asked, document, is_bad, report)
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
         """``exact_match`` and ``f1``, also for answerable questions only, and the scores of evidence."""
@@ -82,18 +83,8 @@ class NewsQA(Task):
         return scores
 
 
-def _document(id: str, text: str) -> Document:
-    segments = []
-    start = 0
-    for line in text.split("\n"):
-        if line.strip():
-            segments.append(Segment(start, start + len(line)))
-        start += len(line) + 1
-    return Document(text, id, tuple(segments))
-
-
-def _example(id: str, asked: _Question, document: Document, is_bad: bool, unmapped: list[tuple[str, str]]) -> Example:
-    span = _span(id, asked.consensus, document.text, unmapped)
+def _example(id: str, asked: _Question, document: Document, is_bad: bool, report: ReadReport) -> Example:
+    span = _span(id, asked.consensus, document.text, report)
     spans = () if span is None else (span,)
     return Example(
         id=id,
@@ -106,7 +97,7 @@ def _example(id: str, asked: _Question, document: Document, is_bad: bool, unmapp
     )
 
 
-def _span(id: str, consensus: _Consensus, text: str, unmapped: list[tuple[str, str]]) -> Span | None:
+def _span(id: str, consensus: _Consensus, text: str, report: ReadReport) -> Span | None:
     """The agreed span, clipped to the text and trimmed; None if there is no answer or nothing is left."""
     if consensus.no_answer or consensus.bad_question or consensus.s is None or consensus.e is None:
         return None
@@ -114,7 +105,7 @@ def _span(id: str, consensus: _Consensus, text: str, unmapped: list[tuple[str, s
     bare = text[start : max(start, end)].strip()
     bare = _TRAILING.sub("", bare) or bare
     if not bare:
-        unmapped.append((id, f"the answer at {start}:{end} is not text"))
+        report.unmapped.append((id, f"the answer at {start}:{end} is not text"))
         return None
     start = text.index(bare, start)
     return Span(start, start + len(bare))

@@ -75,7 +75,7 @@ class Squad(Task):
                         continue
                     report.count(asked.id, where)
                     with errors_at(f"{where}: question {asked.id!r}"):
-                        example = _example(asked, paragraph.context, document, offset, report.unmapped)
+                        example = _example(asked, paragraph.context, document, offset, report)
                     yield example
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
@@ -114,12 +114,10 @@ def _document(contexts: list[str], id: str, heading: str) -> tuple[Document, lis
     return Document(_BETWEEN_PARAGRAPHS.join(contexts), id, segments), starts
 
 
-def _example(
-    asked: _Question, context: str, document: Document, offset: int, unmapped: list[tuple[str, str]]
-) -> Example:
+def _example(asked: _Question, context: str, document: Document, offset: int, report: ReadReport) -> Example:
     given = [] if asked.is_impossible else asked.answers or []
     is_known = asked.is_impossible or asked.answers is not None
-    spans = _spans(asked.id, given, context, offset, unmapped)
+    spans = _spans(asked.id, given, context, offset, report)
     return Example(
         id=asked.id,
         document=document,
@@ -130,9 +128,7 @@ def _example(
     )
 
 
-def _spans(
-    id: str, answers: list[_Answer], context: str, offset: int, unmapped: list[tuple[str, str]]
-) -> tuple[Span, ...]:
+def _spans(id: str, answers: list[_Answer], context: str, offset: int, report: ReadReport) -> tuple[Span, ...]:
     """The answers' spans in the document; a guessed one (``start_ambiguous``) only if all are guessed."""
     certain: dict[Span, None] = {}
     guessed: dict[Span, None] = {}
@@ -145,7 +141,7 @@ def _spans(
         place = next((place for place in places if bare and context.startswith(bare, place)), None)
         if place is None:
             got = context[start : start + len(text)]
-            unmapped.append((id, f"the text at {start} is {got!r}, not the answer {text!r}"))
+            report.unmapped.append((id, f"the text at {start} is {got!r}, not the answer {text!r}"))
             continue
         kind = guessed if answer.start_ambiguous else certain
         kind[Span(place + offset, place + offset + len(bare))] = None

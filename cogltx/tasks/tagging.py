@@ -122,8 +122,7 @@ class Tagging(Task):
             return read
         micro = _micro(known)
         entity = {"entity_precision": micro.precision, "entity_recall": micro.recall, "entity_f1": micro.f1}
-        scores = {key: 100 * value for key, value in entity.items()}
-        scores["document_f1"] = 100 * sum(self.per_example(*pair)["document_f1"] for pair in known) / len(known)
+        scores = {key: 100 * value for key, value in entity.items()} | super().metrics(known)
         kept = sum(len(example.entities or ()) for example, _ in known)
         left_out = sum(left for example, _ in known if isinstance(left := example.extra.get(LEFT_OUT), int))
         return scores | read | ({"entities_kept": 100 * kept / (kept + left_out)} if left_out else {})
