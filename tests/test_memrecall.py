@@ -21,7 +21,7 @@ from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import EncoderJudge, Judge, Memory
-from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.encoder import WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, _with_neighbours, fill

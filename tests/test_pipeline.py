@@ -16,7 +16,7 @@ from fakes import Checksums, Counting, WordOverlap, config, reader, sentences
 from cogltx.baselines import SlidingWindow
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
-from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX, batches_of_examples
 from cogltx.prediction import Answer, Prediction

@@ -1,17 +1,20 @@
 """Judges score the relevance of blocks. To add one: write a file with the class and add a line to ``JUDGES``."""
 
-import importlib
 import inspect
+import pkgutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from torch import nn
 
 from cogltx.encoding.encoder import BatchRunner, Encoder
 from cogltx.errors import ConfigError, ModelError, describe
-from cogltx.judges.base import Judge, Memory, ScoringJudge, ScoringJudgeAdapter, one_line
+from cogltx.judges.base import Judge, Memory, ScoringJudge, judge_error
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
@@ -63,30 +66,30 @@ def create_judge(config: JudgeConfig, encoder: Encoder | None = None) -> nn.Modu
         ConfigError: the judge needs a trained run, or its arguments are wrong.
         ModelError: the class cannot be imported or created, or is not a judge.
     """
-    if config.name == "encoder":
+    name, arguments = config.name, config.args
+    if name == "encoder":
         if encoder is None:
             raise ConfigError('judge "encoder" needs a trained run; use "bm25", "embedding" or package.module:Class')
         return EncoderJudge(encoder)
-    if config.name in JUDGES:
+    if name in JUDGES:
         try:
-            return JUDGES[config.name](**config.args)
+            return JUDGES[name](**arguments)
         except TypeError as error:
-            raise ConfigError(f"judge.args of {config.name!r}: {error}") from error
+            raise ConfigError(f"judge.args of {name!r}: {error}") from error
         except ValidationError as error:
             raise ConfigError(describe(error, within="judge.args")) from error
-    judge_class = _import_class(config.name)
+    judge_class = _import_class(name)
     try:
-        judge = judge_class(**config.args)
+        judge = judge_class(**arguments)
     except Exception as error:
-        raise ModelError(f"judge {config.name}: cannot be created with {config.args}: {one_line(error)}") from error
+        raise judge_error(name, f"cannot be created with {arguments}", error) from error
     if not isinstance(judge, nn.Module):
         return _adapted(judge)
     try:
         inspect.signature(judge.forward).bind(input_ids=0, attention_mask=0, token_type_ids=0)
     except TypeError as error:
-        raise ModelError(
-            f"judge {config.name}: forward must accept input_ids, attention_mask and token_type_ids: {error}"
-        ) from error
+        problem = f"forward must accept input_ids, attention_mask and token_type_ids: {error}"
+        raise judge_error(name, problem) from error
     return judge
 
 
@@ -103,11 +106,44 @@ def as_judge(judge: object, runner: BatchRunner) -> Judge:
     return WindowJudge(judge, runner) if isinstance(judge, nn.Module) else _adapted(judge)
 
 
+class _ScoringJudgeAdapter(Judge):
+    """Lets a user's ``ScoringJudge`` score blocks."""
+
+    def __init__(self, scorer: ScoringJudge) -> None:
+        self.scorer = scorer
+
+    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
+        """See ``Judge.retrieve``."""
+        return [memory.on_candidates(self._scores(memory, memory.candidates)) for memory in memories]
+
+    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
+        """See ``Judge.rehearse``."""
+        return [self._scores(memory, list(memory.kept)) for memory in memories]
+
+    def _scores(self, memory: Memory, candidates: list[int]) -> Float[np.ndarray, " candidates"]:
+        if not candidates:
+            return np.empty(0)
+        query = memory.query.text if memory.query else ""
+        kept, texts = (list(map(memory.blocks.text_with_heading, indices)) for indices in (memory.kept, candidates))
+        try:
+            scores = np.asarray(self.scorer.score(query, kept, texts))
+            if scores.dtype.kind not in "biufO":
+                raise TypeError(f"{scores.dtype.name} values are not numbers")
+            scores = scores.astype(np.float64)
+        except Exception as error:
+            raise judge_error(self.scorer, f"scoring {len(candidates)} texts failed", error) from error
+        if scores.shape != (len(candidates),):
+            raise judge_error(self.scorer, f"the scores of {len(candidates)} texts have shape {scores.shape}")
+        if not np.isfinite(scores).all():
+            raise judge_error(self.scorer, f"a score is {scores[~np.isfinite(scores)][0]}; scores must be finite")
+        return scores
+
+
 def _adapted(judge: object) -> Judge:
     if isinstance(judge, Judge):
         return judge
     if isinstance(judge, ScoringJudge) and not isinstance(judge, type) and callable(judge.score):
-        return ScoringJudgeAdapter(judge)
+        return _ScoringJudgeAdapter(judge)
     kind = f"the class {judge.__name__}" if isinstance(judge, type) else type(judge).__name__
     raise ModelError(
         f"judge: {kind} is not a judge; pass an nn.Module or an object with score(query, kept, candidates)"
@@ -116,14 +152,13 @@ def _adapted(judge: object) -> Judge:
 
 def _import_class(name: str) -> type[Any]:
     """Import ``package.module:Class``; modules in the current folder are importable."""
-    module, _, attribute = name.partition(":")
     current_folder = str(Path.cwd())
     if current_folder not in sys.path:
         sys.path.append(current_folder)
     try:
-        judge_class = getattr(importlib.import_module(module), attribute)
+        judge_class = pkgutil.resolve_name(name)
     except (Exception, SystemExit) as error:
-        raise ModelError(f"judge {name}: cannot be imported: {one_line(error)}") from error
+        raise judge_error(name, "cannot be imported", error) from error
     if not isinstance(judge_class, type):
-        raise ModelError(f"judge {name}: is not a class but a {type(judge_class).__name__}")
+        raise judge_error(name, f"is not a class but a {type(judge_class).__name__}")
     return judge_class

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from cogltx.blocks import AnyQuery, Blocks
 from cogltx.encoding.layout import Layout
-from cogltx.errors import ModelError
+from cogltx.errors import ConfigError, ModelError
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,12 @@ class Memory:
         kept = set(self.kept)
         return [index for index in self.layout.candidates if index not in kept]
 
+    def on_candidates(self, scores: Float[np.ndarray, " candidates"]) -> Float[np.ndarray, " blocks"]:
+        """Return a score per block from those of the candidates; NaN for the others."""
+        block_scores = np.full(len(self.blocks), np.nan)
+        block_scores[self.candidates] = scores
+        return block_scores
+
 
 class Judge(abc.ABC):
     """Scores the blocks of many documents at once.
@@ -69,19 +75,33 @@ class Judge(abc.ABC):
 
 
 class QueryJudge(Judge):
-    """A judge whose scores depend on the query alone, so retrieval and rehearsal give the same scores."""
+    """A judge whose scores depend on the query alone, so retrieval and rehearsal give the same scores.
+
+    Attributes:
+        name: of the judge, for messages.
+
+    Raises:
+        ConfigError: there is no query.
+    """
+
+    name: ClassVar[str]
 
     @abc.abstractmethod
-    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
-        """Score every block of the document."""
+    def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
+        """Score every block of a document for any text."""
 
     def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
         """See ``Judge.retrieve``."""
-        return [_on_candidates(memory, self.scores(memory)[memory.candidates]) for memory in memories]
+        return [memory.on_candidates(self._scores(memory)[memory.candidates]) for memory in memories]
 
     def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
         """See ``Judge.rehearse``."""
-        return [self.scores(memory)[list(memory.kept)] for memory in memories]
+        return [self._scores(memory)[list(memory.kept)] for memory in memories]
+
+    def _scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        if memory.query is None:
+            raise ConfigError(f'judge "{self.name}" needs a question')
+        return self.text_scores(memory.query.text, memory.blocks)
 
 
 @runtime_checkable
@@ -99,59 +119,14 @@ class ScoringJudge(Protocol):
         ...
 
 
-class ScoringJudgeAdapter(Judge):
-    """Lets a ``ScoringJudge`` score blocks.
+def judge_error(judge: object, problem: str, error: BaseException | None = None) -> ModelError:
+    """Describe a problem of a user's judge in one line.
 
     Args:
-        scorer: the user's judge.
-
-    Raises:
-        ModelError: the judge fails, or does not return one finite number per text.
+        judge: the judge, or its name.
+        problem: what is wrong.
+        error: raised by the judge.
     """
-
-    def __init__(self, scorer: ScoringJudge) -> None:
-        self.scorer = scorer
-
-    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
-        """See ``Judge.retrieve``."""
-        return [_on_candidates(memory, self._scores(memory, memory.candidates)) for memory in memories]
-
-    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
-        """See ``Judge.rehearse``."""
-        return [self._scores(memory, list(memory.kept)) for memory in memories]
-
-    def _scores(self, memory: Memory, candidates: list[int]) -> Float[np.ndarray, " candidates"]:
-        if not candidates:
-            return np.empty(0)
-        query = memory.query.text if memory.query else ""
-        kept, texts = (list(map(memory.blocks.text_with_heading, indices)) for indices in (memory.kept, candidates))
-        name = judge_name(self.scorer)
-        try:
-            scores = np.asarray(self.scorer.score(query, kept, texts))
-            if scores.dtype.kind not in "biufO":
-                raise TypeError(f"{scores.dtype.name} values are not numbers")
-            scores = scores.astype(np.float64)
-        except Exception as error:
-            raise ModelError(f"{name}: scoring {len(candidates)} texts failed: {one_line(error)}") from error
-        if scores.shape != (len(candidates),):
-            raise ModelError(f"{name}: the scores of {len(candidates)} texts have shape {scores.shape}")
-        if not np.isfinite(scores).all():
-            raise ModelError(f"{name}: a score is {scores[~np.isfinite(scores)][0]}; scores must be finite")
-        return scores
-
-
-def _on_candidates(memory: Memory, scores: Float[np.ndarray, " candidates"]) -> Float[np.ndarray, " blocks"]:
-    """Scores of all blocks from those of the candidates; NaN for the others."""
-    block_scores = np.full(len(memory.blocks), np.nan)
-    block_scores[memory.candidates] = scores
-    return block_scores
-
-
-def judge_name(judge: object) -> str:
-    """Return the name of a user's judge for messages."""
-    return f"judge {type(judge).__module__}:{type(judge).__qualname__}"
-
-
-def one_line(error: BaseException) -> str:
-    """Return an exception of a user's code on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    name = judge if isinstance(judge, str) else f"{type(judge).__module__}:{type(judge).__qualname__}"
+    reason = f": {type(error).__name__}: {error}" if error is not None else ""
+    return ModelError(" ".join(f"judge {name}: {problem}{reason}".split()))

@@ -12,8 +12,7 @@ from cogltx.blocks import BUNDLED, Blocks, load_tokenizer
 from cogltx.encoding.encoder import BatchRunner, Encoder, Precision, load_encoder
 from cogltx.encoding.layout import NONE, Window
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.errors import ConfigError
-from cogltx.judges.base import Memory, QueryJudge
+from cogltx.judges.base import QueryJudge
 
 _MAX_TOKENS = 512  # per text, for encoders without a limit
 
@@ -26,18 +25,17 @@ class EmbeddingJudge(QueryJudge):
         batch_tokens: maximum number of tokens per batch.
     """
 
+    name = "embedding"
+
     def __init__(self, encoder: str = BUNDLED, batch_tokens: int = 4096) -> None:
         self._config = EncoderConfig(name=encoder, batch_tokens=batch_tokens)
         self._block_vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
 
-    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
-        """See ``QueryJudge.scores``."""
-        if memory.query is None:
-            raise ConfigError('judge "embedding" needs a question')
-        blocks = memory.blocks
+    def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
+        """See ``QueryJudge.text_scores``."""
         if blocks not in self._block_vectors:
             self._block_vectors[blocks] = self._embed(list(map(blocks.text_with_heading, range(len(blocks)))))
-        (query_vector,) = self._embed([memory.query.text])
+        (query_vector,) = self._embed([text])
         return np.asarray(self._block_vectors[blocks] @ query_vector)
 
     def _embed(self, texts: Sequence[str]) -> Float[np.ndarray, "texts width"]:
@@ -57,9 +55,7 @@ class EmbeddingJudge(QueryJudge):
 
     @cached_property
     def _runner(self) -> BatchRunner:
-        return BatchRunner(
-            Precision.of(self._config), self._config.batch_tokens, self._tokenizer.pad_token_id or 0
-        )  # fmt: skip
+        return BatchRunner(Precision.of(self._config), self._config.batch_tokens, self._tokenizer.pad_token_id or 0)
 
     @cached_property
     def _tokenizer(self) -> Any:

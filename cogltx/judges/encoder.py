@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, relevance_head
 from cogltx.encoding.layout import Window, pack
-from cogltx.errors import ModelError
-from cogltx.judges.base import Judge, Memory, judge_name, one_line
+from cogltx.judges.base import Judge, Memory, judge_error
 
 
 class EncoderJudge(nn.Module):
@@ -40,29 +39,6 @@ class EncoderJudge(nn.Module):
         return logits
 
 
-def relevance_logits(model: nn.Module, batch: Batch) -> Float[Tensor, "windows tokens"]:
-    """Run a judge model and check its output.
-
-    Raises:
-        ModelError: a user's model fails, or does not return one logit per token, with a gradient in training.
-    """
-    try:
-        logits = model(
-            input_ids=batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=batch.token_type_ids
-        )
-    except Exception as error:
-        if isinstance(model, EncoderJudge):
-            raise
-        raise ModelError(f"{judge_name(model)}: forward failed: {one_line(error)}") from error
-    expected = tuple(batch.input_ids.shape)
-    if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
-        actual = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"type {type(logits).__name__}"
-        raise ModelError(f"{judge_name(model)}: logits have {actual}, not shape {expected} (windows, tokens)")
-    if torch.is_grad_enabled() and not logits.requires_grad:
-        raise ModelError(f"{judge_name(model)}: logits have no gradient in training")
-    return logits
-
-
 class WindowJudge(Judge):
     """Scores blocks with a model over windows; the score of a block is the mean over its tokens.
 
@@ -77,37 +53,57 @@ class WindowJudge(Judge):
         self.model = model
         self.runner = runner
 
+    @staticmethod
+    def logits(model: nn.Module, batch: Batch) -> Float[Tensor, "windows tokens"]:
+        """Run a judge model and check its output.
+
+        Raises:
+            ModelError: a user's model fails, or does not return one logit per token, with a gradient in training.
+        """
+        try:
+            logits = model(
+                input_ids=batch.input_ids, attention_mask=batch.attention_mask, token_type_ids=batch.token_type_ids
+            )
+        except Exception as error:
+            if isinstance(model, EncoderJudge):
+                raise
+            raise judge_error(model, "forward failed", error) from error
+        expected = tuple(batch.input_ids.shape)
+        if not isinstance(logits, Tensor) or tuple(logits.shape) != expected:
+            actual = f"shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"type {type(logits).__name__}"
+            raise judge_error(model, f"logits have {actual}, not shape {expected} (windows, tokens)")
+        if torch.is_grad_enabled() and not logits.requires_grad:
+            raise judge_error(model, "logits have no gradient in training")
+        return logits
+
     def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
         """Score blocks next to z: as many consecutive blocks per window as fit. See ``Judge.retrieve``."""
-        scores = [np.full(len(memory.blocks), np.nan) for memory in memories]
-        owners: list[int] = []
-
-        def windows() -> Iterator[Window]:
-            for owner, memory in enumerate(memories):
-                for window in _retrieval_windows(memory):
-                    owners.append(owner)
-                    yield window
-
-        for number, (window, relevance) in enumerate(self._relevance(windows())):
-            blocks, means = window.block_means(relevance)
-            scores[owners[number]][blocks] = means
-        for memory, block_scores in zip(memories, scores, strict=True):
-            block_scores[list(memory.kept)] = np.nan
-        return scores
+        means = self._block_means(window for memory in memories for window in _retrieval_windows(memory))
+        retrieved = []
+        for memory in memories:
+            scores, candidates = np.full(len(memory.blocks), np.nan), memory.candidates
+            while np.isnan(scores[candidates]).any():
+                blocks, block_means = next(means)
+                scores[blocks] = block_means
+            scores[list(memory.kept)] = np.nan
+            retrieved.append(scores)
+        return retrieved
 
     def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
         """Score all of z in one window. See ``Judge.rehearse``."""
-        windows = (memory.layout.window(memory.kept) for memory in memories)
-        return [window.block_means(relevance)[1] for window, relevance in self._relevance(windows)]
+        return [means for _, means in self._block_means(memory.layout.window(memory.kept) for memory in memories)]
 
-    def _relevance(self, windows: Iterable[Window]) -> Iterator[tuple[Window, Float[np.ndarray, " tokens"]]]:
+    def _block_means(
+        self, windows: Iterable[Window]
+    ) -> Iterator[tuple[Int[np.ndarray, " blocks"], Float[np.ndarray, " blocks"]]]:
+        """The blocks of each window, and their mean relevance."""
         self.model.eval()
         for window, relevance in self.runner.run(
-            windows, lambda batch: torch.sigmoid(relevance_logits(self.model, batch).float()), title="judge"
+            windows, lambda batch: torch.sigmoid(self.logits(self.model, batch).float()), title="judge"
         ):
             if not np.isfinite(relevance).all():
-                raise ModelError(f"{judge_name(self.model)}: a logit is NaN; logits must be finite")
-            yield window, relevance
+                raise judge_error(self.model, "a logit is NaN; logits must be finite")
+            yield window.block_means(relevance)
 
 
 def _retrieval_windows(memory: Memory) -> Iterator[Window]:

@@ -19,7 +19,7 @@ from cogltx.document import Document, Example
 from cogltx.encoding.weights import load_tensors, to_safetensors
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import read_lines, write_file
-from cogltx.judges.bm25 import BM25Judge, terms
+from cogltx.judges.bm25 import BM25Judge
 
 _EPOCH = re.compile(r"epoch-(\d+)\.safetensors")
 
@@ -174,7 +174,7 @@ def _asked(example: Example) -> str:
     """
     if example.query is not None:
         return example.query.text
-    return " ".join(terms(" ".join(example.labels or ())))
+    return " ".join(BM25Judge.terms(" ".join(example.labels or ())))
 
 
 class _WordVectors:
@@ -199,10 +199,10 @@ class _WordVectors:
 
     def __call__(self, example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"] | None:
         """Compute similarities in [−1, 1]; None if no word of the query has a vector."""
-        query = self._mean(terms(_asked(example)))
+        query = self._mean(BM25Judge.terms(_asked(example)))
         if query is None:
             return None
-        means = [self._mean(terms(blocks.text_with_heading(index))) for index in range(len(blocks))]
+        means = [self._mean(BM25Judge.terms(blocks.text_with_heading(index))) for index in range(len(blocks))]
         return np.array([_cosine(query, vector) if vector is not None else 0.0 for vector in means])
 
     def _mean(self, words: Iterable[str]) -> Float[np.ndarray, " dimension"] | None:

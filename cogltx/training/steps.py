@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cogltx.baselines import SlidingWindow, WindowReader
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, padded_length
-from cogltx.judges.encoder import relevance_logits
+from cogltx.judges.encoder import WindowJudge
 from cogltx.pipeline import CogLTX
 from cogltx.training.interventions import intervene
 from cogltx.training.optimizer import Optimizer
@@ -66,7 +66,7 @@ class JudgeSteps:
         n_tokens = sum(float(weights.sum()) for _, weights in labels_of)
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            logits = relevance_logits(model, batch).float()
+            logits = WindowJudge.logits(model, batch).float()
             labels, weights = torch.zeros_like(logits), torch.zeros_like(logits)
             for row, index in enumerate(group):
                 token_labels, token_weights = labels_of[index]

@@ -13,7 +13,7 @@ from cogltx.cli.yaml_config import load_yaml, parse_changes
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import changed
-from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import RunConfig

@@ -14,7 +14,7 @@ from cogltx.document import Query
 from cogltx.encoding.layout import Layout, WindowFormat
 from cogltx.errors import ModelError
 from cogltx.judges import Memory
-from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 
 QUERY = Query("Who wrote the report?")
 

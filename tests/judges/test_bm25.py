@@ -13,7 +13,7 @@ from cogltx.document import Document, Query
 from cogltx.encoding.layout import Layout, WindowFormat
 from cogltx.errors import ConfigError
 from cogltx.judges import Memory
-from cogltx.judges.bm25 import BM25Judge, terms
+from cogltx.judges.bm25 import BM25Judge
 
 pytest.importorskip("bm25s")
 DOCUMENT = sentences("The fox jumps.", "Anna wrote the report.", "The dog sat.", "!!!", headings=("", "", "Zürich", ""))
@@ -74,7 +74,7 @@ def test_another_query_of_the_same_document(blocks: Blocks) -> None:
 def test_scripts_without_spaces() -> None:
     document = sentences("巴黎是法国的首都。", "谁写了这份报告？", "猫坐着。")
     blocks = split(document, tiny.make_tokenizer())
-    assert terms("巴黎 Paris") == ["巴", "黎", "paris"]
+    assert BM25Judge.terms("巴黎 Paris") == ["巴", "黎", "paris"]
     assert retrieve(blocks, "报告").argmax() == 1
 
 

@@ -17,7 +17,7 @@ from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError
 from cogltx.judges import EncoderJudge, Memory
-from cogltx.judges.encoder import WindowJudge, _retrieval_windows, relevance_logits
+from cogltx.judges.encoder import WindowJudge, _retrieval_windows
 
 EXACT = Precision(torch.device("cpu"), bfloat16=False)
 QUERY = Query("Who wrote the report?")
@@ -115,7 +115,7 @@ def test_rehearsal_windows_contain_z_in_document_order(tiny_encoder: Path) -> No
     seen = []
     runner = BatchRunner(EXACT, 256, padding_id=0)
     judge = WindowJudge(Counting(), runner)
-    judge._relevance = lambda windows: ((seen.append(window) or window, np.zeros(len(window))) for window in windows)  # type: ignore[func-returns-value]
+    judge._block_means = lambda windows: ((seen.append(window), np.zeros(3)) for window in windows)  # type: ignore[func-returns-value]
     judge.rehearse([Memory(form.layout(None, blocks_of(form)), (0, 2, 5))])
     (window,) = seen
     assert window.blocks == [0, 2, 5]
@@ -179,7 +179,7 @@ def test_logits_of_a_batch(tiny_encoder: Path) -> None:
     form = form_of(tiny_encoder)
     window = form.layout(QUERY, blocks_of(form)).window([0])
     batch = Batch.of([window, window], form.padding_id, EXACT.device)
-    assert relevance_logits(encoder_judge(tiny_encoder), batch).shape == (2, 32)
+    assert WindowJudge.logits(encoder_judge(tiny_encoder), batch).shape == (2, 32)
     wording = "judge fakes:NoGradient: logits have no gradient in training"
     with pytest.raises(ModelError, match=wording):
-        relevance_logits(NoGradient(), batch)
+        WindowJudge.logits(NoGradient(), batch)

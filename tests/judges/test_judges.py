@@ -12,7 +12,7 @@ from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import EncoderJudge, JudgeConfig, as_judge, create_judge
-from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.encoder import WindowJudge
 

@@ -19,7 +19,7 @@ from cogltx.encoding.encoder import load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import Judge, Memory
-from cogltx.judges.base import ScoringJudgeAdapter
+from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.memrecall import MemRecall, MemRecallConfig, fill
 from cogltx.model import Model
