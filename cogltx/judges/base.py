@@ -1,7 +1,4 @@
-"""The interface between MemRecall and judges, and the small protocol for judges of users.
-
-Does not depend on a model.
-"""
+"""The interface between MemRecall and judges, and the protocol for judges of users. Does not depend on a model."""
 
 import abc
 from collections.abc import Sequence
@@ -13,7 +10,7 @@ from jaxtyping import Float
 
 from cogltx.blocks import AnyQuery, Blocks
 from cogltx.encoding.layout import Layout
-from cogltx.errors import ConfigError, ModelError
+from cogltx.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -75,33 +72,19 @@ class Judge(abc.ABC):
 
 
 class QueryJudge(Judge):
-    """A judge whose scores depend on the query alone, so retrieval and rehearsal give the same scores.
-
-    Attributes:
-        name: of the judge, for messages.
-
-    Raises:
-        ConfigError: there is no query.
-    """
-
-    name: ClassVar[str]
+    """A judge whose scores depend on the query alone, so retrieval and rehearsal give the same scores."""
 
     @abc.abstractmethod
-    def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
-        """Score every block of a document for any text."""
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """Score every block of the document."""
 
     def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
         """See ``Judge.retrieve``."""
-        return [memory.on_candidates(self._scores(memory)[memory.candidates]) for memory in memories]
+        return [memory.on_candidates(self.scores(memory)[memory.candidates]) for memory in memories]
 
     def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
         """See ``Judge.rehearse``."""
-        return [self._scores(memory)[list(memory.kept)] for memory in memories]
-
-    def _scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
-        if memory.query is None:
-            raise ConfigError(f'judge "{self.name}" needs a question')
-        return self.text_scores(memory.query.text, memory.blocks)
+        return [self.scores(memory)[list(memory.kept)] for memory in memories]
 
 
 @runtime_checkable
@@ -120,13 +103,7 @@ class ScoringJudge(Protocol):
 
 
 def judge_error(judge: object, problem: str, error: BaseException | None = None) -> ModelError:
-    """Describe a problem of a user's judge in one line.
-
-    Args:
-        judge: the judge, or its name.
-        problem: what is wrong.
-        error: raised by the judge.
-    """
+    """Describe a problem of a user's judge, given as an object or by name, in one line."""
     name = judge if isinstance(judge, str) else f"{type(judge).__module__}:{type(judge).__qualname__}"
     reason = f": {type(error).__name__}: {error}" if error is not None else ""
     return ModelError(" ".join(f"judge {name}: {problem}{reason}".split()))

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from cogltx.blocks import Blocks
 from cogltx.errors import ConfigError
-from cogltx.judges.base import QueryJudge
+from cogltx.judges.base import Memory, QueryJudge
 
 # A word, or one character of a script that is written without spaces.
 _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_]+")
@@ -22,8 +22,6 @@ class BM25Judge(QueryJudge):
     Raises:
         ConfigError: bm25s is not installed.
     """
-
-    name = "bm25"
 
     def __init__(self) -> None:
         self._scorers: WeakKeyDictionary[Blocks, Callable[[str], Float[np.ndarray, " blocks"]]] = WeakKeyDictionary()
@@ -37,8 +35,14 @@ class BM25Judge(QueryJudge):
         """
         return _TERM.findall(text.lower())
 
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """See ``QueryJudge.scores``."""
+        if memory.query is None:
+            raise ConfigError('judge "bm25" needs a question')
+        return self.text_scores(memory.query.text, memory.blocks)
+
     def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
-        """See ``QueryJudge.text_scores``; zero for a block that shares no term with the text."""
+        """Score the blocks of a document for any text; zero for a block that shares no term with it."""
         if blocks not in self._scorers:  # every step of MemRecall asks for the scores of the same text
             self._scorers[blocks] = lru_cache(maxsize=1)(self._index(blocks))
         return self._scorers[blocks](text)

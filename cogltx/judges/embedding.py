@@ -12,7 +12,8 @@ from cogltx.blocks import BUNDLED, Blocks, load_tokenizer
 from cogltx.encoding.encoder import BatchRunner, Encoder, Precision, load_encoder
 from cogltx.encoding.layout import NONE, Window
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.judges.base import QueryJudge
+from cogltx.errors import ConfigError
+from cogltx.judges.base import Memory, QueryJudge
 
 _MAX_TOKENS = 512  # per text, for encoders without a limit
 
@@ -25,38 +26,32 @@ class EmbeddingJudge(QueryJudge):
         batch_tokens: maximum number of tokens per batch.
     """
 
-    name = "embedding"
-
     def __init__(self, encoder: str = BUNDLED, batch_tokens: int = 4096) -> None:
         self._config = EncoderConfig(name=encoder, batch_tokens=batch_tokens)
         self._block_vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
 
-    def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
-        """See ``QueryJudge.text_scores``."""
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """See ``QueryJudge.scores``."""
+        if memory.query is None:
+            raise ConfigError('judge "embedding" needs a question')
+        blocks = memory.blocks
         if blocks not in self._block_vectors:
             self._block_vectors[blocks] = self._embed(list(map(blocks.text_with_heading, range(len(blocks)))))
-        (query_vector,) = self._embed([text])
+        (query_vector,) = self._embed([memory.query.text])
         return np.asarray(self._block_vectors[blocks] @ query_vector)
 
     def _embed(self, texts: Sequence[str]) -> Float[np.ndarray, "texts width"]:
         """Mean token vector per text, normalized to length 1; uses the tokenizer of this encoder."""
-        runs = self._runner.run(map(self._window, texts), self._encoder, title="embeddings")
-        means = np.stack([vectors.mean(axis=0, dtype=np.float64) for _, vectors in runs])
+        tokenizer, encoder, runner = self._model
+        tokens = tokenizer(list(texts), truncation=True, max_length=encoder.positions or _MAX_TOKENS)["input_ids"]
+        windows = (Window(ids, none := np.full(len(ids), NONE), none, len(ids)) for ids in map(np.array, tokens))
+        vectors = runner.run(windows, encoder, title="embeddings")
+        means = np.stack([of_tokens.mean(axis=0, dtype=np.float64) for _, of_tokens in vectors])
         return np.asarray(means / np.linalg.norm(means, axis=1, keepdims=True))
 
-    def _window(self, text: str) -> Window:
-        max_tokens = self._encoder.positions or _MAX_TOKENS
-        ids = np.array(self._tokenizer(text, truncation=True, max_length=max_tokens)["input_ids"])
-        return Window(ids, np.full(len(ids), NONE), np.full(len(ids), NONE), len(ids))
-
     @cached_property
-    def _encoder(self) -> Encoder:
-        return load_encoder(self._config).to(self._runner.precision.device).eval()
-
-    @cached_property
-    def _runner(self) -> BatchRunner:
-        return BatchRunner(Precision.of(self._config), self._config.batch_tokens, self._tokenizer.pad_token_id or 0)
-
-    @cached_property
-    def _tokenizer(self) -> Any:
-        return load_tokenizer(self._config.name)
+    def _model(self) -> tuple[Any, Encoder, BatchRunner]:
+        """Tokenizer, encoder and runner."""
+        tokenizer, precision = load_tokenizer(self._config.name), Precision.of(self._config)
+        runner = BatchRunner(precision, self._config.batch_tokens, tokenizer.pad_token_id or 0)
+        return tokenizer, load_encoder(self._config).to(precision.device).eval(), runner
