@@ -11,11 +11,7 @@ from cogltx.errors import DataError
 
 @dataclass(frozen=True, order=True)
 class Span:
-    """A slice of a document's text.
-
-    Raises:
-        DataError: the offsets are not integers with 0 <= start < end.
-    """
+    """A slice of a document's text; raises DataError unless 0 <= start < end are integers."""
 
     start: int
     end: int
@@ -89,11 +85,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Query:
-    """A question, or a label name.
-
-    Raises:
-        DataError: the text is empty or only white space, or contains a lone surrogate.
-    """
+    """A question, or a label name; a blank text or one with a lone surrogate raises DataError."""
 
     text: str
 

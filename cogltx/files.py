@@ -20,7 +20,6 @@ from typing import IO, Any
 from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError, shorten
 
 _WEIGHTS = ".safetensors"
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_text(path: Path | str) -> str:
@@ -55,11 +54,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read the JSON object in a file of a model or run.
-
-    Raises:
-        ModelError: the file is missing, cut off or not a JSON object.
-    """
+    """Read the JSON object in a file of a model or run; raises ModelError if there is none."""
     with open_binary(path, ModelError) as file:
         return _object(_decode(file.read(), str(path), 1, ModelError), str(path), ModelError)
 
@@ -69,7 +64,7 @@ def open_binary(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[
     """Open a file for reading, decompressed if its first bytes are gzip's; its name does not matter."""
     try:
         with open(path, "rb") as raw:
-            yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == _GZIP_MAGIC else raw  # type: ignore[misc]
+            yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw  # type: ignore[misc]
     except FileNotFoundError:
         raise kind(f"{path}: file not found") from None
     except IsADirectoryError:
@@ -158,7 +153,7 @@ def check_settings(
         place: the folder or file of the work, for the message.
         settings: the present settings.
         before: the saved settings.
-        other: what the user can choose instead, for the message.
+        other: what the user can choose instead.
 
     Raises:
         ConfigError: a setting differs.

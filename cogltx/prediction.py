@@ -97,11 +97,7 @@ class Prediction:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Prediction":
-        """Create a prediction from plain data; unknown keys are ignored.
-
-        Raises:
-            ValueError: a field is missing, or has the wrong type.
-        """
+        """Create a prediction from plain data; ignores unknown keys, raises ValueError for a wrong or missing field."""
         return _ADAPTER.validate_python(values)
 
 

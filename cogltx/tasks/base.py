@@ -37,11 +37,7 @@ class ReadReport:
     _places: dict[str, str] = field(default_factory=dict, repr=False)
 
     def count(self, id: str, where: str) -> None:
-        """Count an example.
-
-        Raises:
-            DataError: its id is not new.
-        """
+        """Count an example; raises DataError if its id is not new."""
         if id in self._places:
             raise DataError(f"{where}: the id {id!r} is already used at {self._places[id]}; every id must be unique")
         self._places[id] = where
@@ -49,9 +45,8 @@ class ReadReport:
 
     def notes(self) -> list[str]:
         """Remarks for the user on gold annotations that are not in the examples, besides ``unmapped``."""
-        if not self.left_out:
-            return []
-        return [f"{self.left_out:,} of {self.entities:,} entities overlap others or have several pieces; left out"]
+        note = f"{self.left_out:,} of {self.entities:,} entities overlap others or have several pieces; left out"
+        return [note] if self.left_out else []
 
 
 class Task(BaseModel, abc.ABC):

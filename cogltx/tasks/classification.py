@@ -60,12 +60,11 @@ class Classification(Task):
                 f"such as {root / 'positive' / '1.txt'} and {root / 'negative' / '2.txt'}"
             )
         for id in ids:
-            file = root / id
             if any("\ud800" <= character <= "\udfff" for character in str(id)):
                 raise DataError(f"{str(root)!r}: the file name {str(id)!r} is not UTF-8; rename the file")
-            text = read_text(file)
+            text = read_text(root / id)
             if not text.strip():
-                raise DataError(f"{file}: the file holds no text; delete it or add its text")
+                raise DataError(f"{root / id}: the file holds no text; delete it or add its text")
             yield Example(id=str(id), document=Document(text, str(id)), labels=(id.parts[0],))
 
     def _queries(self, example: Example) -> Iterator[Example]:
@@ -101,8 +100,8 @@ class Classification(Task):
         scores = super().metrics(every)
         if not gold:
             return scores
-        scores["accuracy"] = 100 * (sum(map(operator.eq, gold, predicted)) / len(gold))
         counts = count_labels(gold, predicted)
         f1 = [Score.of_counts(*numbers).f1 for numbers in counts.values()] or [1.0]
-        micro = Score.micro(counts)
-        return scores | {"micro_f1": 100 * (micro.f1 if counts else 1.0), "macro_f1": 100 * (sum(f1) / len(f1))}
+        micro_f1 = Score.micro(counts).f1 if counts else 1.0
+        accuracy = sum(map(operator.eq, gold, predicted)) / len(gold)
+        return scores | {"accuracy": 100 * accuracy, "micro_f1": 100 * micro_f1, "macro_f1": 100 * (sum(f1) / len(f1))}

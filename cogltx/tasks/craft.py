@@ -29,12 +29,7 @@ class _Line(BaseModel):
 def craft_example(values: Mapping[str, Any], split: Split) -> tuple[Example, list[str]] | None:
     """Convert a line to a document with its entities of one piece, and a description of each entity of several.
 
-    Returns:
-        None if the line belongs to another split; a line without a split belongs to all.
-
-    Raises:
-        ValidationError: a field is missing or wrong.
-        DataError: an entity is outside the text.
+    None if the line belongs to another split; a line without a split belongs to all.
     """
     line = _Line.model_validate(values)
     if line.split is not None and line.split not in _NAMES[split]:

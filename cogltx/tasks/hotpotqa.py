@@ -140,7 +140,6 @@ def _join(context: list[tuple[str, list[str]]]) -> tuple[str, list[_Sentence]]:
 def _place_facts(id: str, facts: list[_Fact], sentences: list[_Sentence], report: ReadReport) -> tuple[Span, ...]:
     """The spans of the supporting sentences; of two paragraphs with one title, the first."""
     places = {(title, index): Span(start, end) for title, index, start, end in reversed(sentences)}
-    for title, index in facts:
-        if (title, index) not in places:
-            report.unmapped.append((id, f"no sentence {index} in a paragraph {title!r} for a supporting fact"))
+    missing = [fact for fact in facts if fact not in places]
+    report.unmapped += [(id, f"no sentence {n} in a paragraph {title!r} for a supporting fact") for title, n in missing]
     return tuple(sorted({places[fact] for fact in facts if fact in places}))

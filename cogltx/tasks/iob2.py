@@ -7,6 +7,7 @@ entity of one layer may lie within one of another.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +31,11 @@ class _Line(BaseModel):
         match tags:
             case [[str(), *_], *_]:
                 return [tags]
-            case _:
-                return tags
+        return tags
 
 
 def read_conll(path: Path, *, spaces: bool | None = None) -> Iterator[Example]:
     """Yield the documents of a file of columns; their ids are their numbers from 1.
-
-    Args:
-        path: the file, plain or gzipped.
-        spaces: join words by spaces; None: unless most words of a document are of scripts written without spaces.
 
     Raises:
         DataError: the file is missing, a line has another number of columns than the first, or a tag is not IOB2; names
@@ -53,12 +49,7 @@ def read_conll(path: Path, *, spaces: bool | None = None) -> Iterator[Example]:
 
 
 def litbank_example(values: Mapping[str, Any], where: str, *, spaces: bool | None = None) -> Example:
-    """Convert a line of LitBank to a document with the entities of all layers.
-
-    Args:
-        values: the object of the line.
-        where: the file and line; opens the message about a tag.
-        spaces: as in ``read_conll``.
+    """Convert a line of LitBank, at ``where``, to a document with the entities of all layers.
 
     Raises:
         ValidationError: a field is missing or wrong.
@@ -114,15 +105,11 @@ def _join(sentences: Sequence[Sequence[str]], spaces: bool | None) -> tuple[str,
         n_unspaced = sum(bool(unspaced(np.array(list(map(ord, word)), dtype=np.uint32)).any()) for word in words)
         spaces = n_unspaced * 2 <= len(words)
     separator = " " if spaces else ""
-    starts: list[list[int]] = []
-    end = -1
+    starts, end = [], 0
     for sentence in sentences:
-        end += 1  # the line end
-        starts.append([])
-        for word in sentence:
-            starts[-1].append(end)
-            end += len(word) + len(separator)
-        end -= len(separator) if sentence else 0
+        offsets = accumulate((len(word) + len(separator) for word in sentence[:-1]), initial=end)
+        starts.append(list(offsets)[: len(sentence)])
+        end += len(separator.join(sentence)) + 1
     return "\n".join(separator.join(sentence) for sentence in sentences), starts
 
 

@@ -30,7 +30,7 @@ def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, di
         DataError: the file cannot be read, or is not such a list.
     """
     n_items = 0
-    with errors_at(str(path)), open_binary(path) as file:
+    with open_binary(path) as file, errors_at(str(path)):
         if file.peek(3)[:3] == _BOM:  # type: ignore[attr-defined]
             file.read(3)
         try:

@@ -86,10 +86,7 @@ def _to_json(example: Example) -> str:
         "labels": example.labels,
         "entities": _tuples(example.entities),
         "relevant": _tuples(example.relevant),
-        "segments": [
-            {key: value for key, value in asdict(segment).items() if value != ""} for segment in document.segments
-        ]
-        or None,
+        "segments": [{k: v for k, v in asdict(segment).items() if v != ""} for segment in document.segments] or None,
         "extra": example.extra or None,
     }
     fields = {key: value for key, value in fields.items() if value is not None}
@@ -107,8 +104,7 @@ def _span(value: object) -> Span:
     match value:
         case [int(start), int(end)] if not isinstance(start, bool) and not isinstance(end, bool):
             return Span(start, end)
-        case _:
-            raise ValueError(f"must be [start, end], but is {shorten(value)}")
+    raise ValueError(f"must be [start, end], but is {shorten(value)}")
 
 
 _Span = Annotated[Span, PlainValidator(_span)]

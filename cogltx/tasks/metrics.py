@@ -83,7 +83,7 @@ def answer_score(prediction: str, answers: Collection[str], *, closed: bool = Fa
 
     Args:
         prediction: the predicted answer; "" if there is none.
-        answers: the accepted texts; none if the question has no answer: then the empty prediction is right.
+        answers: the accepted texts; none if the question has no answer.
         closed: HotpotQA's rule, where yes, no and "noanswer" match only themselves, in place of SQuAD's, where an empty
             prediction is wrong if there is any answer, even an article.
 
@@ -101,13 +101,7 @@ def answer_score(prediction: str, answers: Collection[str], *, closed: bool = Fa
 
 
 def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, seed: int = 0, samples: int = 10_000) -> Interval:
-    """Mean of ``a - b`` over the examples, with its 95 % percentile interval.
-
-    Args:
-        a: one number per example, of the first system.
-        b: the numbers of the second system for the same examples, in the same order.
-        seed: the seed of the resampling.
-        samples: the number of resamplings, with replacement.
+    """Mean of ``a - b``, numbers of two systems for the same examples, with its 95 % percentile interval.
 
     Raises:
         ValueError: the two differ in length or are empty.

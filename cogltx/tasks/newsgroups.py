@@ -16,7 +16,6 @@ from cogltx.errors import DataError
 from cogltx.tasks.base import ReadReport, Split
 from cogltx.tasks.classification import Classification
 
-_NO_TEXT = "(no text)"
 _LONG_WORD = 60
 _ASIDE = re.compile(r"\([A-Z][^()\n]*\)")
 _MARKS = str.maketrans("", "", ">|-")
@@ -46,7 +45,7 @@ class Newsgroups(Classification):
             id, text = f"{part}/{group}/{name}", _treat(post, self.text)
             if not text.strip():
                 report.unmapped.append((id, f"the form {self.text!r} of the post is empty"))
-                text = _NO_TEXT
+                text = "(no text)"
             yield Example(id=id, document=Document(text, id), labels=(group,))
 
 

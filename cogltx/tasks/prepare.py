@@ -13,17 +13,14 @@ from cogltx.errors import DataError, suggestion
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import write_examples
 
-_HOTPOTQA = "http://curtis.ml.cmu.edu/datasets/hotpot/"
+_HOTPOTQA = "http://curtis.ml.cmu.edu/datasets/hotpot/hotpot_"
 _SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset/"
 
 SOURCES: dict[str, dict[Split, tuple[str, str]]] = {  # address and sha256 of each file
     "hotpotqa": {
-        "train": (
-            _HOTPOTQA + "hotpot_train_v1.1.json",
-            "26650cf50234ef5fb2e664ed70bbecdfd87815e6bffc257e068efea5cf7cd316",
-        ),
+        "train": (_HOTPOTQA + "train_v1.1.json", "26650cf50234ef5fb2e664ed70bbecdfd87815e6bffc257e068efea5cf7cd316"),
         "validation": (
-            _HOTPOTQA + "hotpot_dev_distractor_v1.json",
+            _HOTPOTQA + "dev_distractor_v1.json",
             "4e9ecb5c8d3b719f624d66b60f8d56bf227f03914f5f0753d6fa1b359d7104ea",
         ),
     },
@@ -52,10 +49,8 @@ def prepare(task: Task, source: Path | None, output: Path, split: Split) -> Read
     """Read a file of a task and write its examples as JSON Lines, one after another.
 
     Args:
-        task: the format.
         source: the file; None: download it from its official home into the folder of ``output``.
         output: receives the examples, gzipped if the name ends in ``.gz``; written atomically.
-        split: the part of the data set.
 
     Raises:
         DataError: the source is missing or not in the task's format, or cannot be downloaded.

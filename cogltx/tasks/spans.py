@@ -1,5 +1,7 @@
 """Search for an answer in a text; does not depend on data sets."""
 
+import re
+
 from cogltx.document import Span
 
 
@@ -18,13 +20,10 @@ def occurrences(text: str, needle: str, within: Span | None = None, *, whole_wor
     ((Span(start=3, end=6),), ())
     """
     within, needle = within or Span(0, len(text) or 1), needle.strip()
-    spans: list[Span] = []
-    start = text.find(needle, within.start, within.end) if needle else -1
-    while start >= 0:
-        spans.append(Span(start, start + len(needle)))
-        start = text.find(needle, start + len(needle), within.end)
+    matches = re.compile(re.escape(needle)).finditer(text, within.start, within.end) if needle else ()
+    spans = tuple(Span(*match.span()) for match in matches)
     at_words = tuple(span for span in spans if _at_word_boundaries(text, span))
-    return at_words if at_words or whole_words else tuple(spans)
+    return at_words if at_words or whole_words else spans
 
 
 def _at_word_boundaries(text: str, span: Span) -> bool:

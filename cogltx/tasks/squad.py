@@ -1,7 +1,4 @@
-"""SQuAD 1.1 and 2.0, and data sets with their schema, such as CUAD with several spans per answer.
-
-Rajpurkar et al. 2016 and 2018; Hendrycks et al. 2021.
-"""
+"""SQuAD 1.1, 2.0 (Rajpurkar et al. 2016, 2018) and data sets with their schema: CUAD (Hendrycks et al. 2021)."""
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate

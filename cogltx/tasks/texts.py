@@ -22,13 +22,12 @@ def read_texts(path: Path) -> Iterator[str]:
     Raises:
         DataError: the file is missing, not UTF-8, not JSON Lines with texts, or there is no text.
     """
-    is_empty = True
-    for text in _all(path):
-        if text.strip():
-            is_empty = False
-            yield text
-    if is_empty:
+    texts = filter(str.strip, _all(path))
+    first = next(texts, None)
+    if first is None:
         raise DataError(f"{path}: holds no text")
+    yield first
+    yield from texts
 
 
 class _Line(BaseModel):
