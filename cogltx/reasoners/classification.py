@@ -40,8 +40,8 @@ class ClassificationConfig(ReasonerConfig):
         threshold: probability from which a label is chosen if ``multi_label`` is set; training chooses it on the
             validation data.
         over_windows: how the sliding window combines the windows of a document: mean or maximum of their
-            probabilities, or a network over their vectors, trained with the encoder (``mlp``, ``lstm``,
-            ``transformer``).
+            probabilities (for the labels "yes" and "no": the window with the highest p(yes)), or a network over their
+            vectors, trained with the encoder (``mlp``, ``lstm``, ``transformer``).
     """
 
     default_task: ClassVar[str] = "classification"
@@ -192,7 +192,12 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
             probabilities = self.config.probabilities(logits)
         else:
             per_window = np.stack([self.config.probabilities(row.astype(np.float64)) for row in rows])
-            probabilities = per_window.max(axis=0) if self.config.over_windows == "max" else per_window.mean(axis=0)
+            if self.config.over_windows == "mean":
+                probabilities = per_window.mean(axis=0)
+            elif set(self.config.labels) == {"yes", "no"}:  # one window is enough for "yes"; "no" holds in all
+                probabilities = per_window[per_window[:, self.config.labels.index("yes")].argmax()]
+            else:
+                probabilities = per_window.max(axis=0)
             if not self.config.multi_label:
                 probabilities = probabilities / probabilities.sum()
         prediction: Prediction = self.config.predict(probabilities)

@@ -28,6 +28,7 @@ SPAN, YES, NO, NO_ANSWER = range(4)
 """The kinds of answers."""
 
 _CLOSED_ANSWERS = {YES: "yes", NO: "no"}
+_LEAST = math.log(1e-30)  # log-probability in a margin
 _CANDIDATES = 20  # answers per window that the judge's scores may reorder
 
 
@@ -43,8 +44,8 @@ class SpanReasonerConfig(ReasonerConfig):
             answer (for yes and no: the mean of the two best); 0 disables it. Only judges with scores in [0, 1] count.
         relevance_weight: weight of a second loss in training: the relevance of every token of the document; 0 (the
             paper's) disables it. It helps where an answer depends on a chain of facts and examples are few.
-        no_answer_threshold: no answer is given if log p(none) − log p(best answer) exceeds it; None always answers.
-            Training chooses it on the validation data.
+        no_answer_threshold: no answer is given if log p(none) − log p(best answer) exceeds it, both by the reasoner
+            alone; None always answers. Training chooses it on the validation data.
     """
 
     name: Literal["span"] = "span"
@@ -129,12 +130,14 @@ class SpanReasoner(Reasoner[_Target]):
         """
         decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
         answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
+        log_no_answer = min(no_answer for _, no_answer in decoded)
+        margin = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
         if evidence is not None:
             answers = _weighed(answers, evidence, self.config.evidence_weight)
         best, *others = answers[: self.config.top_k]
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
-            no_answer_score=math.exp(min(no_answer for _, no_answer in decoded)), **whole_document(layout),
+            no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
         )  # fmt: skip
         return self.with_thresholds(prediction, self.config)
 
@@ -144,7 +147,7 @@ class SpanReasoner(Reasoner[_Target]):
         """Return no-answer thresholds from never to always; none if every example has an answer."""
         if all(example.answers != () for example in examples):
             return []
-        margins = np.array([_no_answer_margin(prediction) for prediction in predictions])
+        margins = np.array([prediction.no_answer_margin for prediction in predictions])
         quantiles = np.quantile(margins, np.linspace(0, 1, 51))
         thresholds = np.unique([quantiles[0] - 1, *quantiles]).tolist()
         return [self.config.model_copy(update={"no_answer_threshold": threshold}) for threshold in thresholds]
@@ -156,14 +159,12 @@ class SpanReasoner(Reasoner[_Target]):
     def with_thresholds(self, prediction: Prediction, config: SpanReasonerConfig) -> Prediction:
         """Replace the answer by no answer if the threshold says so; the answer becomes the first alternative."""
         threshold = config.no_answer_threshold
-        if threshold is None or _no_answer_margin(prediction) <= threshold:
+        margin, score = prediction.no_answer_margin, prediction.no_answer_score
+        if threshold is None or margin is None or score is None or margin <= threshold:
             return prediction
         best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
         alternatives = (best, *prediction.alternatives)[: config.top_k - 1]
-        assert prediction.no_answer_score is not None, "span predictions have a no-answer score"
-        return replace(
-            prediction, answer="", start=None, end=None, score=prediction.no_answer_score, alternatives=alternatives
-        )
+        return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
 
     def _decode(
         self, window: Window, logits: Float[np.ndarray, "tokens outputs"], blocks: Blocks
@@ -180,11 +181,6 @@ class SpanReasoner(Reasoner[_Target]):
             whole_words = self.config.whole_words is not False
             candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, n_answers, whole_words=whole_words)
         return _distinct(candidates)[:n_answers], float(kinds[NO_ANSWER])
-
-
-def _no_answer_margin(prediction: Prediction) -> float:
-    """log p(none) − log p(best answer)."""
-    return math.log(max(prediction.no_answer_score or 0.0, 1e-300)) - math.log(max(prediction.score, 1e-30))
 
 
 def _distinct(answers: Iterable[Answer]) -> list[Answer]:

@@ -128,6 +128,13 @@ def test_windows_are_merged(encoder_folder: Path, over: str, expected: list[floa
     np.testing.assert_allclose([scores["a"], scores["b"]], expected, rtol=1e-6)
 
 
+def test_one_window_is_enough_for_yes(encoder_folder: Path) -> None:
+    made = reasoner(encoder_folder, labels=("no", "yes"), over_windows="max")
+    rows = [np.log(np.float32([[0.995, 0.005]]))] * 19 + [np.log(np.float32([[0.01, 0.99]]))]
+    prediction = made.predict(LAYOUT, [(WINDOW, row) for row in rows])
+    assert (prediction.answer, prediction.score) == ("yes", pytest.approx(0.99))
+
+
 def predicted(config: ClassificationConfig, *probabilities: float) -> Prediction:
     return config.predict(np.array(probabilities))
 

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader
 from cogltx.document import Document, Example, Query
-from cogltx.encoding import weights as weight_files
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.model import Model, ModelConfig
@@ -195,18 +194,18 @@ def test_a_full_disk_keeps_the_last_checkpoint(
 ) -> None:
     undisturbed = reader(corpus_encoder)
     train(undisturbed, tmp_path / "undisturbed", checkpoint_steps=2)
-    real, files = weight_files.save_file, []
+    real, files = Path.write_bytes, []
 
-    def save_file(tensors: dict[str, Tensor], path: Path) -> None:
-        files.append(path)
+    def write_bytes(path: Path, content: bytes) -> int:
+        files.extend([path] * (path.suffix == ".safetensors"))
         if len(files) > 9:
-            Path(path).write_bytes(b"half")
+            real(path, b"half")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        real(tensors, path)
+        return real(path, content)
 
     run = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(weight_files, "save_file", save_file)
+        patch.setattr(Path, "write_bytes", write_bytes)
         with pytest.raises(TrainingError, match=r"checkpoints/000001: cannot be saved: .*No space left on device"):
             train(reader(corpus_encoder), run, checkpoint_steps=2)
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["000000"]
@@ -296,7 +295,7 @@ def calibrated(
         Example(id=str(number), document=document, query=Query("?"), answers=own) for number, own in enumerate(answers)
     ]
     predictions = [
-        Prediction(id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5 * math.exp(margin))
+        Prediction(id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5, no_answer_margin=margin)
         for margin in margins
     ]
     _tune(made, JSONL, examples, predictions, "f1")
