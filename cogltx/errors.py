@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-_SHOWN = 40  # characters of a wrong value in a message
 _OBJECTS = ("model_type", "model_attributes_type", "dict_type", "dataclass_type")
 _PLAIN = {  # pydantic's words for a kind of value
     "a valid string": "a string",
@@ -51,7 +50,7 @@ def describe(
     """All findings of pydantic in one line, separated by "; ".
 
     Args:
-        error: raised by pydantic.
+        error: the findings.
         model: the class that was validated; suggests the nearest name for an unknown one.
         within: the path of the validated object, such as ``task.options``.
         noun: the word for a key in messages.
@@ -121,7 +120,7 @@ def shorten(value: object) -> str:
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
     """
     text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= 40 else text[:40] + "…"
 
 
 def _join(parent: str, path: tuple[str, ...]) -> str:

@@ -42,11 +42,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``FILE:LINE`` and the object of each line that is not blank.
-
-    Raises:
-        DataError: as ``read_text``, or a line is not one JSON object.
-    """
+    """Yield ``FILE:LINE`` and the object of each line that is not blank; raises DataError if one is no JSON object."""
     for number, line in enumerate(read_lines(path), 1):
         if line.strip():
             where = f"{path}:{number}"
@@ -147,16 +143,10 @@ def fingerprint(source: Path | Iterable[object]) -> str:
 def check_settings(
     place: Path, settings: Mapping[str, Any], before: Mapping[str, Any], other: str = "another folder with --output"
 ) -> None:
-    """Check that work is resumed with the settings that it was started with, plain data that may be nested.
-
-    Args:
-        place: the folder or file of the work, for the message.
-        settings: the present settings.
-        before: the saved settings.
-        other: what the user can choose instead.
+    """Check that the work in a folder or file is resumed with the settings that it was started with, perhaps nested.
 
     Raises:
-        ConfigError: a setting differs.
+        ConfigError: a setting differs from ``before``; the message suggests the place ``other``.
     """
     now, then = dict(_leaves(settings)), dict(_leaves(before))
     for name in now | then:

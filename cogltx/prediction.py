@@ -60,7 +60,6 @@ class Prediction:
     """The result for one document and query.
 
     Attributes:
-        id: the id of the example or document.
         answer: a slice of the document, "yes", "no", or "" if the document has no answer. For classification the chosen
             label; several labels are joined by "; ". Empty for tagging.
         start: first character of the answer in the document; None for yes, no and no answer.
@@ -74,8 +73,6 @@ class Prediction:
         alternatives: the next best answers, best first, without duplicates.
         labels: for classification, every label, most probable first.
         entities: for tagging, in document order, without overlap.
-        n_tokens: number of tokens in the document.
-        n_blocks: number of blocks in the document.
         n_unread: for tagging, number of tokens that no window contained, for example after truncation.
     """
 
