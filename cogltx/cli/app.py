@@ -55,15 +55,13 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(
-    help="Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence."
-)
+@app.callback()
 def _main(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options before the command."""
+    """Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence."""
 
 
 def _fail_usage(error: TyperException) -> NoReturn:

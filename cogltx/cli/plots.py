@@ -62,13 +62,7 @@ class Picture:
         self.save(7, 4.5)
 
     def save(self, width: float, height: float, colors: str | None = None) -> None:
-        """Write the file atomically.
-
-        Args:
-            width: in inches.
-            height: in inches.
-            colors: label of the color bar of the drawn image, if any.
-        """
+        """Write the file atomically; sizes in inches; ``colors`` is the label of the image's color bar, if any."""
         if colors is not None:
             self._figure.colorbar(self.axes.images[0], label=colors)
         self._figure.set_size_inches(width, height)

@@ -27,10 +27,7 @@ def relevance(
 
 
 def _history(run: Path, example: str) -> dict[str, Any]:
-    """Collect ``epochs`` (their numbers) and per block of an example its ``scores`` and ``labels`` per epoch.
-
-    A score is None where the judge gave none.
-    """
+    """Collect scores (None where the judge gave none) and labels of an example's blocks per epoch."""
     from cogltx.baselines import load_reader
     from cogltx.files import read_json
     from cogltx.pipeline import CogLTX

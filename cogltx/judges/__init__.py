@@ -58,9 +58,7 @@ class JudgeConfig(BaseModel):
 def create_judge(config: JudgeConfig, encoder: Encoder | None = None) -> nn.Module | Judge:
     """Create the judge that a configuration names: a model to train, or a judge that is ready to use.
 
-    Args:
-        config: names the judge.
-        encoder: the encoder of the built-in judge model; None if only judges without training are possible.
+    A user's class may be in the current folder. The built-in model needs an encoder, the others do not.
 
     Raises:
         ConfigError: the judge needs a trained run, or its arguments are wrong.
@@ -78,7 +76,14 @@ def create_judge(config: JudgeConfig, encoder: Encoder | None = None) -> nn.Modu
             raise ConfigError(f"judge.args of {name!r}: {error}") from error
         except ValidationError as error:
             raise ConfigError(describe(error, within="judge.args")) from error
-    judge_class = _import_class(name)
+    if (current_folder := str(Path.cwd())) not in sys.path:
+        sys.path.append(current_folder)
+    try:
+        judge_class = pkgutil.resolve_name(name)
+    except (Exception, SystemExit) as error:
+        raise judge_error(name, "cannot be imported", error) from error
+    if not isinstance(judge_class, type):
+        raise judge_error(name, f"is not a class but a {type(judge_class).__name__}")
     try:
         judge = judge_class(**arguments)
     except Exception as error:
@@ -94,14 +99,10 @@ def create_judge(config: JudgeConfig, encoder: Encoder | None = None) -> nn.Modu
 
 
 def as_judge(judge: object, runner: BatchRunner) -> Judge:
-    """Make a judge callable by MemRecall.
-
-    Args:
-        judge: a ``Judge``, an object with a ``score`` method, or a judge model over windows.
-        runner: runs windows through a judge model.
+    """Make a ``Judge``, an object with a ``score`` method or a judge model over windows callable by MemRecall.
 
     Raises:
-        ModelError: the object is not a judge.
+        ModelError: the object is none of these.
     """
     return WindowJudge(judge, runner) if isinstance(judge, nn.Module) else _adapted(judge)
 
@@ -148,17 +149,3 @@ def _adapted(judge: object) -> Judge:
     raise ModelError(
         f"judge: {kind} is not a judge; pass an nn.Module or an object with score(query, kept, candidates)"
     )
-
-
-def _import_class(name: str) -> type[Any]:
-    """Import ``package.module:Class``; modules in the current folder are importable."""
-    current_folder = str(Path.cwd())
-    if current_folder not in sys.path:
-        sys.path.append(current_folder)
-    try:
-        judge_class = pkgutil.resolve_name(name)
-    except (Exception, SystemExit) as error:
-        raise judge_error(name, "cannot be imported", error) from error
-    if not isinstance(judge_class, type):
-        raise judge_error(name, f"is not a class but a {type(judge_class).__name__}")
-    return judge_class

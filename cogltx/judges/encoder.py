@@ -1,7 +1,4 @@
-"""The judge of the paper: an encoder with a small head, one relevance per token of a window (CogLTX §3.2).
-
-``WindowJudge`` runs any model that gives a relevance logit per token; ``EncoderJudge`` is the built-in model.
-"""
+"""The judge of the paper: an encoder with a small head, one relevance per token of a window (CogLTX §3.2)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,11 +13,7 @@ from cogltx.judges.base import Judge, Memory, judge_error
 
 
 class EncoderJudge(nn.Module):
-    """Relevance logits per token, ``MLP(encoder(z+))`` (CogLTX eq. 3); ``WindowJudge`` applies the sigmoid.
-
-    Args:
-        encoder: the pretrained encoder.
-    """
+    """Relevance logits per token, ``MLP(encoder(z+))`` (CogLTX eq. 3); ``WindowJudge`` applies the sigmoid."""
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
