@@ -60,18 +60,17 @@ def _cost(
     if readers is not None:
         from cogltx.bench import growth
 
-        result = growth.measure(
+        result: tuple[object, str] = growth.measure(
             list(growth.READERS) if readers == "all" else readers.split(","), output, n_tokens or growth.LENGTHS,
             training=training, limit=_positive("limit", limit), minutes=_positive("minutes", minutes),
             encoder=encoder, precision=precision, seed=seed, report=note,
         )  # fmt: skip
-        print(json.dumps(result.to_dict(), indent=2) if as_json else result.table())
-        return
-    from cogltx.bench.cost import Cost, measure
+    else:
+        from cogltx.bench import cost
 
-    counts = numbers("documents", documents) or ()
-    costs = measure(encoder, n_tokens or (2048, 8192, 32768), counts, precision=precision, seed=seed)
-    print(json.dumps([cost.to_dict() for cost in costs], indent=2) if as_json else Cost.table(costs))
+        counts = numbers("documents", documents) or ()
+        result = cost.measure(encoder, n_tokens or (2048, 8192, 32768), counts, precision=precision, seed=seed)
+    _show(result, as_json)
 
 
 @bench.command("memory")
@@ -85,13 +84,13 @@ def _memory(
     as_json: JsonOption = False,
 ) -> None:
     """Measure the largest batch that full attention trains with in a memory budget."""
-    from cogltx.bench.training_memory import Room, measure
+    from cogltx.bench.training_memory import measure
 
-    rooms = measure(
+    result = measure(
         encoder, numbers("lengths", lengths) or (), _positive("budget", budget),
         batches=numbers("batches", batches) or (), check=check, precision=precision,
     )  # fmt: skip
-    print(json.dumps([room.to_dict() for room in rooms], indent=2) if as_json else Room.table(rooms, budget))
+    _show(result, as_json)
 
 
 @bench.command("quality")
@@ -107,9 +106,7 @@ def _quality(
     """Train and evaluate several readers under one budget: metrics with spread and confidence, seconds, memory."""
     from cogltx.bench.quality import run
 
-    run(config, output, changes or (), report=note)
-    rows = json.loads((output / "quality.json").read_text())["rows"]
-    print(json.dumps(rows, indent=2) if as_json else (output / "quality.md").read_text())
+    _show(run(config, output, changes or (), report=note), as_json)
 
 
 @bench.command("positions")
@@ -127,10 +124,14 @@ def _positions(
     from cogltx.cli.yaml_config import load_yaml
     from cogltx.training.masked_lm import MaskedConfig
 
-    comparison = compare(
-        load_yaml(MaskedConfig, config, changes or ()), output, _fractions("alphas", alphas), report=note
-    )
-    print(json.dumps(comparison.to_dict(), indent=2) if as_json else comparison.table())
+    masked = load_yaml(MaskedConfig, config, changes or ())
+    _show(compare(masked, output, _fractions("alphas", alphas), report=note), as_json)
+
+
+def _show(result: tuple[object, str], as_json: bool) -> None:
+    """Print a measurement: plain data as JSON, or its table."""
+    data, text = result
+    print(json.dumps(data, indent=2) if as_json else text)
 
 
 def _positive(name: str, value: float) -> float:

@@ -7,7 +7,6 @@ encoder is measured before, after and, with MemRecall's clock paused, every few 
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -31,72 +30,6 @@ _REPEATS = 3
 _WARM_UP_TOKENS = 4096
 
 
-@dataclass(frozen=True)
-class Cost:
-    """Cost of documents of one length that are read together.
-
-    Attributes:
-        documents: number of documents.
-        length: requested tokens per document.
-        document_tokens: tokens of all documents.
-        windows: windows that the encoder read.
-        fewest_windows: fewest windows that can hold consecutive blocks next to z.
-        window_tokens: tokens of those windows without padding.
-        padded_tokens: the same with padding.
-        split_seconds: time to tokenize and split the documents; not part of `seconds`.
-        seconds: mean time of MemRecall from blocks to key blocks.
-        runs: repetitions of MemRecall.
-        encoder_tokens_per_second: throughput of the encoder on full windows, with the best batch size.
-        encoder_batch: that batch size.
-    """
-
-    documents: int
-    length: int
-    document_tokens: int
-    windows: int
-    fewest_windows: int
-    window_tokens: int
-    padded_tokens: int
-    split_seconds: float
-    seconds: float
-    runs: int
-    encoder_tokens_per_second: float
-    encoder_batch: int
-
-    @property
-    def tokens_per_second(self) -> float:
-        """MemRecall's throughput, without padding."""
-        return self.window_tokens / self.seconds
-
-    @property
-    def ratio(self) -> float:
-        """MemRecall's throughput relative to the encoder's."""
-        return self.tokens_per_second / self.encoder_tokens_per_second
-
-    @property
-    def filled(self) -> float:
-        """Share of the encoder's input that is not padding."""
-        return self.window_tokens / self.padded_tokens
-
-    def to_dict(self) -> dict[str, int | float]:
-        """Plain data for JSON."""
-        derived = {"tokens_per_second": self.tokens_per_second, "ratio": self.ratio, "filled": self.filled}
-        return {**asdict(self), **derived}
-
-    @staticmethod
-    def table(costs: Sequence["Cost"]) -> str:
-        """Format costs as text."""
-        columns = "documents|tokens each|windows (fewest)|filled|split s|recall s|tokens/s|encoder tokens/s|ratio"
-        rows = [columns.split("|")]
-        for cost in costs:
-            rows.append([
-                f"{cost.documents:,}", f"{cost.length:,}", f"{cost.windows:,} ({cost.fewest_windows:,})",
-                f"{cost.filled:.1%}", f"{cost.split_seconds:.2f}", f"{cost.seconds:.2f}",
-                f"{cost.tokens_per_second:,.0f}", f"{cost.encoder_tokens_per_second:,.0f}", f"{cost.ratio:.2f}",
-            ])  # fmt: skip
-        return table(rows)
-
-
 def measure(
     encoder: str,
     lengths: Sequence[int],
@@ -105,91 +38,98 @@ def measure(
     precision: Any = "auto",
     seed: int = 0,
     seconds: float = 10.0,
-) -> list[Cost]:
+) -> tuple[list[dict[str, Any]], str]:
     """Measure MemRecall with the encoder judge and its default strides and capacity on generated documents.
 
     Each number of documents is read together with each length in tokens, repeatedly for at least `seconds`. The judge's
     head is random, which costs the same.
+
+    Returns:
+        Measurements and their table. `windows`, `window_tokens` (without padding) and `padded_tokens` are those of the
+        encoder, `fewest_windows` could hold consecutive blocks next to z. `seconds` is MemRecall's mean over `runs`,
+        without `split_seconds` to tokenize and split. `encoder_batch` is the encoder's fastest batch size, `ratio`
+        MemRecall's throughput relative to the encoder's with it, `filled` the share of its input that is not padding.
 
     Raises:
         ConfigError: the machine has no bfloat16.
         ModelError: the encoder cannot be loaded.
     """
     torch.manual_seed(seed)
-    bench = _Bench(EncoderConfig(name=encoder, precision=precision))
+    config, recall = EncoderConfig(name=encoder, precision=precision), MemRecallConfig()
+    tokenizer, arithmetic = load_tokenizer(encoder), Precision.of(config)
+    form = WindowFormat(tokenizer, recall.capacity)
+    meter = _Meter(load_encoder(config).to(arithmetic.device).eval(), recall.capacity, arithmetic)
+    runner = BatchRunner(arithmetic, config.batch_tokens, form.padding_id)
+    memrecall = MemRecall(meter, recall, tokenizer=tokenizer, runner=runner)
+    memrecall.recall(generated(_WARM_UP_TOKENS, tokenizer, seed=0), QUESTION)
+    costs = []
     pairs = [(length, count) for length in lengths for count in documents]
-    return [
-        bench.measure(length, count, seed, seconds)
-        for length, count in tqdm(pairs, desc="cost", unit=" rows", disable=None, leave=False)
-    ]
-
-
-class _Bench:
-    """MemRecall on an encoder, next to the encoder on full windows."""
-
-    def __init__(self, config: EncoderConfig) -> None:
-        recall, precision = MemRecallConfig(), Precision.of(config)
-        encoder = load_encoder(config).to(precision.device).eval()
-        self.tokenizer = load_tokenizer(config.name)
-        self.form = WindowFormat(self.tokenizer, recall.capacity)
-        self.baseline = _FullWindows(encoder, recall.capacity, precision)
-        self.meter = _Meter(EncoderJudge(encoder).to(precision.device), self.baseline)
-        runner = BatchRunner(precision, config.batch_tokens, self.form.padding_id)
-        self.memrecall = MemRecall(self.meter, recall, tokenizer=self.tokenizer, runner=runner)
-        self.memrecall.recall(generated(_WARM_UP_TOKENS, self.tokenizer, seed=0), QUESTION)
-
-    def measure(self, length: int, count: int, seed: int, seconds: float) -> Cost:
-        documents = [generated(length, self.tokenizer, seed=seed + number) for number in range(count)]
+    for length, count in tqdm(pairs, desc="cost", unit=" rows", disable=None, leave=False):
+        texts = [generated(length, tokenizer, seed=seed + number) for number in range(count)]
         start = time.perf_counter()
-        layouts = [self.form.layout(Query(QUESTION), split(document, self.tokenizer)) for document in documents]
+        layouts = [form.layout(Query(QUESTION), split(document, tokenizer)) for document in texts]
         split_seconds = time.perf_counter() - start
-        self.baseline.restart()
-        self.meter.restart()
+        meter.restart()
         spent, runs = 0.0, 0
         while not runs or spent < seconds:
-            start, paused = time.perf_counter(), self.meter.paused
-            recalls = self.memrecall(layouts)
-            spent += time.perf_counter() - start - (self.meter.paused - paused)
+            start, paused = time.perf_counter(), meter.paused
+            recalls = memrecall(layouts)
+            spent += time.perf_counter() - start - (meter.paused - paused)
             runs += 1
-        self.baseline.run(_REPEATS)
-        return Cost(
-            documents=count, length=length, document_tokens=sum(layout.blocks.n_tokens for layout in layouts),
-            windows=self.meter.windows // runs, fewest_windows=sum(map(_fewest_windows, recalls)),
-            window_tokens=self.meter.tokens // runs, padded_tokens=self.meter.padded_tokens // runs,
-            split_seconds=split_seconds, seconds=spent / runs, runs=runs,
-            encoder_tokens_per_second=self.baseline.tokens / self.baseline.seconds,
-            encoder_batch=len(self.baseline.batch.input_ids),
-        )  # fmt: skip
+        meter.run_encoder(_REPEATS)
+        speed, encoder_speed = meter.tokens / spent, meter.encoder_tokens / meter.encoder_seconds
+        costs.append({
+            "documents": count, "length": length, "document_tokens": sum(one.blocks.n_tokens for one in layouts),
+            "windows": meter.windows // runs, "fewest_windows": sum(map(_fewest_windows, recalls)),
+            "window_tokens": meter.tokens // runs, "padded_tokens": meter.padded_tokens // runs,
+            "split_seconds": split_seconds, "seconds": spent / runs, "runs": runs,
+            "encoder_tokens_per_second": encoder_speed, "encoder_batch": len(meter.full.input_ids),
+            "tokens_per_second": speed, "ratio": speed / encoder_speed, "filled": meter.tokens / meter.padded_tokens,
+        })  # fmt: skip
+    return costs, _table(costs)
 
 
-class _FullWindows:
-    """The encoder on full windows, in batches of the fastest size."""
+def _table(costs: Sequence[dict[str, Any]]) -> str:
+    columns = "documents|tokens each|windows (fewest)|filled|split s|recall s|tokens/s|encoder tokens/s|ratio"
+    row = (
+        "{documents:,}|{length:,}|{windows:,} ({fewest_windows:,})|{filled:.1%}|{split_seconds:.2f}|{seconds:.2f}|"
+        "{tokens_per_second:,.0f}|{encoder_tokens_per_second:,.0f}|{ratio:.2f}"
+    )
+    return table([line.split("|") for line in (columns, *(row.format(**cost) for cost in costs))])
+
+
+class _Meter(nn.Module):
+    """A judge model that counts its windows, and runs the encoder on full windows every few seconds.
+
+    The full windows are in batches of the fastest size.
+    """
 
     def __init__(self, encoder: Encoder, capacity: int, precision: Precision) -> None:
+        super().__init__()
         self.encoder, self.precision = encoder, precision
-        self.tokens, self.seconds = 0, 0.0
-        batches = [self._batch(size, capacity) for size in BATCH_SIZES]
+        vocabulary = int(encoder.model.config.vocab_size)
+        ids = [torch.randint(vocabulary, (size, capacity), device=precision.device) for size in BATCH_SIZES]
+        batches = [Batch(each, torch.ones_like(each, dtype=torch.bool), torch.zeros_like(each)) for each in ids]
         for batch in batches:  # warm up
             self._time(batch)
         rounds = [[self._time(batch) / len(batch.input_ids) for batch in batches] for _ in range(_REPEATS)]
         medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
-        self.batch = batches[medians.index(min(medians))]
+        self.full = batches[medians.index(min(medians))]
+        self.model = EncoderJudge(encoder).to(precision.device)
+        self.restart()
 
     def restart(self) -> None:
-        """Discard what was measured, and measure anew."""
-        self.tokens, self.seconds = 0, 0.0
-        self.run(_REPEATS)
+        """Discard what was measured, and measure the encoder anew."""
+        self.windows = self.tokens = self.padded_tokens = self.encoder_tokens = 0
+        self.encoder_seconds = self.paused = 0.0
+        self.run_encoder(_REPEATS)
+        self._resumed = time.perf_counter()
 
-    def run(self, times: int = 1) -> None:
+    def run_encoder(self, times: int = 1) -> None:
         """Run full batches."""
         for _ in range(times):
-            self.seconds += self._time(self.batch)
-            self.tokens += self.batch.input_ids.numel()
-
-    def _batch(self, size: int, capacity: int) -> Batch:
-        vocabulary = int(self.encoder.model.config.vocab_size)
-        ids = torch.randint(vocabulary, (size, capacity), device=self.precision.device)
-        return Batch(ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids))
+            self.encoder_seconds += self._time(self.full)
+            self.encoder_tokens += self.full.input_ids.numel()
 
     @torch.inference_mode()
     def _time(self, batch: Batch) -> float:
@@ -198,25 +138,11 @@ class _FullWindows:
             self.encoder(batch)[0, 0, 0].item()
         return time.perf_counter() - start
 
-
-class _Meter(nn.Module):
-    """A judge model that counts its windows, and runs the encoder on full windows every few seconds."""
-
-    def __init__(self, model: nn.Module, baseline: _FullWindows) -> None:
-        super().__init__()
-        self.model, self.baseline = model, baseline
-        self.restart()
-
-    def restart(self) -> None:
-        """Set all counts to zero."""
-        self.windows = self.tokens = self.padded_tokens = 0
-        self.paused, self._resumed = 0.0, time.perf_counter()
-
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         """Return the judge's logits."""
         start = time.perf_counter()
         if start - self._resumed > _PAUSE_EVERY:
-            self.baseline.run()
+            self.run_encoder()
             self._resumed = time.perf_counter()
             self.paused += self._resumed - start
         self.windows += len(input_ids)

@@ -4,8 +4,7 @@ Every reader reads every length in a new process, until one needs more memory or
 after each process; run the same command to resume.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -37,139 +36,6 @@ _MEBIBYTE = 1 << 20
 _FITTED_FROM = 4096  # tokens; for shorter documents, costs that do not depend on the length dominate
 
 
-@dataclass(frozen=True)
-class Spent:
-    """Seconds and memory in bytes of a process that read one document.
-
-    Attributes:
-        reader: one of `READERS`.
-        training: whether it trained one step of each model on the document, or answered a question.
-        length: requested tokens.
-        document_tokens: tokens of the document.
-        text_bytes: memory of the text.
-        token_bytes: memory of its tokens: vocabulary index, first and last character of each.
-        ready_bytes: peak after loading the model and reading a first short document.
-        peak_bytes: peak at the end.
-        seconds: from the text to the answer, or to the end of the step.
-    """
-
-    reader: str
-    training: bool
-    length: int
-    document_tokens: int
-    text_bytes: int
-    token_bytes: int
-    ready_bytes: int
-    peak_bytes: int
-    seconds: float
-
-    @property
-    def beyond_bytes(self) -> int:
-        """The peak without the text and its tokens, which should not grow with the length."""
-        return self.peak_bytes - self.text_bytes - self.token_bytes
-
-
-@dataclass
-class Growth:
-    """Seconds and memory of readers by length.
-
-    Attributes:
-        settings: of the measurement.
-        spent: per reader, lengths ascending.
-        beyond: per reader, the first length that needed more than allowed, and whether it was memory or time.
-    """
-
-    settings: dict[str, Any]
-    spent: dict[str, tuple[Spent, ...]] = field(default_factory=dict)
-    beyond: dict[str, tuple[int, str]] = field(default_factory=dict)
-
-    def add(self, reader: str, length: int, outcome: Mapping[str, Any]) -> str:
-        """Add the result of one process, and describe it in a line."""
-        before = self.spent.setdefault(reader, ())
-        if "beyond" in outcome:
-            self.beyond[reader] = (length, outcome["beyond"])
-            return f"{reader}, {length:,} tokens: more {outcome['beyond']} than allowed"
-        spent = Spent(**{each.name: outcome[each.name] for each in fields(Spent)})
-        self.spent[reader] = tuple(sorted((*before, spent), key=lambda one: one.length))
-        return f"{reader}, {length:,} tokens: {_cost(spent)}"
-
-    def is_measured(self, reader: str, length: int) -> bool:
-        """Return whether that was measured, or needs more than allowed."""
-        if reader in self.beyond and length >= self.beyond[reader][0]:
-            return True
-        return any(one.length == length for one in self.spent.get(reader, ()))
-
-    def exponent(self, reader: str) -> float | None:
-        """Fit k in seconds ~ length^k by least squares over lengths from 4,096 tokens; None for fewer than three."""
-        points = [(one.document_tokens, one.seconds) for one in self.spent[reader] if one.length >= _FITTED_FROM]
-        if len(points) < 3:
-            return None
-        lengths, seconds = np.log(np.array(points)).T
-        return float(np.polyfit(lengths, seconds, 1)[0])
-
-    def crossing(self, reader: str, other: str) -> float | None:
-        """Interpolate the length from which `reader` is faster than `other`; None if it never is."""
-        other_seconds = {one.length: one.seconds for one in self.spent[other]}
-        gaps = [
-            (one.length, float(np.log(one.seconds / other_seconds[one.length])))
-            for one in self.spent[reader] if one.length in other_seconds
-        ]  # fmt: skip
-        for (before, gap), (after, next_gap) in pairwise(gaps):
-            if gap > 0 >= next_gap:
-                return float(before * (after / before) ** (gap / (gap - next_gap)))
-        return float(gaps[0][0]) if gaps and gaps[0][1] <= 0 else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The measurement as plain data for JSON."""
-        readers = {
-            reader: {
-                "measured": [asdict(one) for one in spent],
-                "beyond": list(self.beyond[reader]) if reader in self.beyond else None,
-                "exponent": self.exponent(reader),
-            }
-            for reader, spent in self.spent.items()
-        }
-        return {"settings": self.settings, "readers": readers}
-
-    def table(self) -> str:
-        """Seconds and MiB by length in Markdown, and conclusions."""
-        measured = {one.length for spent in self.spent.values() for one in spent}
-        lengths = sorted(measured | {length for length, _ in self.beyond.values()})
-        rows = [["reader", *(f"{length:,}" for length in lengths), "exponent"]]
-        for reader, spent in self._in_order():
-            cells = {one.length: _cost(one) for one in spent}
-            if reader in self.beyond:
-                length, resource = self.beyond[reader]
-                cells[length] = f"more {resource} than allowed"
-            exponent = self.exponent(reader)
-            power = "–" if exponent is None else f"{exponent:.2f}"
-            rows.append([READERS[reader], *(cells.get(length, "–") for length in lengths), power])
-        conclusions = list(self._conclusions()) if "cogltx" in self.spent else []
-        return "\n".join([table(rows, markdown=True), *([""] if conclusions else []), *conclusions])
-
-    def curves(self, value: Callable[[Spent], float]) -> dict[str, list[tuple[float, float]]]:
-        """Points of a plot over the length, per reader."""
-        return {
-            READERS[reader]: [(one.document_tokens, value(one)) for one in spent]
-            for reader, spent in self._in_order() if spent
-        }  # fmt: skip
-
-    def _in_order(self) -> Iterable[tuple[str, tuple[Spent, ...]]]:
-        return [(reader, self.spent[reader]) for reader in READERS if reader in self.spent]
-
-    def _conclusions(self) -> Iterable[str]:
-        for other in WHOLE:
-            if other not in self.spent:
-                continue
-            length = self.crossing("cogltx", other)
-            where = "at no length that both read" if length is None else f"from about {length:,.0f} tokens on"
-            if length == self.spent["cogltx"][0].length:
-                where = "from the shortest length on"
-            yield f"CogLTX is faster than {READERS[other].split(',')[0]} {where}."
-        peaks = ", ".join(f"{one.length:,}: {one.beyond_bytes / _MEBIBYTE:.0f}" for one in self.spent["cogltx"])
-        yield f"CogLTX's peak without the text and its tokens, MiB by length: {peaks}."
-
-
 def measure(
     readers: Sequence[str],
     output: Path,
@@ -182,11 +48,16 @@ def measure(
     precision: str = "auto",
     seed: int = 0,
     report: Callable[[str], None] = print,
-) -> Growth:
+) -> tuple[dict[str, Any], str]:
     """Measure readers; write `growth.json`, `growth.md` and, with matplotlib, `time.png` and `memory.png`.
 
     Each reader may use `limit` GiB of memory, and `minutes` per document, loading included. With `training`, it trains
     one step on each document instead of answering a question. If `output` holds the same measurement, it is resumed.
+
+    Returns:
+        The settings and measurements, and their table with conclusions. Per reader: `measured`, lengths ascending (see
+        `reading`); `beyond`, the first length that needed more than allowed, and whether memory or time; `exponent`, k
+        in seconds ~ length^k by least squares over lengths from 4,096 tokens, None for fewer than three.
 
     Raises:
         ConfigError: a reader is unknown, or the folder holds another measurement.
@@ -196,46 +67,108 @@ def measure(
         if reader not in READERS:
             raise ConfigError(f"--readers: {reader!r} is not a reader; choose from {', '.join(READERS)}")
     options = {"training": training, "encoder": encoder, "precision": precision, "seed": seed}
-    settings = {**options, "limit": limit, "minutes": minutes}
+    growth: dict[str, Any] = {"settings": {**options, "limit": limit, "minutes": minutes}, "readers": {}}
     path = output / "growth.json"
-    growth = _load(path, settings)
+    if path.exists():
+        saved = read_json(path)
+        check_settings(output, growth["settings"], saved.get("settings", {}))
+        growth["readers"] = saved["readers"]
     pairs = [(reader, length) for reader in readers for length in sorted(set(lengths))]
     for reader, length in tqdm(pairs, desc="readers", unit=" documents", disable=None, leave=False):
-        if growth.is_measured(reader, length):
+        results = growth["readers"].get(reader, {"measured": [], "beyond": None, "exponent": None})
+        if any(one["length"] == length for one in results["measured"]):
             continue
-        arguments = {"reader": reader, "length": length, **options}
-        what = f"{reader} at {length} tokens"
-        limits: dict[str, Any] = {"timeout": 60 * minutes, "limit": int(limit * (1 << 30))}
-        outcome = call("cogltx.bench.reading:read_once", arguments, what, **limits)
-        report(growth.add(reader, length, outcome or {"beyond": "time"}))
-        write_json(path, growth.to_dict())
-    write_file(output / "growth.md", growth.table() + "\n")
-    across = "tokens of the document"
+        if results["beyond"] and length >= results["beyond"][0]:
+            continue
+        outcome = call(
+            "cogltx.bench.reading:_read_once", {"reader": reader, "length": length, **options},
+            f"{reader} at {length} tokens", timeout=60 * minutes, limit=int(limit * (1 << 30)),
+        ) or {"beyond": "time"}  # fmt: skip
+        if "beyond" in outcome:
+            results["beyond"] = [length, outcome["beyond"]]
+            report(f"{reader}, {length:,} tokens: more {outcome['beyond']} than allowed")
+        else:
+            results["measured"] = sorted([*results["measured"], outcome], key=lambda one: one["length"])
+            results["exponent"] = _exponent(results["measured"])
+            report(f"{reader}, {length:,} tokens: {_cost(outcome)}")
+        growth["readers"][reader] = results
+        write_json(path, growth)
+    text = _table(growth["readers"])
+    write_file(output / "growth.md", text + "\n")
+    measured = {READERS[name]: growth["readers"][name]["measured"] for name in READERS if name in growth["readers"]}
     try:
-        seconds, peaks = growth.curves(lambda one: one.seconds), growth.curves(lambda one: one.peak_bytes / _MEBIBYTE)
-        Picture(output / "time.png").draw_curves(seconds, across=across, up="seconds", logarithmic=True)
-        Picture(output / "memory.png").draw_curves(peaks, across=across, up="peak memory, MiB", logarithmic=True)
+        for name, key, unit, up in (
+            ("time", "seconds", 1, "seconds"),
+            ("memory", "peak_bytes", _MEBIBYTE, "peak memory, MiB"),
+        ):
+            curves = {
+                reader: [(one["document_tokens"], one[key] / unit) for one in points]
+                for reader, points in measured.items()
+                if points
+            }
+            Picture(output / f"{name}.png").draw_curves(
+                curves, across="tokens of the document", up=up, logarithmic=True
+            )
     except ConfigError as error:
         report(str(error))
-    return growth
+    return growth, text
 
 
-def _load(path: Path, settings: Mapping[str, Any]) -> Growth:
-    """Load what earlier calls measured."""
-    growth = Growth(dict(settings))
-    if not path.exists():
-        return growth
-    saved = read_json(path)
-    check_settings(path.parent, settings, saved.get("settings", {}))
-    for reader, results in saved["readers"].items():
-        for one in results["measured"]:
-            growth.add(reader, one["length"], one)
-        if results["beyond"] is not None:
-            length, resource = results["beyond"]
-            growth.add(reader, length, {"beyond": resource})
-    return growth
+def _exponent(measured: Sequence[dict[str, Any]]) -> float | None:
+    points = [(one["document_tokens"], one["seconds"]) for one in measured if one["length"] >= _FITTED_FROM]
+    if len(points) < 3:
+        return None
+    lengths, seconds = np.log(np.array(points)).T
+    return float(np.polyfit(lengths, seconds, 1)[0])
 
 
-def _cost(spent: Spent) -> str:
-    seconds = f"{spent.seconds:.2f}" if spent.seconds < 10 else f"{spent.seconds:,.0f}"
-    return f"{seconds} s, {spent.peak_bytes / _MEBIBYTE:,.0f} MiB"
+def _crossing(measured: Sequence[dict[str, Any]], other: Sequence[dict[str, Any]]) -> float | None:
+    """Interpolate the length from which a reader is faster than another; None if it never is."""
+    other_seconds = {one["length"]: one["seconds"] for one in other}
+    gaps = [
+        (one["length"], float(np.log(one["seconds"] / other_seconds[one["length"]])))
+        for one in measured if one["length"] in other_seconds
+    ]  # fmt: skip
+    for (before, gap), (after, next_gap) in pairwise(gaps):
+        if gap > 0 >= next_gap:
+            return float(before * (after / before) ** (gap / (gap - next_gap)))
+    return float(gaps[0][0]) if gaps and gaps[0][1] <= 0 else None
+
+
+def _table(readers: dict[str, Any]) -> str:
+    """Format seconds and MiB by length in Markdown, and conclusions."""
+    measured = {one["length"] for results in readers.values() for one in results["measured"]}
+    lengths = sorted(measured | {results["beyond"][0] for results in readers.values() if results["beyond"]})
+    rows = [["reader", *(f"{length:,}" for length in lengths), "exponent"]]
+    for reader in READERS:
+        if reader in readers:
+            results = readers[reader]
+            cells = {one["length"]: _cost(one) for one in results["measured"]}
+            if results["beyond"]:
+                length, resource = results["beyond"]
+                cells[length] = f"more {resource} than allowed"
+            exponent = "–" if results["exponent"] is None else f"{results['exponent']:.2f}"
+            rows.append([READERS[reader], *(cells.get(length, "–") for length in lengths), exponent])
+    lines = [table(rows, markdown=True)]
+    if "cogltx" in readers:
+        lines += ["", *_conclusions(readers)]
+    return "\n".join(lines)
+
+
+def _conclusions(readers: dict[str, Any]) -> Iterator[str]:
+    measured = readers["cogltx"]["measured"]
+    for other in WHOLE:
+        if other in readers:
+            length = _crossing(measured, readers[other]["measured"])
+            where = "at no length that both read" if length is None else f"from about {length:,.0f} tokens on"
+            if measured and length == measured[0]["length"]:
+                where = "from the shortest length on"
+            yield f"CogLTX is faster than {READERS[other].split(',')[0]} {where}."
+    beyond = {one["length"]: one["peak_bytes"] - one["text_bytes"] - one["token_bytes"] for one in measured}
+    peaks = ", ".join(f"{length:,}: {peak / _MEBIBYTE:.0f}" for length, peak in beyond.items())
+    yield f"CogLTX's peak without the text and its tokens, MiB by length: {peaks}."
+
+
+def _cost(one: dict[str, Any]) -> str:
+    seconds = f"{one['seconds']:.2f}" if one["seconds"] < 10 else f"{one['seconds']:,.0f}"
+    return f"{seconds} s, {one['peak_bytes'] / _MEBIBYTE:,.0f} MiB"

@@ -6,7 +6,6 @@ step.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,51 +14,18 @@ from cogltx.cli.plots import Picture
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError
 from cogltx.files import read_json, write_file, write_json
-from cogltx.training.masked_lm import FIGURES, MaskedConfig, Measured, load_masked, mlm
+from cogltx.training.masked_lm import FIGURES, MaskedConfig, load_masked, mlm
 from cogltx.training.run import check_folder
-
-
-@dataclass(frozen=True)
-class _Curve:
-    """Measurements of one method.
-
-    Attributes:
-        name: of the method, and of its run's folder.
-        length: tokens per row.
-        history: measurements, the first before training.
-    """
-
-    name: str
-    length: int
-    history: tuple[Measured, ...]
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All curves of one encoder."""
-
-    encoder: str
-    curves: tuple[_Curve, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return asdict(self)
-
-    def table(self) -> str:
-        """Masked accuracy in percent by training step, in Markdown."""
-        rows = [["positions", "length", *(f"step {one.step:,}" for one in self.curves[0].history)]]
-        for curve in self.curves:
-            rows.append([curve.name, f"{curve.length:,}", *(f"{one.accuracy:.1f}" for one in curve.history)])
-        return table(rows, markdown=True)
 
 
 def compare(
     config: MaskedConfig, output: Path, alphas: Sequence[float], *, report: Callable[[str], None] = print
-) -> Comparison:
+) -> tuple[dict[str, Any], str]:
     """Train with each method; write `positions.md`, `positions.json` and, with matplotlib, `positions.png`.
 
     `config` has encoder, texts, new length and training; its `encoder.positions` are ignored. `alphas` are those of the
-    hierarchical method. If `output` holds the same comparison, it is resumed.
+    hierarchical method. If `output` holds the same comparison, it is resumed. Returns the name, length (tokens per row)
+    and history of each method's curve, and their table.
 
     Raises:
         ConfigError: the checkpoint has no masked-LM head, `length` is not above the encoder's positions, or the folder
@@ -74,17 +40,26 @@ def compare(
             report(f"{name}: finished before")
         else:
             mlm(run, folder, resume=True, report=lambda line, name=name: report(f"{name}: {line}"))  # type: ignore[misc]
-        history = read_json(folder / FIGURES)["history"]
-        curves.append(_Curve(name, run.length, tuple(Measured(**one) for one in history)))
-    comparison = Comparison(config.encoder.name, tuple(curves))
-    write_json(output / "positions.json", comparison.to_dict())
-    write_file(output / "positions.md", comparison.table() + "\n")
-    points = {curve.name: [(float(one.step), one.accuracy) for one in curve.history] for curve in curves}
+        curves.append({"name": name, "length": run.length, "history": read_json(folder / FIGURES)["history"]})
+    comparison = {"encoder": config.encoder.name, "curves": curves}
+    text = _table(curves)
+    write_json(output / "positions.json", comparison)
+    write_file(output / "positions.md", text + "\n")
+    points = {curve["name"]: [(one["step"], one["accuracy"]) for one in curve["history"]] for curve in curves}
     try:
         Picture(output / "positions.png").draw_curves(points, across="steps of training", up="masked accuracy, %")
     except ConfigError as error:
         report(str(error))
-    return comparison
+    return comparison, text
+
+
+def _table(curves: Sequence[dict[str, Any]]) -> str:
+    """Masked accuracy in percent by training step, in Markdown."""
+    rows = [["positions", "length", *(f"step {one['step']:,}" for one in curves[0]["history"])]]
+    for curve in curves:
+        accuracies = (f"{one['accuracy']:.1f}" for one in curve["history"])
+        rows.append([curve["name"], f"{curve['length']:,}", *accuracies])
+    return table(rows, markdown=True)
 
 
 def _runs(config: MaskedConfig, alphas: Sequence[float]) -> dict[str, MaskedConfig]:

@@ -27,12 +27,13 @@ from cogltx.judges import JudgeConfig
 from cogltx.model import ModelConfig
 from cogltx.prediction import Prediction
 from cogltx.tasks import Split, Task, make_task
-from cogltx.tasks.metrics import Interval, paired_bootstrap
+from cogltx.tasks.metrics import paired_bootstrap
 from cogltx.training.config import RunConfig
 from cogltx.training.data import expand, read_examples
 from cogltx.training.optimizer import Seed
 
 _EVIDENCE_METRICS = ("evidence_", "sup_", "joint_")  # measurable for readers with key blocks only
+_RESULTS = {"metrics", "train_seconds", "train_bytes", "seconds", "peak_bytes"}
 
 
 class _ReaderEntry(BaseModel):
@@ -99,45 +100,16 @@ class QualityConfig(BaseModel):
         return config
 
 
-@dataclass(frozen=True)
-class _Measured:
-    """Results of one row with one seed.
-
-    Attributes:
-        metrics: in percent.
-        train_seconds: of the training; None if another row's model is used, or the training was interrupted.
-        train_bytes: peak memory of the training.
-        seconds: of the evaluation, loading included; None if it was interrupted.
-        peak_bytes: peak memory of the evaluation.
-    """
-
-    metrics: dict[str, float]
-    train_seconds: float | None
-    train_bytes: int | None
-    seconds: float | None
-    peak_bytes: int
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One row of the table.
-
-    Attributes:
-        name: of the row.
-        runs: one per seed.
-        difference: from the first row in the compared metric, with its 95 % interval over the examples (paired
-            bootstrap of the means over the seeds); None for the first row.
-        commands: that repeat the row with the first seed.
-    """
-
-    name: str
-    runs: tuple[_Measured, ...]
-    difference: Interval | None
-    commands: tuple[str, ...]
-
-
-def run(path: Path, output: Path, changes: Sequence[str] = (), *, report: Callable[[str], None] = print) -> list[_Row]:
+def run(
+    path: Path, output: Path, changes: Sequence[str] = (), *, report: Callable[[str], None] = print
+) -> tuple[list[dict[str, Any]], str]:
     """Train and evaluate every row, or resume that; write `quality.json` and `quality.md`.
+
+    Returns:
+        The rows and their table. The `runs` of a row, one per seed, have metrics in percent, and seconds (None if
+        interrupted) and peak memory of training (None if another row's model is used) and evaluation, loading included.
+        `difference` is that from the first row in the compared metric, with its 95 % interval over the examples (paired
+        bootstrap of the means over the seeds), None for the first row. `commands` repeat the row with the first seed.
 
     Raises:
         ConfigError: the configuration is wrong, or differs from that of the folder in more than rows, seeds and metric.
@@ -150,7 +122,11 @@ def run(path: Path, output: Path, changes: Sequence[str] = (), *, report: Callab
     expand(shared.data.train)
     task = make_task(shared.task.name, shared.task.options)
     examples = _examples(config, shared)
-    metric = _metric(config, task, examples)
+    metric = config.metric or task.main_metric
+    empty = Prediction(id="", answer="", start=None, end=None, score=0.0)
+    metrics = task.metrics((example, empty) for example in examples)
+    if metric not in metrics:
+        raise ConfigError(f"metric: {metric!r} is not measured on this data; choose from {', '.join(metrics)}")
     without_evidence = _check_rows(config, base, shared, examples)
     measured_on = config.model_dump(mode="json", include={"data", "split", "limit", "longer_than"})
     settings = {"run": shared.model_dump(mode="json"), **measured_on}
@@ -159,37 +135,28 @@ def run(path: Path, output: Path, changes: Sequence[str] = (), *, report: Callab
         check_settings(output, settings, read_json(noted))
     write_json(noted, settings)
     bench = _Bench(config, base, output, without_evidence, report)
-    measured = {reader.name: tuple(bench.measure(reader, seed) for seed in config.seeds) for reader in config.readers}
-    scores: dict[str, list[float] | None] = {}
+    rows: list[dict[str, Any]] = []
     for reader in config.readers:
-        if all(metric in one.metrics for one in measured[reader.name]):
-            predictions = [bench.predictions(reader, seed) for seed in config.seeds]
-            scores[reader.name] = _example_scores(task, metric, examples, predictions)
-    rows = []
-    first = scores.get(config.readers[0].name)
-    for index, reader in enumerate(config.readers):
-        other = scores.get(reader.name)
-        difference = paired_bootstrap(other, first) if index and other and first else None
-        rows.append(
-            _Row(reader.name, measured[reader.name], difference, tuple(bench.commands(reader, config.seeds[0])))
-        )
-    write_json(output / "quality.json", {"metric": metric, "rows": [asdict(row) for row in rows]})
-    write_file(output / "quality.md", _markdown(rows, metric))
-    return rows
+        runs = [bench.measure(reader, seed) for seed in config.seeds]
+        commands = list(map(_shell, bench.commands(reader, config.seeds[0])))
+        rows.append({"name": reader.name, "runs": runs, "difference": None, "commands": commands})
+    first = None
+    for reader, row in zip(config.readers, rows, strict=True):
+        if all(metric in one["metrics"] for one in row["runs"]):
+            predictions = [bench.path("predictions", reader.name, seed, ".jsonl") for seed in config.seeds]
+            scores = _example_scores(task, metric, examples, predictions)
+            if row is rows[0]:
+                first = scores
+            elif scores and first:
+                row["difference"] = asdict(paired_bootstrap(scores, first))
+    text = _markdown(rows, metric)
+    write_json(output / "quality.json", {"metric": metric, "rows": rows})
+    write_file(output / "quality.md", text)
+    return rows, text
 
 
 def _examples(config: QualityConfig, run: RunConfig) -> list[Example]:
     return read_examples(run, config.data, config.split, limit=config.limit, longer_than=config.longer_than)[0]
-
-
-def _metric(config: QualityConfig, task: Task, examples: Sequence[Example]) -> str:
-    """Return the metric that compares rows, which the task must have."""
-    metric = config.metric or task.main_metric
-    empty = Prediction(id="", answer="", start=None, end=None, score=0.0)
-    metrics = task.metrics((example, empty) for example in examples)
-    if metric not in metrics:
-        raise ConfigError(f"metric: {metric!r} is not measured on this data; choose from {', '.join(metrics)}")
-    return metric
 
 
 def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: Sequence[Example]) -> set[str]:
@@ -224,68 +191,64 @@ class _Bench:
     without_evidence: set[str]
     report: Callable[[str], None]
 
-    def folder(self, name: str, seed: int) -> Path:
-        return self.output / "runs" / f"{_slug(name)}-{seed}"
+    def path(self, kind: str, name: str, seed: int, suffix: str = "") -> Path:
+        return self.output / kind / f"{_slug(name)}-{seed}{suffix}"
 
-    def predictions(self, reader: _ReaderEntry, seed: int) -> Path:
-        return self.output / "predictions" / f"{_slug(reader.name)}-{seed}.jsonl"
-
-    def commands(self, reader: _ReaderEntry, seed: int) -> Iterator[str]:
-        """Yield the commands that repeat a row."""
+    def commands(self, reader: _ReaderEntry, seed: int) -> Iterator[list[str]]:
+        """Yield the arguments of the commands that train a row, unless it uses another row's model, and evaluate it."""
+        config = self.config
+        folder = self.path("runs", reader.trained or reader.name, seed)
+        evaluate = ["evaluate", str(folder), "--data", str(expand(config.data)), "--split", config.split]
         if reader.trained is None:
-            yield shlex.join(["cogltx", *self._train_arguments(reader, seed)])
-        yield shlex.join(["cogltx", *self._evaluate_arguments(reader, seed)])
+            options = _options([*config.changes, *reader.changes, f"training.seed={seed}"])
+            yield ["train", str(self.base), *options, "--output", str(folder), "--resume"]
+        else:
+            evaluate += _options(reader.changes)
+        evaluate += ["--limit", str(config.limit)] if config.limit else []
+        evaluate += ["--longer-than", str(config.longer_than)] if config.longer_than is not None else []
+        evaluate += ["--judge", reader.judge] if reader.judge else []
+        yield [*evaluate, "--predictions", str(self.path("predictions", reader.name, seed, ".jsonl")), "--json"]
 
-    def measure(self, reader: _ReaderEntry, seed: int) -> _Measured:
+    def measure(self, reader: _ReaderEntry, seed: int) -> dict[str, Any]:
         """Train and evaluate a row with one seed, or load the result."""
-        record = self.output / "results" / f"{_slug(reader.name)}-{seed}.json"
-        commands = {"commands": list(self.commands(reader, seed))}
-        path = self.predictions(reader, seed)
+        *train, evaluate = self.commands(reader, seed)
+        record = self.path("results", reader.name, seed, ".json")
+        predictions = self.path("predictions", reader.name, seed, ".jsonl")
+        commands = {"commands": list(map(_shell, [*train, evaluate]))}
         if record.exists():
             saved = read_json(record)
             check_settings(record, commands, {"commands": saved.pop("commands", None)}, "another name for the row")
-            if path.exists():
-                try:
-                    return _Measured(**saved)
-                except TypeError as error:
-                    raise ModelError(f"{record}: this is no measurement; remove the file to measure again") from error
-        trained = self._trained(reader, seed) if reader.trained is None else {}
-        uninterrupted = not path.exists()
+            if predictions.exists():
+                if set(saved) != _RESULTS:
+                    raise ModelError(f"{record}: this is no measurement; remove the file to measure again")
+                return saved
+        trained = self._trained(reader, seed, train[0]) if train else {"seconds": None, "peak_bytes": None}
+        uninterrupted = not predictions.exists()
         self.report(f"{reader.name}, seed {seed}: evaluate")
-        printed, seconds, peak_bytes = run_command(self._evaluate_arguments(reader, seed))
+        printed, seconds, peak_bytes = run_command(evaluate)
         metrics = json.loads(printed)["metrics"]
         if reader.name in self.without_evidence:
             metrics = {name: value for name, value in metrics.items() if not name.startswith(_EVIDENCE_METRICS)}
-        result = _Measured(
-            metrics=metrics, train_seconds=trained.get("seconds"), train_bytes=trained.get("peak_bytes"),
-            seconds=seconds if uninterrupted else None, peak_bytes=peak_bytes,
-        )  # fmt: skip
-        write_json(record, commands | asdict(result))
+        result = {
+            "metrics": metrics, "train_seconds": trained["seconds"], "train_bytes": trained["peak_bytes"],
+            "seconds": seconds if uninterrupted else None, "peak_bytes": peak_bytes,
+        }  # fmt: skip
+        write_json(record, commands | result)
         return result
 
-    def _trained(self, reader: _ReaderEntry, seed: int) -> dict[str, Any]:
+    def _trained(self, reader: _ReaderEntry, seed: int, arguments: list[str]) -> dict[str, Any]:
         """Train a row, or load seconds and memory of the finished training."""
-        record = self.output / "results" / f"{_slug(reader.name)}-{seed}.trained.json"
+        record = self.path("results", reader.name, seed, ".trained.json")
         if not record.exists():
-            uninterrupted = not self.folder(reader.name, seed).exists()
+            uninterrupted = not self.path("runs", reader.name, seed).exists()
             self.report(f"{reader.name}, seed {seed}: train")
-            _, seconds, peak_bytes = run_command(self._train_arguments(reader, seed))
+            _, seconds, peak_bytes = run_command(arguments)
             write_json(record, {"seconds": seconds if uninterrupted else None, "peak_bytes": peak_bytes})
         return read_json(record)
 
-    def _train_arguments(self, reader: _ReaderEntry, seed: int) -> list[str]:
-        options = _options([*self.config.changes, *reader.changes, f"training.seed={seed}"])
-        return ["train", str(self.base), *options, "--output", str(self.folder(reader.name, seed)), "--resume"]
 
-    def _evaluate_arguments(self, reader: _ReaderEntry, seed: int) -> list[str]:
-        config = self.config
-        options = _options(reader.changes if reader.trained is not None else ())
-        options += ["--limit", str(config.limit)] if config.limit else []
-        options += ["--longer-than", str(config.longer_than)] if config.longer_than is not None else []
-        options += ["--judge", reader.judge] if reader.judge else []
-        folder, path = self.folder(reader.trained or reader.name, seed), self.predictions(reader, seed)
-        data = ["--data", str(expand(config.data)), "--split", config.split]
-        return ["evaluate", str(folder), *data, *options, "--predictions", str(path), "--json"]
+def _shell(arguments: Sequence[str]) -> str:
+    return shlex.join(["cogltx", *arguments])
 
 
 def _options(changes: Sequence[str]) -> list[str]:
@@ -312,26 +275,24 @@ def _example_scores(
     return means
 
 
-def _markdown(rows: Sequence[_Row], metric: str) -> str:
+def _markdown(rows: Sequence[dict[str, Any]], metric: str) -> str:
     """Format means over the seeds, with their spread (half the range) if there are several, and the commands."""
-    metrics = list(dict.fromkeys(key for row in rows for one in row.runs for key in one.metrics))
+    metrics = list(dict.fromkeys(key for row in rows for one in row["runs"] for key in one["metrics"]))
     lines = [["", *metrics, f"{metric}, difference from the first [95 %]", "training s", "s", "MiB"]]
     for row in rows:
-        difference = "–"
-        if row.difference is not None:
-            mean, low, high = (
-                100 * each for each in (row.difference.mean_difference, row.difference.low, row.difference.high)
-            )
+        runs, difference = row["runs"], "–"
+        if row["difference"] is not None:
+            mean, low, high = (100 * row["difference"][key] for key in ("mean_difference", "low", "high"))
             difference = f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
         lines.append([
-            row.name,
-            *(_spread([one.metrics.get(key) for one in row.runs]) for key in metrics),
+            row["name"],
+            *(_spread([one["metrics"].get(key) for one in runs]) for key in metrics),
             difference,
-            _spread([one.train_seconds for one in row.runs], digits=0),
-            _spread([one.seconds for one in row.runs], digits=0),
-            f"{max(one.peak_bytes for one in row.runs) / 2**20:,.0f}",
+            _spread([one["train_seconds"] for one in runs], digits=0),
+            _spread([one["seconds"] for one in runs], digits=0),
+            f"{max(one['peak_bytes'] for one in runs) / 2**20:,.0f}",
         ])  # fmt: skip
-    commands = [f"    {command}" for row in rows for command in row.commands]
+    commands = [f"    {command}" for row in rows for command in row["commands"]]
     return "\n".join([table(lines, markdown=True), "", "Commands of each row, with the first seed:", "", *commands, ""])
 
 

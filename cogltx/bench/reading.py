@@ -1,14 +1,12 @@
 """Measure seconds and peak memory of one reader on one document, to answer a question or to train one step.
 
-`read_once` measures the process that calls it; `growth` calls it in a new process per reader and length. Models have
-random heads on a pretrained encoder.
+`growth` calls it in a new process per reader and length. Models have random heads on a pretrained encoder.
 """
 
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from torch import nn
 from transformers import AutoModel, LongformerConfig, ModernBertConfig, PreTrainedConfig
 
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader
-from cogltx.bench.growth import WHOLE, Spent
+from cogltx.bench.growth import WHOLE
 from cogltx.bench.process import peak_bytes
 from cogltx.bench.prose import QUESTION, generated
 from cogltx.blocks import load_tokenizer, split
@@ -35,13 +33,15 @@ _WINDOW = 512  # tokens; also the width of Longformer's local attention
 _N_DOCUMENTS = 2  # a short one, and the measured one
 
 
-def read_once(
+def _read_once(
     reader: str, length: int, *, training: bool = False, encoder: str = "minilm", precision: str = "auto", seed: int = 0
 ) -> dict[str, Any]:
-    """Read a short document and then one of `length` tokens in this process, and return `Spent` as a dict.
+    """Read a short document and then one of `length` tokens in this process.
 
     With `training`, train on the document instead of answering a question about it. Encoders with random weights take
-    sizes and tokenizer of `encoder`.
+    sizes and tokenizer of `encoder`. Memory is in bytes: of the text, of its tokens (vocabulary index, first and last
+    character of each), the peak after the short document (`ready_bytes`) and at the end; `seconds` are from the text to
+    the answer, or to the end of the step.
 
     Raises:
         CogltxError: the encoder cannot be loaded, or cannot read so many tokens.
@@ -63,13 +63,12 @@ def read_once(
         seconds = time.perf_counter() - start
     peak = peak_bytes(device)
     blocks = model.model.split(document)
-    spent = Spent(
-        reader=reader, training=training, length=length, document_tokens=blocks.n_tokens,
-        text_bytes=sys.getsizeof(document.text),
-        token_bytes=blocks.token_ids.nbytes + blocks.token_starts.nbytes + blocks.token_ends.nbytes,
-        ready_bytes=ready_bytes, peak_bytes=peak, seconds=seconds,
-    )  # fmt: skip
-    return asdict(spent)
+    return {
+        "reader": reader, "training": training, "length": length, "document_tokens": blocks.n_tokens,
+        "text_bytes": sys.getsizeof(document.text),
+        "token_bytes": blocks.token_ids.nbytes + blocks.token_starts.nbytes + blocks.token_ends.nbytes,
+        "ready_bytes": ready_bytes, "peak_bytes": peak, "seconds": seconds,
+    }  # fmt: skip
 
 
 def _config(reader: str, document_tokens: int, encoder: str, precision: Any, folder: Path) -> ModelConfig:

@@ -6,7 +6,6 @@ sequences per batch, so two measurements determine the largest batch.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,65 +27,6 @@ _GIBIBYTE, _MEBIBYTE = 1 << 30, 1 << 20
 _STEPS = 2  # the optimizer's state is in memory from the second step on
 
 
-@dataclass(frozen=True)
-class Room:
-    """Memory in bytes for sequences of one length, with or without gradient checkpointing.
-
-    Attributes:
-        length: tokens per sequence.
-        checkpointing: whether gradients are checkpointed.
-        device: type of the device.
-        batches: the two measured numbers of sequences.
-        peaks: the peak of each.
-        largest: most sequences that fit the budget; None if the peaks do not determine it.
-        checked: the measured peak with `largest` sequences.
-    """
-
-    length: int
-    checkpointing: bool
-    device: str
-    batches: tuple[int, int]
-    peaks: tuple[int, int]
-    largest: int | None = None
-    checked: int | None = None
-
-    @property
-    def row_bytes(self) -> float:
-        """Memory per sequence."""
-        return (self.peaks[1] - self.peaks[0]) / (self.batches[1] - self.batches[0])
-
-    @property
-    def fixed_bytes(self) -> float:
-        """Memory of libraries, weights, gradients and the optimizer."""
-        return self.peaks[0] - self.batches[0] * self.row_bytes
-
-    def within(self, budget: float) -> "Room":
-        """Set the largest batch for a budget in bytes."""
-        if self.row_bytes <= 0:
-            return self
-        return replace(self, largest=max(0, int((budget - self.fixed_bytes) // self.row_bytes)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {**asdict(self), "row_bytes": self.row_bytes, "fixed_bytes": self.fixed_bytes}
-
-    @staticmethod
-    def table(rooms: Sequence["Room"], budget: float) -> str:
-        """Format measurements for a budget in GiB as text."""
-        largest = f"largest batch in {budget:g} GiB"
-        lines = [["tokens", "checkpointing", "fixed MiB", "MiB per sequence", largest, "peak with it, MiB"]]
-        for room in rooms:
-            lines.append([
-                f"{room.length:,}",
-                "yes" if room.checkpointing else "no",
-                f"{room.fixed_bytes / _MEBIBYTE:,.0f}",
-                f"{room.row_bytes / _MEBIBYTE:,.1f}",
-                "?" if room.largest is None else str(room.largest),
-                "–" if room.checked is None else f"{room.checked / _MEBIBYTE:,.0f}",
-            ])  # fmt: skip
-        return table(lines)
-
-
 def measure(
     encoder: str,
     lengths: Sequence[int],
@@ -95,11 +35,16 @@ def measure(
     batches: Sequence[int] = (2, 6),
     check: bool = False,
     precision: str = "auto",
-) -> list[Room]:
+) -> tuple[list[dict[str, Any]], str]:
     """Measure the largest batch per length, without and with gradient checkpointing.
 
     Positions of the encoder are extended hierarchically for longer sequences. `budget` is memory in GiB, `batches` are
     the two numbers of sequences to measure. With `check`, train with the largest batch too, and lower it until it fits.
+
+    Returns:
+        Measurements in bytes, and their table: the `peaks` of both batches, `row_bytes` per sequence, `fixed_bytes` of
+        libraries, weights, gradients and optimizer, the `largest` batch that fits (None if the peaks do not determine
+        it) and, if `checked`, its peak.
 
     Raises:
         ConfigError: `batches` are not two ascending numbers.
@@ -108,24 +53,40 @@ def measure(
     if len(batches) != 2 or batches[0] >= batches[1]:
         raise ConfigError(f"--batches: {', '.join(map(str, batches))} are not two ascending numbers")
     pairs = [(length, checkpointing) for length in lengths for checkpointing in (False, True)]
-    rooms = []
+    results = []
     for length, checkpointing in tqdm(pairs, desc="memory", unit=" lengths", disable=None, leave=False):
-        peaks = [_peak(encoder, length, rows, checkpointing, precision) for rows in batches]
-        room = Room(
-            length, checkpointing, peaks[0]["device"], (batches[0], batches[1]),
-            (peaks[0]["peak_bytes"], peaks[1]["peak_bytes"]),
-        ).within(budget * _GIBIBYTE)  # fmt: skip
-        rooms.append(_checked(room, budget * _GIBIBYTE, encoder, precision) if check else room)
-    return rooms
+        few, many = (_peak(encoder, length, rows, checkpointing, precision) for rows in batches)
+        row_bytes = (many["peak_bytes"] - few["peak_bytes"]) / (batches[1] - batches[0])
+        fixed_bytes = few["peak_bytes"] - batches[0] * row_bytes
+        available = budget * _GIBIBYTE - fixed_bytes
+        largest = max(0, int(available // row_bytes)) if row_bytes > 0 else None
+        checked = None
+        while check and largest:
+            checked = _peak(encoder, length, largest, checkpointing, precision)["peak_bytes"]
+            if checked <= budget * _GIBIBYTE:
+                break
+            largest, checked = largest - 1, None
+        results.append({
+            "length": length, "checkpointing": checkpointing, "device": few["device"], "batches": list(batches),
+            "peaks": [few["peak_bytes"], many["peak_bytes"]], "largest": largest, "checked": checked,
+            "row_bytes": row_bytes, "fixed_bytes": fixed_bytes,
+        })  # fmt: skip
+    return results, _table(results, budget)
 
 
-def _checked(room: Room, budget: float, encoder: str, precision: str) -> Room:
-    """Lower the largest batch until its measured peak fits."""
-    for rows in range(room.largest or 0, 0, -1):
-        peak = _peak(encoder, room.length, rows, room.checkpointing, precision)["peak_bytes"]
-        if peak <= budget:
-            return replace(room, largest=rows, checked=peak)
-    return room if room.largest is None else replace(room, largest=0)
+def _table(results: Sequence[dict[str, Any]], budget: float) -> str:
+    largest = f"largest batch in {budget:g} GiB"
+    lines = [["tokens", "checkpointing", "fixed MiB", "MiB per sequence", largest, "peak with it, MiB"]]
+    for one in results:
+        lines.append([
+            f"{one['length']:,}",
+            "yes" if one["checkpointing"] else "no",
+            f"{one['fixed_bytes'] / _MEBIBYTE:,.0f}",
+            f"{one['row_bytes'] / _MEBIBYTE:,.1f}",
+            "?" if one["largest"] is None else str(one["largest"]),
+            "–" if one["checked"] is None else f"{one['checked'] / _MEBIBYTE:,.0f}",
+        ])  # fmt: skip
+    return table(lines)
 
 
 def _peak(encoder: str, length: int, rows: int, checkpointing: bool, precision: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Figure 6: conclusions from measurements; measurements are made, saved and resumed."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,58 +9,59 @@ from typer.testing import CliRunner
 
 from cogltx.bench import growth
 from cogltx.bench.cli import app
-from cogltx.bench.growth import Growth, Spent, measure
+from cogltx.bench.growth import _crossing, _exponent, _table, measure
 from cogltx.errors import ConfigError, ModelError
 
 MEGABYTE = 1 << 20
 
 
-def spent(reader: str, length: int, seconds: float, peak: int = 600) -> Spent:
-    return Spent(
-        reader=reader, training=False, length=length, document_tokens=length, text_bytes=5 * length,
-        token_bytes=12 * length, ready_bytes=500 * MEGABYTE, peak_bytes=peak * MEGABYTE, seconds=seconds,
-    )  # fmt: skip
+def spent(reader: str, length: int, seconds: float, peak: int = 600) -> dict[str, Any]:
+    return {
+        "reader": reader, "training": False, "length": length, "document_tokens": length, "text_bytes": 5 * length,
+        "token_bytes": 12 * length, "ready_bytes": 500 * MEGABYTE, "peak_bytes": peak * MEGABYTE, "seconds": seconds,
+    }  # fmt: skip
 
 
-def grown() -> Growth:
-    lengths = [1024, 4096, 16384, 65536]
-    return Growth(
-        {},
-        {
-            "cogltx": tuple(spent("cogltx", length, 2.0 * length / 1024) for length in lengths),
-            "full_attention": tuple(
-                spent("full_attention", length, (length / 1024) ** 2, 600 + length // 20) for length in lengths[:3]
-            ),
-        },
-        {"full_attention": (65536, "memory")},
-    )
+def results(*measured: dict[str, Any], beyond: list[Any] | None = None) -> dict[str, Any]:
+    return {"measured": list(measured), "beyond": beyond, "exponent": _exponent(measured)}
+
+
+LENGTHS = [1024, 4096, 16384, 65536]
+GROWN = {
+    "cogltx": results(*(spent("cogltx", length, 2.0 * length / 1024) for length in LENGTHS)),
+    "full_attention": results(
+        *(spent("full_attention", length, (length / 1024) ** 2, 600 + length // 20) for length in LENGTHS[:3]),
+        beyond=[65536, "memory"],
+    ),
+}
 
 
 def test_exponent() -> None:
-    found = grown()
-    assert found.exponent("cogltx") == pytest.approx(1.0)
-    assert found.exponent("full_attention") is None  # two lengths from 4,096 tokens are not enough
+    assert GROWN["cogltx"]["exponent"] == pytest.approx(1.0)
+    assert GROWN["full_attention"]["exponent"] is None  # two lengths from 4,096 tokens are not enough
 
 
 def test_crossing_lies_where_the_lines_meet() -> None:
-    assert grown().crossing("cogltx", "full_attention") == pytest.approx(2048)  # 2 n = n²
-    assert grown().crossing("full_attention", "cogltx") == 1024  # faster from the shortest on
+    fast, slow = GROWN["cogltx"]["measured"], GROWN["full_attention"]["measured"]
+    assert _crossing(fast, slow) == pytest.approx(2048)  # 2 n = n²
+    assert _crossing(slow, fast) == 1024  # faster from the shortest on
 
 
 def test_no_crossing() -> None:
-    slow = Growth({}, {"cogltx": (spent("cogltx", 512, 9), spent("cogltx", 1024, 9)), "longformer": (
-        spent("longformer", 512, 1), spent("longformer", 1024, 2))}, {})  # fmt: skip
-    assert slow.crossing("cogltx", "longformer") is None
-    assert "CogLTX is faster than Longformer at no length that both read." in slow.table()
+    slow = results(spent("cogltx", 512, 9), spent("cogltx", 1024, 9))
+    other = results(spent("longformer", 512, 1), spent("longformer", 1024, 2))
+    assert _crossing(slow["measured"], other["measured"]) is None
+    text = _table({"cogltx": slow, "longformer": other})
+    assert "CogLTX is faster than Longformer at no length that both read." in text
 
 
 def test_faster_from_the_first_length_on() -> None:
-    quick = Growth({}, {"cogltx": (spent("cogltx", 512, 1),), "longformer": (spent("longformer", 512, 2),)}, {})
-    assert quick.table().splitlines()[-2] == "CogLTX is faster than Longformer from the shortest length on."
+    quick = {"cogltx": results(spent("cogltx", 512, 1)), "longformer": results(spent("longformer", 512, 2))}
+    assert _table(quick).splitlines()[-2] == "CogLTX is faster than Longformer from the shortest length on."
 
 
 def test_table() -> None:
-    lines = grown().table().splitlines()
+    lines = _table(GROWN).splitlines()
     assert lines[0] == "| reader | 1,024 | 4,096 | 16,384 | 65,536 | exponent |"
     assert "| CogLTX | 2.00 s, 600 MiB | 8.00 s, 600 MiB | 32 s, 600 MiB | 128 s, 600 MiB | 1.00 |" in lines
     assert any(line.endswith("| more memory than allowed | – |") for line in lines)
@@ -72,9 +72,7 @@ def test_table() -> None:
 
 
 def test_readers_stand_in_their_order_whenever_they_were_measured() -> None:
-    both = grown()
-    later = Growth({}, dict(reversed(both.spent.items())), both.beyond)
-    assert later.table() == both.table()
+    assert _table(dict(reversed(GROWN.items()))) == _table(GROWN)
 
 
 def test_the_command_measures_draws_and_goes_on(
@@ -114,26 +112,27 @@ def test_a_reader_stops_at_the_first_length_beyond_what_is_allowed(
             return None
         if reader == "full_attention" and length > 512:
             return {"beyond": "memory"}
-        return asdict(spent(reader, length, 1.0))
+        return spent(reader, length, 1.0)
 
     monkeypatch.setattr(growth, "call", process)
     lines: list[str] = []
     readers = ["cogltx", "full_attention", "longformer"]
-    found = measure(readers, tmp_path, [2048, 512, 1024, 4096], report=lines.append)
+    found, text = measure(readers, tmp_path, [2048, 512, 1024, 4096], report=lines.append)
     assert [length for reader, length in asked if reader == "cogltx"] == [512, 1024, 2048, 4096]
     assert [length for reader, length in asked if reader == "full_attention"] == [512, 1024]
     assert [length for reader, length in asked if reader == "longformer"] == [512, 1024, 2048]
-    assert found.beyond == {"full_attention": (1024, "memory"), "longformer": (2048, "time")}
+    beyond = {reader: one["beyond"] for reader, one in found["readers"].items()}
+    assert beyond == {"cogltx": None, "full_attention": [1024, "memory"], "longformer": [2048, "time"]}
     assert "full_attention, 1,024 tokens: more memory than allowed" in lines
     asked.clear()
-    assert measure(readers, tmp_path, [512, 1024, 2048, 4096], report=lines.append) == found
+    assert measure(readers, tmp_path, [512, 1024, 2048, 4096], report=lines.append) == (found, text)
     assert not asked
     held = json.loads((tmp_path / "growth.json").read_text())
     held["readers"]["cogltx"]["measured"][0]["beyond_bytes"] = 1  # as files of older versions have it
     (tmp_path / "growth.json").write_text(json.dumps(held))
-    more = measure(["sliding_window"], tmp_path, [512], report=lines.append)
+    more, _ = measure(["sliding_window"], tmp_path, [512], report=lines.append)
     assert asked == [("sliding_window", 512)]
-    assert list(more.spent) == [*readers, "sliding_window"]
+    assert list(more["readers"]) == [*readers, "sliding_window"]
 
 
 def test_mistakes(tmp_path: Path, tiny_encoder: Path) -> None:

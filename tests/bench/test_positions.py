@@ -13,10 +13,10 @@ import yaml
 
 from cogltx.__main__ import main
 from cogltx.bench import positions as module
-from cogltx.bench.positions import Comparison, _Curve, _runs, compare
+from cogltx.bench.positions import _runs, _table, compare
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.training.masked_lm import MaskedConfig, MaskedTrainingConfig, Measured, TextsConfig, mlm
+from cogltx.training.masked_lm import MaskedConfig, MaskedTrainingConfig, TextsConfig, mlm
 
 NAMES = ["hierarchical-0.2", "hierarchical-0.4", "hierarchical-0.6", "tiled", "random", "own-64"]
 
@@ -56,15 +56,15 @@ def test_every_way_is_a_run(config: MaskedConfig) -> None:
 
 
 def test_a_comparison_and_the_same_again(config: MaskedConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = compare(config, tmp_path, [0.4], report=quiet)
-    assert [curve.name for curve in found.curves] == ["hierarchical-0.4", "tiled", "random", "own-64"]
-    assert [one.step for curve in found.curves for one in curve.history] == [0, 1, 2] * 4
-    assert json.loads((tmp_path / "positions.json").read_text()) == json.loads(json.dumps(found.to_dict()))
-    assert (tmp_path / "positions.md").read_text() == found.table() + "\n"
+    found, text = compare(config, tmp_path, [0.4], report=quiet)
+    assert [curve["name"] for curve in found["curves"]] == ["hierarchical-0.4", "tiled", "random", "own-64"]
+    assert [one["step"] for curve in found["curves"] for one in curve["history"]] == [0, 1, 2] * 4
+    assert json.loads((tmp_path / "positions.json").read_text()) == found
+    assert (tmp_path / "positions.md").read_text() == text + "\n"
     assert (tmp_path / "positions.png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "tiled" / "mlm.json").unlink()
     lines: list[str] = []
-    assert compare(config, tmp_path, [0.4], report=lines.append) == found
+    assert compare(config, tmp_path, [0.4], report=lines.append) == (found, text)
     assert [line for line in lines if "resumed" in line] == ["tiled: resumed at step 2 of 2"]
     assert "random: finished before" in lines
     with pytest.raises(ConfigError, match=r"was started with encoder\.positions\.length 128, not 96"):
@@ -74,7 +74,7 @@ def test_a_comparison_and_the_same_again(config: MaskedConfig, tmp_path: Path, m
         raise ConfigError("picture: expected the package matplotlib, which is not installed")
 
     monkeypatch.setattr(module, "Picture", missing)
-    assert compare(config, tmp_path, [0.4], report=lines.append) == found
+    assert compare(config, tmp_path, [0.4], report=lines.append) == (found, text)
     assert lines[-1].startswith("picture: expected the package matplotlib")
 
 
@@ -102,8 +102,8 @@ def test_the_command(
 
 
 def test_the_table() -> None:
-    history = (Measured(0, 2.0, 38.04), Measured(500, 1.5, 55.0))
-    assert Comparison("e", (_Curve("tiled", 1024, history),)).table().splitlines() == [
+    history = [{"step": 0, "accuracy": 38.04}, {"step": 500, "accuracy": 55.0}]
+    assert _table([{"name": "tiled", "length": 1024, "history": history}]).splitlines() == [
         "| positions | length | step 0 | step 500 |",
         "|---|---:|---:|---:|",
         "| tiled | 1,024 | 38.0 | 55.0 |",

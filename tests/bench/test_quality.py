@@ -4,8 +4,8 @@ import json
 import shlex
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import corpus
 import fakes
@@ -13,7 +13,7 @@ import pytest
 import tiny
 import yaml
 
-from cogltx.bench.quality import QualityConfig, _Row, run
+from cogltx.bench.quality import QualityConfig, run
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
 
@@ -45,57 +45,55 @@ def said() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def rows(folder: Path, said: list[str]) -> list[_Row]:
-    return run(folder / "bench.yaml", folder / "out", report=said.append)
+def rows(folder: Path, said: list[str]) -> list[dict[str, Any]]:
+    return run(folder / "bench.yaml", folder / "out", report=said.append)[0]
 
 
-def test_every_row_has_its_metrics_seconds_and_memory(rows: list[_Row], folder: Path) -> None:
-    assert [row.name for row in rows] == [reader["name"] for reader in READERS]
+def test_every_row_has_its_metrics_seconds_and_memory(rows: list[dict[str, Any]], folder: Path) -> None:
+    assert [row["name"] for row in rows] == [reader["name"] for reader in READERS]
     for row, reader in zip(rows, READERS, strict=True):
-        assert len(row.runs) == 2
-        for one in row.runs:
-            assert 0 <= one.metrics["f1"] <= 100
-            assert one.peak_bytes > 50 * 2**20
-            assert one.seconds is not None
-            assert (one.train_seconds is None) == ("trained" in reader)
-            shows_evidence = any(name.startswith("evidence") for name in one.metrics)
-            assert shows_evidence == (row.name in ("CogLTX", "BM25")), "baselines have no key blocks"
-        assert (row.difference is None) == (row is rows[0])
-        assert len(row.commands) == (1 if "trained" in reader else 2)
-    table = (folder / "out" / "quality.md").read_text()
-    assert all(f"| {row.name} |" in table for row in rows)
-    assert json.loads((folder / "out" / "quality.json").read_text())["rows"] == json.loads(
-        json.dumps([asdict(row) for row in rows])
-    )
+        assert len(row["runs"]) == 2
+        for one in row["runs"]:
+            assert 0 <= one["metrics"]["f1"] <= 100
+            assert one["peak_bytes"] > 50 * 2**20
+            assert one["seconds"] is not None
+            assert (one["train_seconds"] is None) == ("trained" in reader)
+            shows_evidence = any(name.startswith("evidence") for name in one["metrics"])
+            assert shows_evidence == (row["name"] in ("CogLTX", "BM25")), "baselines have no key blocks"
+        assert (row["difference"] is None) == (row is rows[0])
+        assert len(row["commands"]) == (1 if "trained" in reader else 2)
+    text = (folder / "out" / "quality.md").read_text()
+    assert all(f"| {row['name']} |" in text for row in rows)
+    assert json.loads((folder / "out" / "quality.json").read_text())["rows"] == rows
 
 
-def test_a_row_is_repeated_by_its_command(rows: list[_Row]) -> None:
+def test_a_row_is_repeated_by_its_command(rows: list[dict[str, Any]]) -> None:
     row = rows[1]
-    (command,) = row.commands
+    (command,) = row["commands"]
     program, *arguments = shlex.split(command)
     assert program == "cogltx"
     place = arguments.index("--predictions")
     del arguments[place : place + 2]  # made anew
     done = subprocess.run([sys.executable, "-m", "cogltx", *arguments], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["metrics"] == pytest.approx(row.runs[0].metrics)
+    assert json.loads(done.stdout)["metrics"] == pytest.approx(row["runs"][0]["metrics"])
 
 
-def test_an_interrupted_call_goes_on(rows: list[_Row], folder: Path) -> None:
+def test_an_interrupted_call_goes_on(rows: list[dict[str, Any]], folder: Path) -> None:
     (folder / "out" / "results" / "bm25-1.json").unlink()
     said: list[str] = []
-    again = run(folder / "bench.yaml", folder / "out", report=said.append)
+    again, _ = run(folder / "bench.yaml", folder / "out", report=said.append)
     assert said == ["BM25, seed 1: evaluate"]
-    assert [row.runs[1].metrics for row in again] == [row.runs[1].metrics for row in rows]
-    assert again[1].runs[1].seconds is None, "its predictions were there"
+    assert [row["runs"][1]["metrics"] for row in again] == [row["runs"][1]["metrics"] for row in rows]
+    assert again[1]["runs"][1]["seconds"] is None, "its predictions were there"
 
 
 def test_changes_of_the_comparison(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     readers = "[{name: sliding window, changes: [reader=sliding_window]}]"
     changes = ["seeds=[3]", f"readers={readers}", "changes=[training.epochs=2]", "longer_than=20"]
-    (row,) = run(folder / "bench.yaml", tmp_path, changes, report=lambda line: None)
-    assert len(row.runs) == 1
-    assert "--set training.epochs=2 --set reader=sliding_window --set training.seed=3" in row.commands[0]
-    assert "--longer-than 20" in row.commands[1]
+    (row,), _ = run(folder / "bench.yaml", tmp_path, changes, report=lambda line: None)
+    assert len(row["runs"]) == 1
+    assert "--set training.epochs=2 --set reader=sliding_window --set training.seed=3" in row["commands"][0]
+    assert "--longer-than 20" in row["commands"][1]
     assert "epoch 2/2" in capfd.readouterr().err
     with pytest.raises(ConfigError, match=r"--set: limit must be an integer, but is 'many'"):
         QualityConfig.load(folder / "bench.yaml", ["limit=many"])
@@ -144,7 +142,7 @@ def test_wrong_files(folder: Path, tmp_path: Path, change: dict[str, object], wo
         QualityConfig.load(tmp_path / "bench.yaml")
 
 
-def test_another_configuration_needs_another_folder(rows: list[_Row], folder: Path, tmp_path: Path) -> None:
+def test_another_configuration_needs_another_folder(rows: list[dict[str, Any]], folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"was started with run\.training\.epochs 1, not 2; choose another fol"):
         run(folder / "bench.yaml", folder / "out", ["changes=[training.epochs=2]"], report=lambda line: None)
     with pytest.raises(ConfigError, match="was started with limit None, not 3; choose another folder"):
@@ -154,12 +152,12 @@ def test_another_configuration_needs_another_folder(rows: list[_Row], folder: Pa
         run(folder / "bench.yaml", folder / "out", [rows_of], report=lambda line: None)
 
 
-def test_rows_may_come_and_go(rows: list[_Row], folder: Path) -> None:
+def test_rows_may_come_and_go(rows: list[dict[str, Any]], folder: Path) -> None:
     said: list[str] = []
     some = "readers=[{name: CogLTX}, {name: all in one step, trained: CogLTX, changes: ['memrecall.strides=[4]']}]"
-    found = run(folder / "bench.yaml", folder / "out", [some, "metric=exact_match", "seeds=[1]"], report=said.append)
+    found, _ = run(folder / "bench.yaml", folder / "out", [some, "metric=exact_match", "seeds=[1]"], report=said.append)
     assert said == ["all in one step, seed 1: evaluate"]
-    assert found[0].runs == rows[0].runs[1:]
+    assert found[0]["runs"] == rows[0]["runs"][1:]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +190,7 @@ def test_mistakes_are_told_before_anything_is_trained(folder: Path, tmp_path: Pa
     assert not said
 
 
-def test_what_lies_in_the_folder_is_checked(rows: list[_Row], folder: Path) -> None:
+def test_what_lies_in_the_folder_is_checked(rows: list[dict[str, Any]], folder: Path) -> None:
     """Predictions that are gone are made again; a record or predictions that are cut are told."""
     record = folder / "out" / "results" / "cogltx-0.json"
     written = folder / "out" / "predictions" / "cogltx-0.jsonl"

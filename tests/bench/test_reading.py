@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cogltx.bench.growth import READERS, Spent
-from cogltx.bench.reading import _write_random_encoder, read_once
+from cogltx.bench.growth import READERS
+from cogltx.bench.reading import _read_once, _write_random_encoder
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError
 
@@ -14,19 +14,18 @@ from cogltx.errors import ModelError
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("training", [False, True])
 def test_a_reader_reads_and_measures(reader: str, training: bool, tiny_encoder: Path) -> None:
-    result = read_once(reader, 1500, training=training, encoder=str(tiny_encoder), precision="float32")
-    spent = Spent(**json.loads(json.dumps(result)))
-    assert (spent.reader, spent.training, spent.length, spent.document_tokens) == (reader, training, 1500, 1500)
-    assert spent.token_bytes == 12 * 1500
-    assert 1500 < spent.text_bytes < 15000
-    assert 0 < spent.ready_bytes <= spent.peak_bytes
-    assert spent.beyond_bytes == spent.peak_bytes - spent.text_bytes - spent.token_bytes
-    assert spent.seconds > 0
+    spent = _read_once(reader, 1500, training=training, encoder=str(tiny_encoder), precision="float32")
+    assert json.loads(json.dumps(spent)) == spent
+    assert spent.items() >= {"reader": reader, "training": training, "length": 1500, "document_tokens": 1500}.items()
+    assert spent["token_bytes"] == 12 * 1500
+    assert 1500 < spent["text_bytes"] < 15000
+    assert 0 < spent["ready_bytes"] <= spent["peak_bytes"]
+    assert spent["seconds"] > 0
 
 
 def test_bad_encoder(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="encoder "):
-        read_once("cogltx", 700, encoder=str(tmp_path))
+        _read_once("cogltx", 700, encoder=str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", ["longformer", "modernbert"])

@@ -10,20 +10,33 @@ import pytest
 import tiny
 
 from cogltx.__main__ import main as command_line
-from cogltx.bench.training_memory import Room, _peak, _train, measure
+from cogltx.bench.training_memory import _peak, _table, _train, measure
 from cogltx.errors import ConfigError, ModelError
 
 MEGABYTE = 1 << 20
-ROOM = Room(1024, True, "cpu", (2, 6), (500 * MEGABYTE, 700 * MEGABYTE))
 
 
-def test_what_a_row_takes_and_how_many_fit() -> None:
-    assert ROOM.row_bytes == 50 * MEGABYTE
-    assert ROOM.fixed_bytes == 400 * MEGABYTE
-    assert ROOM.within(1000 * MEGABYTE).largest == 12
-    assert ROOM.within(999 * MEGABYTE).largest == 11
-    assert ROOM.within(300 * MEGABYTE).largest == 0
-    assert replace(ROOM, peaks=(MEGABYTE, MEGABYTE)).within(1000 * MEGABYTE).largest is None
+@pytest.mark.parametrize(("mebibytes", "largest"), [(1000, 12), (999, 11), (300, 0)])
+def test_what_a_row_takes_and_how_many_fit(mebibytes: int, largest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def peak(encoder: str, length: int, rows: int, *_: object) -> dict[str, object]:
+        return {"device": "cpu", "peak_bytes": (400 + 50 * rows) * MEGABYTE}
+
+    monkeypatch.setattr("cogltx.bench.training_memory._peak", peak)
+    results, text = measure("any", [512, 1024], mebibytes / 1024)
+    assert [(one["length"], one["checkpointing"]) for one in results] == [
+        (512, False), (512, True), (1024, False), (1024, True)
+    ]  # fmt: skip
+    assert all(one["row_bytes"] == 50 * MEGABYTE and one["fixed_bytes"] == 400 * MEGABYTE for one in results)
+    assert all(one["largest"] == largest and one["checked"] is None for one in results)
+    assert json.loads(json.dumps(results)) == results
+    assert len(text.splitlines()) == 5
+
+
+def test_equal_peaks_determine_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    peak = {"device": "cpu", "peak_bytes": MEGABYTE}
+    monkeypatch.setattr("cogltx.bench.training_memory._peak", lambda *_: peak)
+    results, _ = measure("any", [512], 1.0, check=True)
+    assert [(one["largest"], one["checked"]) for one in results] == [(None, None), (None, None)]
 
 
 def test_layers_that_are_not_kept_save_memory(tmp_path: Path) -> None:
@@ -43,9 +56,9 @@ def test_the_largest_batch_is_lowered_until_it_fits(monkeypatch: pytest.MonkeyPa
         return {"device": "cpu", "peak_bytes": (100 + 100 * rows + (150 if rows > 6 else 0)) * MEGABYTE}
 
     monkeypatch.setattr("cogltx.bench.training_memory._peak", peak)
-    first, _ = measure("any", [512], 1.0, check=True)
+    (first, _), _ = measure("any", [512], 1.0, check=True)
     assert asked[:5] == [2, 6, 9, 8, 7]
-    assert (first.largest, first.checked) == (7, 950 * MEGABYTE)
+    assert (first["largest"], first["checked"]) == (7, 950 * MEGABYTE)
 
 
 def test_a_process_that_fails(tmp_path: Path) -> None:
@@ -66,11 +79,11 @@ def test_wrong_batches() -> None:
             measure("minilm", [512], 1.0, batches=batches)
 
 
-def test_json_and_table() -> None:
-    values = json.loads(json.dumps(ROOM.within(1 << 30).to_dict()))
-    assert (values["row_bytes"], values["largest"]) == (50 * MEGABYTE, 12)
-    checked = replace(ROOM.within(1 << 30), checked=1001 * MEGABYTE)
-    head, *lines = Room.table([checked, replace(ROOM, checkpointing=False)], 1.0).splitlines()
+def test_table() -> None:
+    one = {"length": 1024, "fixed_bytes": 400 * MEGABYTE, "row_bytes": 50 * MEGABYTE}
+    checked = {"checkpointing": True, "largest": 12, "checked": 1001 * MEGABYTE}
+    unknown = {"checkpointing": False, "largest": None, "checked": None}
+    head, *lines = _table([one | checked, one | unknown], 1.0).splitlines()
     assert head.split()[0] == "tokens"
     assert lines[0].split() == ["1,024", "yes", "400", "50.0", "12", "1,001"]
     assert lines[1].split() == ["1,024", "no", "400", "50.0", "?", "–"]
