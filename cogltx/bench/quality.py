@@ -27,7 +27,7 @@ from cogltx.judges import JudgeConfig
 from cogltx.model import ModelConfig
 from cogltx.prediction import Prediction
 from cogltx.tasks import Split, Task, make_task
-from cogltx.tasks.metrics import paired_bootstrap
+from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
 from cogltx.training.config import RunConfig
 from cogltx.training.data import expand, read_examples
 from cogltx.training.optimizer import Seed
@@ -140,15 +140,15 @@ def run(
         runs = [bench.measure(reader, seed) for seed in config.seeds]
         commands = list(map(_shell, bench.commands(reader, config.seeds[0])))
         rows.append({"name": reader.name, "runs": runs, "difference": None, "commands": commands})
-    first = None
+    first: list[dict[str, Fraction]] = []
     for reader, row in zip(config.readers, rows, strict=True):
         if all(metric in one["metrics"] for one in row["runs"]):
             predictions = [bench.path("predictions", reader.name, seed, ".jsonl") for seed in config.seeds]
-            scores = _example_scores(task, metric, examples, predictions)
+            sums = _document_sums(task, metric, examples, predictions)
             if row is rows[0]:
-                first = scores
-            elif scores and first:
-                row["difference"] = asdict(paired_bootstrap(scores, first))
+                first = sums
+            elif sums and first:
+                row["difference"] = asdict(paired_bootstrap(sums, first))
     text = _markdown(rows, metric)
     write_json(output / "quality.json", {"metric": metric, "rows": rows})
     write_file(output / "quality.md", text)
@@ -255,24 +255,19 @@ def _options(changes: Sequence[str]) -> list[str]:
     return [part for change in changes for part in ("--set", change)]
 
 
-def _example_scores(
+def _document_sums(
     task: Task, metric: str, examples: Sequence[Example], predictions: Sequence[Path]
-) -> list[float] | None:
-    """Return the metric per example, averaged over the seeds; None if the metric is not defined per example."""
+) -> list[dict[str, Fraction]]:
+    """Return numerator and denominator of the metric in every document, per seed; empty if it is no ratio."""
     per_seed = []
     for path in predictions:
         by_id = {prediction.id: prediction for prediction in read_predictions(path)}
         missing = next((example.id for example in examples if example.id not in by_id), None)
         if missing is not None:
             raise DataError(f"{path}: no prediction for example {missing!r}; remove the file to predict again")
-        per_seed.append([task.per_example(example, by_id[example.id]).get(metric) for example in examples])
-    means = []
-    for scores in zip(*per_seed, strict=True):
-        defined = [score for score in scores if score is not None]
-        if len(defined) < len(scores):
-            return None
-        means.append(fmean(defined))
-    return means
+        pairs = ((example, by_id[example.id]) for example in examples)
+        per_seed.append(sums_by_document(task.fractions(pairs)).get(metric, {}))
+    return per_seed if all(per_seed) else []
 
 
 def _markdown(rows: Sequence[dict[str, Any]], metric: str) -> str:

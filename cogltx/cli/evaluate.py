@@ -94,21 +94,17 @@ def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Predict
 
 def _compare(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]) -> list[dict[str, str | float]]:
     """The difference to the other system in each metric that both have, in points, with its 95 % interval."""
-    from cogltx.tasks.metrics import paired_bootstrap
+    from cogltx.tasks.metrics import paired_bootstrap, sums_by_document
 
-    scores = [
-        (task.per_example(example, prediction), task.per_example(example, others[example.id]))
-        for example, prediction in pairs
-        if example.id in others
-    ]
+    shared = [(example, prediction, others[example.id]) for example, prediction in pairs if example.id in others]
+    ours = sums_by_document(task.fractions((example, prediction) for example, prediction, _ in shared))
+    theirs = sums_by_document(task.fractions((example, other) for example, _, other in shared))
     comparisons: list[dict[str, str | float]] = []
-    for metric in dict.fromkeys(name for score, _ in scores for name in score):
-        shared = [(score[metric], other[metric]) for score, other in scores if metric in score and metric in other]
-        if shared:
-            interval = paired_bootstrap(*zip(*shared, strict=True))
-            low, high = 100 * interval.low, 100 * interval.high
-            difference = 100 * interval.mean_difference
-            comparisons.append({"metric": metric, "difference": difference, "low": low, "high": high})
+    for metric in (metric for metric in ours if ours[metric].keys() == theirs.get(metric, {}).keys()):
+        interval = paired_bootstrap([ours[metric]], [theirs[metric]])
+        low, high = 100 * interval.low, 100 * interval.high
+        difference = 100 * interval.mean_difference
+        comparisons.append({"metric": metric, "difference": difference, "low": low, "high": high})
     return comparisons
 
 
@@ -120,7 +116,7 @@ def _per_label(pairs: Sequence["Pair"]) -> dict[str, dict[str, float]]:
     if not entities and not any(prediction.labels for _, prediction in pairs):
         return {}
     rows: dict[str, dict[str, float]] = {}
-    for label, counts in count_labels(*gold_and_predicted(pairs, entities=entities)).items():
+    for label, counts in count_labels(gold_and_predicted(pairs, entities=entities).values()).items():
         score = Score.of_counts(*counts)
         rows[label] = {"precision": 100 * score.precision, "recall": 100 * score.recall, "f1": 100 * score.f1}
         rows[label]["entities" if entities else "texts"] = counts[2]
@@ -133,10 +129,10 @@ def _draw_confusion(pairs: Sequence["Pair"], picture: "Picture") -> None:
 
     from cogltx.tasks.metrics import gold_and_predicted
 
-    gold, predicted = gold_and_predicted(pairs)
-    if any(len(labels) != 1 for labels in predicted):
+    texts = gold_and_predicted(pairs).values()
+    if any(len(predicted) != 1 for _, _, predicted in texts):
         raise ConfigError("--confusion needs a model that predicts exactly one label per text")
-    one_each = [[str(label) for (label,) in side] for side in (gold, predicted)]
+    one_each = [[str(label) for (label,) in side] for side in list(zip(*texts, strict=True))[1:]]
     names = sorted({*one_each[0], *one_each[1]})
     counts = confusion_matrix(*one_each, labels=names)
     shares = counts / np.maximum(1, counts.sum(axis=1, keepdims=True))
@@ -164,7 +160,7 @@ def _format(result: Mapping[str, Any]) -> str:
             scores = f"{row['precision']:9.2f}  {row['recall']:6.2f}  {row['f1']:6.2f}"
             lines.append(f"  {label:<{width}}  {scores}  {row[unit]:8,}")
     if result["against"]:
-        lines += ["", "difference to the other system, in points (paired bootstrap, 95 %)"]
+        lines += ["", "difference to the other system, in points (paired bootstrap over documents, 95 %)"]
         lines += [
             f"  {row['metric']:<20} {row['difference']:+6.2f}  [{row['low']:+.2f}, {row['high']:+.2f}]"
             for row in result["against"]

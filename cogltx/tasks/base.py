@@ -1,7 +1,6 @@
 """The base class of tasks: reads files into Examples and measures predictions."""
 
 import abc
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from cogltx.document import Example
 from cogltx.errors import DataError, describe
 from cogltx.prediction import Prediction
-from cogltx.tasks.metrics import answer_score
+from cogltx.tasks.metrics import Fractions, answer_score, sums_by_document
 
 Split = Literal["train", "validation", "test"]
 
@@ -78,7 +77,7 @@ class Task(BaseModel, abc.ABC):
         """
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """Scores of one example in [0, 1], which ``metrics`` averages; compare two systems by them.
+        """Scores of one example in [0, 1], which ``metrics`` averages.
 
         By default SQuAD's ``exact_match`` and ``f1``; ``evidence_recall``, the share of the relevant spans that a key
         block overlaps; ``evidence_complete``, whether all are. Scores without gold are left out.
@@ -96,13 +95,20 @@ class Task(BaseModel, abc.ABC):
             scores["evidence_complete"] = float(all(touched))
         return scores
 
-    def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        """Mean scores of the examples and their predictions in percent, each over the examples that have it."""
-        scores: dict[str, list[float]] = defaultdict(list)
+    def fractions(self, pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[str, Fractions]]:
+        """Yield the document of each example with its numerator and denominator in each metric.
+
+        A mean counts each score over 1; micro F1 counts twice the hits over the gold and the predicted labels.
+        """
         for example, prediction in pairs:
-            for key, score in self.per_example(example, prediction).items():
-                scores[key].append(score)
-        return {key: 100 * sum(numbers) / len(numbers) for key, numbers in scores.items()}
+            scores = self.per_example(example, prediction)
+            yield example.document.text, {metric: (score, 1.0) for metric, score in scores.items()}
+
+    def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
+        """Compute the metrics in percent, each over the examples that have it: the ratios of summed ``fractions``."""
+        sums = sums_by_document(self.fractions(pairs))
+        totals = {metric: [sum(column) for column in zip(*of.values(), strict=True)] for metric, of in sums.items()}
+        return {metric: 100 * numerator / (denominator or 1.0) for metric, (numerator, denominator) in totals.items()}
 
     def describe(self, example: Example, prediction: Prediction) -> dict[str, object]:
         """Additional fields of a prediction's JSON line."""

@@ -4,7 +4,6 @@ Texts have one label or several. With ``label_queries``, as in the paper, every 
 answer yes or no, and one model serves all labels.
 """
 
-import operator
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from cogltx.files import read_text
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.tasks.metrics import Score, count_labels, gold_and_predicted
+from cogltx.tasks.metrics import Fractions, Score, count_labels, gold_and_predicted
 
 
 class Classification(Task):
@@ -81,27 +80,22 @@ class Classification(Task):
                 extra={"text": example.id, "label": label},
             )
 
-    def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """``accuracy``: whether the predicted labels are exactly the gold ones."""
-        scores = super().per_example(example, prediction)
-        if example.labels is not None:
-            scores["accuracy"] = float(
-                set(example.labels) == {label.name for label in prediction.labels if label.chosen}
-            )
-        return scores
+    def fractions(self, pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[str, Fractions]]:
+        """See ``Task.fractions``; accuracy (of all labels) and micro F1 are over texts, also with ``label_queries``."""
+        every = list(pairs)
+        yield from super().fractions(every)
+        for document, gold, predicted in gold_and_predicted(every).values():
+            hits, n_labels = 2.0 * len(gold & predicted), float(len(gold) + len(predicted))
+            yield document, {"accuracy": (float(gold == predicted), 1.0), "micro_f1": (hits, n_labels)}
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        """Accuracy, micro and macro F1, in percent; with ``label_queries`` over texts and their labels.
+        """Accuracy, micro and macro F1, in percent.
 
         Macro F1 is the mean over the labels that occur in the gold or the predictions.
         """
         every = list(pairs)
-        gold, predicted = gold_and_predicted(every)
-        scores = super().metrics(every)
-        if not gold:
+        scores, texts = super().metrics(every), gold_and_predicted(every)
+        if not texts:
             return scores
-        counts = count_labels(gold, predicted)
-        f1 = [Score.of_counts(*numbers).f1 for numbers in counts.values()] or [1.0]
-        micro_f1 = Score.micro(counts).f1 if counts else 1.0
-        accuracy = sum(map(operator.eq, gold, predicted)) / len(gold)
-        return scores | {"accuracy": 100 * accuracy, "micro_f1": 100 * micro_f1, "macro_f1": 100 * (sum(f1) / len(f1))}
+        f1 = [Score.of_counts(*numbers).f1 for numbers in count_labels(texts.values()).values()]
+        return scores | ({"macro_f1": 100 * sum(f1) / len(f1)} if f1 else {"micro_f1": 100.0, "macro_f1": 100.0})

@@ -2,7 +2,7 @@
 
 import re
 import string
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -16,6 +16,10 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLOSED_ANSWERS = frozenset({"yes", "no", "noanswer"})
 _BOOTSTRAP_CELLS = 4_000_000  # random indices in memory at once, 32 MB
+
+Fraction: TypeAlias = tuple[float, float]
+Fractions: TypeAlias = Mapping[str, Fraction]
+"""Numerator and denominator of an example's share in each metric: a metric is a ratio of sums over examples."""
 
 _Item: TypeAlias = str | tuple[int, int, str]
 """A label of a text, or an entity: start, end and label."""
@@ -51,11 +55,6 @@ class Score:
         Score(em=0.0, f1=0.5, precision=0.5, recall=0.5)
         """
         return cls.of_counts(len(set(predicted) & set(gold)), len(set(predicted)), len(set(gold)))
-
-    @classmethod
-    def micro(cls, counts: Mapping[str, tuple[int, int, int]]) -> "Score":
-        """Score over all labels: the counts of ``count_labels`` are summed (seqeval, CoNLL-2003)."""
-        return cls.of_counts(*(sum(column) for column in zip((0, 0, 0), *counts.values(), strict=True)))
 
     def joint(self, other: "Score") -> "Score":
         """HotpotQA's joint score: exact match, precision and recall are products, F1 is computed from those.
@@ -100,26 +99,56 @@ def answer_score(prediction: str, answers: Collection[str], *, closed: bool = Fa
     return max(scores, key=lambda score: (score.em, score.f1))
 
 
-def paired_bootstrap(a: Sequence[float], b: Sequence[float], *, seed: int = 0, samples: int = 10_000) -> Interval:
-    """Mean of ``a - b``, numbers of two systems for the same examples, with its 95 % percentile interval.
+def sums_by_document(fractions: Iterable[tuple[str, Fractions]]) -> dict[str, dict[str, Fraction]]:
+    """Sum the fractions of each metric over the examples of a document; returns metric, document, sums."""
+    sums: dict[str, dict[str, Fraction]] = defaultdict(dict)
+    for document, of_example in fractions:
+        for metric, (numerator, denominator) in of_example.items():
+            before = sums[metric].get(document, (0.0, 0.0))
+            sums[metric][document] = (before[0] + numerator, before[1] + denominator)
+    return dict(sums)
+
+
+def paired_bootstrap(
+    a: Sequence[Mapping[str, Fraction]], b: Sequence[Mapping[str, Fraction]], *, seed: int = 0, samples: int = 10_000
+) -> Interval:
+    """Difference ``a - b`` of a metric, mean over the seeds, with its 95 % percentile interval.
+
+    Whole documents are resampled, because the questions about one document are not independent, and so are seeds.
+
+    Args:
+        a: per seed the sums of every document (see ``sums_by_document``) of one system.
+        b: those of the other system, for the same documents and as many seeds.
+        seed: of the resampling.
+        samples: number of resampled sets.
 
     Raises:
-        ValueError: the two differ in length or are empty.
+        ValueError: the two differ in seeds or documents, or are empty.
 
-    >>> paired_bootstrap([1, 1, 1], [0, 0, 0])
+    >>> paired_bootstrap([{"x": (2, 2), "y": (1, 1)}], [{"x": (0, 2), "y": (0, 1)}])
     Interval(mean_difference=1.0, low=1.0, high=1.0)
     """
-    if len(a) != len(b) or not len(a):
-        raise ValueError(f"two sequences of one length > 0 are needed, not of {len(a)} and {len(b)}")
-    difference = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
+    documents = list(a[0]) if a else []
+    if not documents or len(a) != len(b) or any(set(one) != set(documents) for one in (*a, *b)):
+        raise ValueError("two systems are compared on the same documents and as many seeds, at least one")
+    sums = np.array([[[one[name] for name in documents] for one in system] for system in (a, b)], dtype=np.float64)
     rng = np.random.default_rng(seed)
-    rows = max(1, _BOOTSTRAP_CELLS // len(difference))
-    means = [
-        difference[rng.integers(len(difference), size=(min(rows, samples - done), len(difference)))].mean(axis=1)
-        for done in range(0, samples, rows)
-    ]
+    rows = max(1, _BOOTSTRAP_CELLS // len(documents))
+    means = []
+    for done in range(0, samples, rows):
+        chosen = rng.integers(len(documents), size=(min(rows, samples - done), len(documents)))
+        seeds = rng.integers(len(a), size=(len(chosen), len(a)))
+        differences = _difference(np.stack([sums[:, :, row].sum(axis=2) for row in chosen]))
+        means.append(np.take_along_axis(differences, seeds, axis=1).mean(axis=1))
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
-    return Interval(float(difference.mean()), float(low), float(high))
+    return Interval(float(_difference(sums.sum(axis=2)).mean()), float(low), float(high))
+
+
+def _difference(sums: np.ndarray) -> np.ndarray:
+    """The difference of the ratios of two systems, from sums of shape [..., system, seed, 2]; 0 / 0 counts as 0."""
+    numerator, denominator = sums[..., 0], sums[..., 1]
+    ratios = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+    return np.asarray(ratios[..., 0, :] - ratios[..., 1, :])
 
 
 def _normalized(text: str) -> str:
@@ -142,39 +171,39 @@ def _harmonic(precision: float, recall: float) -> float:
 
 def gold_and_predicted(
     pairs: Iterable[tuple[Example, Prediction]], *, entities: bool = False
-) -> tuple[list[set[_Item]], list[set[_Item]]]:
-    """Gold and predicted labels, or entities, of every text with gold; joins the examples of label queries."""
-    gold: dict[str, set[_Item]] = {}
-    predicted: dict[str, set[_Item]] = {}
+) -> dict[str, tuple[str, set[_Item], set[_Item]]]:
+    """Document, gold and predicted labels, or entities, of every text with gold; label queries are joined."""
+    texts: dict[str, tuple[str, set[_Item], set[_Item]]] = {}
     for number, (example, prediction) in enumerate(pairs):
+        document = example.document.text
         if entities and example.entities is not None:
-            gold[str(number)] = {(entity.start, entity.end, entity.label) for entity in example.entities}
-            predicted[str(number)] = {(entity.start, entity.end, entity.label) for entity in prediction.entities}
+            sides = [
+                {(one.start, one.end, one.label) for one in side} for side in (example.entities, prediction.entities)
+            ]
+            texts[str(number)] = (document, set(sides[0]), set(sides[1]))
         elif not entities and example.labels is not None:
             chosen = {label.name for label in prediction.labels if label.chosen}
             text, label = example.extra.get("text"), example.extra.get("label")
             if isinstance(text, str) and isinstance(label, str):
-                gold.setdefault(text, set()).update([label] if "yes" in example.labels else [])
-                predicted.setdefault(text, set()).update([label] if "yes" in chosen else [])
+                _, gold, predicted = texts.setdefault(text, (document, set(), set()))
+                gold.update([label] if "yes" in example.labels else [])
+                predicted.update([label] if "yes" in chosen else [])
             else:
-                gold[example.id], predicted[example.id] = set(example.labels), {*chosen}
-    return list(gold.values()), list(predicted.values())
+                texts[example.id] = (document, set(example.labels), {*chosen})
+    return texts
 
 
-def count_labels(
-    gold: Sequence[Collection[_Item]], predicted: Sequence[Collection[_Item]]
-) -> dict[str, tuple[int, int, int]]:
+def count_labels(texts: Iterable[tuple[str, Collection[_Item], Collection[_Item]]]) -> dict[str, tuple[int, int, int]]:
     """Numbers of right predictions, predictions and gold items per label, sorted by label.
 
     Args:
-        gold: the labels or entities of each text; an entity is right if its span and label are exact.
-        predicted: the predicted ones of each text.
+        texts: document, gold and predicted labels or entities of each text; an entity is right if span and label are.
 
-    >>> count_labels([{"a"}, {"b"}], [{"a"}, {"a"}])
+    >>> count_labels([("", {"a"}, {"a"}), ("", {"b"}, {"a"})])
     {'a': (1, 2, 1), 'b': (0, 0, 1)}
     """
     hits, said, true = Counter[str](), Counter[str](), Counter[str]()
-    for expected, found in zip(gold, predicted, strict=True):
+    for _, expected, found in texts:
         for counter, items in ((hits, set(expected) & set(found)), (said, set(found)), (true, set(expected))):
             counter.update(item if isinstance(item, str) else item[2] for item in items)
     return {label: (hits[label], said[label], true[label]) for label in sorted(said | true)}

@@ -21,7 +21,7 @@ from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.craft import craft_example
 from cogltx.tasks.iob2 import litbank_example, read_conll
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.tasks.metrics import Score, count_labels, gold_and_predicted
+from cogltx.tasks.metrics import Fractions, Score, gold_and_predicted
 
 Overlapping: TypeAlias = Literal["refuse", "outermost", "innermost"]
 LEFT_OUT = "entities_left_out"
@@ -97,16 +97,27 @@ class Tagging(Task):
         report.left_out += total - len(entities)
         return replace(example, entities=entities, extra=example.extra | {LEFT_OUT: total - len(entities)})
 
-    def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
-        """``document_f1``, the F1 of a document's entities; 1 if it has none and none is predicted.
+    def fractions(self, pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[str, Fractions]]:
+        """See ``Task.fractions``: precision, recall and F1 of all entities together, and the mean F1 of documents.
 
-        ``tokens_read``, if the reader did not read all tokens.
+        ``tokens_read`` counts the tokens that a reader read; ``entities_kept`` the gold entities that are not left out.
         """
-        read = {"tokens_read": 1 - prediction.n_unread / prediction.n_tokens} if prediction.n_unread else {}
-        if example.entities is None:
-            return read
-        score = _micro([(example, prediction)])
-        return {"document_f1": max(score.f1, score.em)} | read
+        for example, prediction in pairs:
+            n_read = float(prediction.n_tokens - prediction.n_unread)
+            fractions = {"tokens_read": (n_read, float(prediction.n_tokens))}
+            for _, gold, predicted in gold_and_predicted([(example, prediction)], entities=True).values():
+                score = Score.of_sets(predicted, gold)
+                hits, n_predicted, n_gold = float(len(gold & predicted)), float(len(predicted)), float(len(gold))
+                left_out = example.extra.get(LEFT_OUT)
+                n_all = len(example.entities or ()) + (left_out if isinstance(left_out, int) else 0)
+                fractions |= {
+                    "entity_precision": (hits, n_predicted),
+                    "entity_recall": (hits, n_gold),
+                    "entity_f1": (2 * hits, n_predicted + n_gold),
+                    "document_f1": (max(score.f1, score.em), 1.0),
+                    "entities_kept": (float(len(example.entities or ())), float(n_all)),
+                }
+            yield example.document.text, fractions
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
         """Precision, recall and F1 of entities over all documents (micro, seqeval's), in percent.
@@ -115,21 +126,9 @@ class Tagging(Task):
         left out: the share of the gold entities that the scores are measured on.
         """
         every = list(pairs)
-        known = [(example, prediction) for example, prediction in every if example.entities is not None]
-        unread = sum(prediction.n_unread for _, prediction in every)
-        read = {"tokens_read": 100 * (1 - unread / sum(p.n_tokens for _, p in every))} if unread else {}
-        if not known:
-            return read
-        micro = _micro(known)
-        entity = {"entity_precision": micro.precision, "entity_recall": micro.recall, "entity_f1": micro.f1}
-        scores = {key: 100 * value for key, value in entity.items()} | super().metrics(known)
-        kept = sum(len(example.entities or ()) for example, _ in known)
-        left_out = sum(left for example, _ in known if isinstance(left := example.extra.get(LEFT_OUT), int))
-        return scores | read | ({"entities_kept": 100 * kept / (kept + left_out)} if left_out else {})
-
-
-def _micro(pairs: Iterable[tuple[Example, Prediction]]) -> Score:
-    return Score.micro(count_labels(*gold_and_predicted(pairs, entities=True)))
+        incomplete = {"tokens_read": any(prediction.n_unread for _, prediction in every)}
+        incomplete["entities_kept"] = any(LEFT_OUT in example.extra for example, _ in every)
+        return {name: value for name, value in super().metrics(every).items() if incomplete.get(name, True)}
 
 
 def _has_pieces(entities: object) -> bool:

@@ -39,7 +39,7 @@ def test_evaluation(files: Files, call: Call, tmp_path: Path) -> None:
     assert again.json["metrics"] == pytest.approx(first.json["metrics"])
     assert same(written.read_text().splitlines(), lines)
     table = call("evaluate", files.run, "--data", files.data, "--against", written)
-    assert "difference to the other system, in points (paired bootstrap, 95 %)" in table.out
+    assert "difference to the other system, in points (paired bootstrap over documents, 95 %)" in table.out
     assert "+0.00  [+0.00, +0.00]" in table.out
 
 

@@ -286,14 +286,20 @@ def said(id: str, *entities: tuple[int, int, str], n_unread: int = 0) -> Predict
 def test_f1_of_entities() -> None:
     gold = [{(0, 3, "PER"), (5, 6, "LOC")}, {(0, 2, "PER")}, set()]
     found = [{(0, 3, "PER"), (5, 6, "PER")}, {(0, 2, "PER")}, {(1, 2, "ORG")}]
-    counts = count_labels(gold, found)
-    micro, types = Score.micro(counts), {label: Score.of_counts(*numbers) for label, numbers in counts.items()}
-    assert (micro.precision, micro.recall, micro.f1) == pytest.approx((1 / 2, 2 / 3, 4 / 7))
+    counts = count_labels([("", one, other) for one, other in zip(gold, found, strict=True)])
+    types = {label: Score.of_counts(*numbers) for label, numbers in counts.items()}
     assert (types["PER"].precision, types["PER"].recall, types["PER"].f1) == pytest.approx((2 / 3, 1, 0.8))
     assert types["LOC"] == types["ORG"] == Score(0.0, 0.0, 0.0, 0.0)
     assert {label: n_gold for label, (_, _, n_gold) in counts.items()} == {"LOC": 1, "ORG": 0, "PER": 2}
     assert list(counts) == ["LOC", "ORG", "PER"]
-    assert Score.micro(count_labels([set()], [set()])).f1 == 0
+    examples = [Example(id=str(n), document=Document("0123456"), entities=tuple(Entity(*one) for one in entities))
+                for n, entities in enumerate(gold)]  # fmt: skip
+    metrics = make_task("tagging", {}).metrics(
+        (example, said(example.id, *entities)) for example, entities in zip(examples, found, strict=True)
+    )
+    expected = {"entity_precision": 100 / 2, "entity_recall": 200 / 3, "entity_f1": 400 / 7}
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+    assert make_task("tagging", {}).metrics([(examples[2], said("2"))])["entity_f1"] == 0
 
 
 def test_metrics() -> None:
@@ -308,7 +314,6 @@ def test_metrics() -> None:
         "document_f1": pytest.approx(100 * (2 / 3 + 1) / 2),
     }  # fmt: skip
     assert task.metrics(pairs[2:]) == {}
-    assert task.per_example(first, said("1", n_unread=4)) == {"document_f1": 0, "tokens_read": 0.6}
     assert task.metrics([(first, said("1", n_unread=4))])["tokens_read"] == 60
 
 
