@@ -124,13 +124,9 @@ def _training_step(model: WindowReader) -> Callable[[Document], object]:
 
     examples: list[Example] = []
     parts, relevance = model.model, RelevanceLabels(RelevanceConfig())
-    precision = parts.runner.precision
 
     def learner(name: str, trained: nn.Module) -> Optimizer:
-        return Optimizer(
-            name, trained, OptimizerConfig(learning_rate=1e-5), _N_DOCUMENTS, precision,
-            model.config.encoder.batch_tokens, parts.form.padding_id,
-        )  # fmt: skip
+        return Optimizer(name, trained, OptimizerConfig(learning_rate=1e-5), _N_DOCUMENTS, parts.runner)
 
     reasoner = ReasonerSteps(
         model, learner("reasoner", parts.reasoner), examples, relevance, {}, by_judge=True, keeps_scores=False

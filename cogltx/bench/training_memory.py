@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from cogltx.bench.process import call, peak_bytes
 from cogltx.bench.tables import table
 from cogltx.blocks import load_tokenizer
-from cogltx.encoding.encoder import Batch, Precision, padded_length
+from cogltx.encoding.encoder import BatchRunner, Precision, padded_length
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.training.masked_lm import Masking, load_masked, summed_loss
+from cogltx.training.masked_lm import learn_masked, load_masked
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
 _GIBIBYTE, _MEBIBYTE = 1 << 30, 1 << 20
+_MASKED = 0.15  # share of the tokens to predict
 _STEPS = 2  # the optimizer's state is in memory from the second step on
 
 
@@ -109,16 +109,12 @@ def _train(encoder: str, length: int, rows: int, checkpointing: bool, precision:
     device = arithmetic.device.type
     pass_tokens = rows * padded_length(length)
     optimizer = OptimizerConfig(learning_rate=1e-5)
-    learner = Optimizer("memory", model, optimizer, _STEPS, arithmetic, pass_tokens, 0)
-    tokenizer, rng = load_tokenizer(encoder), np.random.default_rng(0)
-    masking = Masking(tokenizer)
-    masked = [masking.apply(rng.integers(len(tokenizer), size=length), rng) for _ in range(rows)]
-
-    def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-        return summed_loss(model, batch, [masked[index] for index in group])
-
+    learner = Optimizer("memory", model, optimizer, _STEPS, BatchRunner(arithmetic, pass_tokens, 0))
+    rng = np.random.default_rng(0)
+    token_ids = rng.integers(len(load_tokenizer(encoder)), size=(rows, length), dtype=np.int32)
+    labels = np.where(rng.random(token_ids.shape) < _MASKED, token_ids, -100)
     with suppress(OSError):  # count from the present memory, where the system can (Linux)
         Path("/proc/self/clear_refs").write_text("5")
     for _ in range(_STEPS):
-        learner.learn([row.window for row in masked], loss, sum(len(row.places) for row in masked))
+        learn_masked(learner, list(zip(token_ids, labels, strict=True)))
     return {"device": device, "peak_bytes": peak_bytes(device)}

@@ -21,5 +21,10 @@ def mlm(
     from cogltx.training.masked_lm import MaskedConfig
     from cogltx.training.masked_lm import mlm as train_encoder
 
-    summary = train_encoder(load_yaml(MaskedConfig, config, changes or ()), output, resume=resume, report=note)
-    print(json.dumps(summary.to_dict(), indent=2) if as_json else summary.table())
+    figures = train_encoder(load_yaml(MaskedConfig, config, changes or ()), output, resume=resume, report=note)
+    if as_json:
+        print(json.dumps(figures, indent=2))
+        return
+    print("  step    loss  masked accuracy")
+    for one in figures["history"]:
+        print(f"{one['step']:>6}  {one['loss']:>6.3f}  {one['accuracy']:>14.2f}%")

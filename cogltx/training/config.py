@@ -11,7 +11,7 @@ from cogltx.document import Example
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
-from cogltx.training.optimizer import OptimizerConfig, Seed, default_rate
+from cogltx.training.optimizer import OptimizerConfig, Seed
 from cogltx.training.relevance import RelevanceConfig
 
 
@@ -41,8 +41,8 @@ class TrainingConfig(BaseModel):
 
     epochs: int = Field(4, ge=1)
     batch_size: int = Field(32, ge=1)
-    judge: Annotated[OptimizerConfig, default_rate(4e-5)] = OptimizerConfig(learning_rate=4e-5)
-    reasoner: Annotated[OptimizerConfig, default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
+    judge: Annotated[OptimizerConfig, OptimizerConfig.default_rate(4e-5)] = OptimizerConfig(learning_rate=4e-5)
+    reasoner: Annotated[OptimizerConfig, OptimizerConfig.default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"

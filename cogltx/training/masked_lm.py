@@ -4,8 +4,8 @@ texts → rows of tokens → masks → encoder with masked-LM head → a checkpo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
@@ -19,7 +19,7 @@ from tqdm.auto import tqdm
 from cogltx.blocks import load_tokenizer
 from cogltx.blocks.tokens import tokenize
 from cogltx.document import Document, Segment
-from cogltx.encoding.encoder import Batch, Encoder, Precision, batches
+from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, Precision, batches
 from cogltx.encoding.layout import NONE, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -27,13 +27,13 @@ from cogltx.files import fingerprint, new_folder, write_json
 from cogltx.tasks.texts import read_texts
 from cogltx.training.data import expand
 from cogltx.training.loop import TrainingLoop
-from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed, default_rate
+from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed
 from cogltx.training.run import check_folder, store_config
 
 FIGURES = "mlm.json"  # in the folder of a finished run
-_ENCODER = "encoder"  # in the folder of a run: the trained checkpoint
 _NAME = "masked-lm"
-_CHARACTERS = 1 << 20  # tokenized together
+_N_TEXTS = 256  # tokenized together
+_IGNORED = -100  # label of the tokens that are not predicted, as in transformers
 
 Row: TypeAlias = Int[np.ndarray, " _"]
 """``[CLS] text [SEP] text … [SEP]``: vocabulary indices."""
@@ -77,7 +77,7 @@ class MaskedTrainingConfig(BaseModel):
 
     steps: int = Field(1000, ge=1)
     batch_size: int = Field(32, ge=1)
-    learner: Annotated[OptimizerConfig, default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
+    learner: Annotated[OptimizerConfig, OptimizerConfig.default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
     share: float = Field(0.15, gt=0, lt=1)
     gradient_checkpointing: bool = False
     validation_steps: int = Field(100, ge=1)
@@ -103,14 +103,6 @@ class MaskedConfig(BaseModel):
     training: MaskedTrainingConfig = MaskedTrainingConfig()
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows for training and validation."""
-
-    train: Sequence[Row]
-    validation: Sequence[Row]
-
-
 def _packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
     """Tokenize texts and pack them into rows.
 
@@ -124,8 +116,10 @@ def _packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
     return rows
 
 
-def _set_apart(train: Sequence[Row], validation: Sequence[Row] | None, config: TextsConfig, seed: int) -> _Rows:
-    """Select the validation rows: of the validation texts, or held out.
+def _set_apart(
+    train: Sequence[Row], validation: Sequence[Row] | None, config: TextsConfig, seed: int
+) -> tuple[list[Row], list[Row]]:
+    """Select the training rows and the validation rows, which are of the validation texts or held out.
 
     Raises:
         DataError: no row is left to train on.
@@ -134,7 +128,7 @@ def _set_apart(train: Sequence[Row], validation: Sequence[Row] | None, config: T
     if validation is not None:
         count = min(config.validation_limit or len(validation), len(validation))
         drawn = sorted(rng.choice(len(validation), size=count, replace=False).tolist())
-        return _Rows(train, [validation[index] for index in drawn])
+        return list(train), [validation[index] for index in drawn]
     if len(train) <= config.held_out:
         raise DataError(
             f"{config.train}: data.held_out is {config.held_out}, but there are only {len(train)} rows; hold out "
@@ -142,83 +136,50 @@ def _set_apart(train: Sequence[Row], validation: Sequence[Row] | None, config: T
         )
     held_out = set(rng.choice(len(train), size=config.held_out, replace=False).tolist())
     kept = [row for index, row in enumerate(train) if index not in held_out]
-    return _Rows(kept, [train[index] for index in sorted(held_out)])
+    return kept, [train[index] for index in sorted(held_out)]
 
 
 def _token_ids(texts: Iterable[str], tokenizer: Any) -> Iterator[Int[np.ndarray, " _"]]:
     """The tokens of each text, without special tokens; skips texts of which the tokenizer drops all characters."""
-    group: list[str] = []
-    n_characters = 0
-    for text in texts:
-        group.append(text)
-        n_characters += len(text)
-        if n_characters >= _CHARACTERS:
-            yield from _tokenize_group(group, tokenizer)
-            group, n_characters = [], 0
-    if group:
-        yield from _tokenize_group(group, tokenizer)
-
-
-def _tokenize_group(texts: list[str], tokenizer: Any) -> Iterator[Int[np.ndarray, " _"]]:
-    ends = np.cumsum([len(text) for text in texts]).tolist()
-    segments = [Segment(end - len(text), end) for text, end in zip(texts, ends, strict=True)]
-    try:
-        ids, _, _, token_ends = tokenize(Document("".join(texts)), segments, tokenizer)
-    except DataError:  # the tokenizer drops all characters
-        return
-    yield from (text_ids for text_ids in np.split(ids, token_ends[:-1]) if len(text_ids))
+    remaining = iter(texts)
+    while group := list(islice(remaining, _N_TEXTS)):
+        ends = np.cumsum([len(text) for text in group]).tolist()
+        segments = [Segment(end - len(text), end) for text, end in zip(group, ends, strict=True)]
+        try:
+            ids, _, _, token_ends = tokenize(Document("".join(group)), segments, tokenizer)
+        except DataError:  # the tokenizer drops all characters
+            continue
+        yield from (text_ids for text_ids in np.split(ids, token_ends[:-1]) if len(text_ids))
 
 
 def _pack(texts: Iterable[Int[np.ndarray, " _"]], form: WindowFormat) -> list[Row]:
-    """Rows with all tokens of all texts, in order, filled to the capacity; the last may be shorter.
+    """Pack the tokens of all texts, in order, into rows filled to the capacity; the last may be shorter.
 
-    Args:
-        texts: their tokens. A text may continue in the next row; a separator parts the texts of a row. A row with room
-            for that separator only is one token short.
-        form: special tokens and capacity.
+    A text may continue in the next row. A separator parts the texts of a row; a row with room for that only is
+    one token short.
     """
     rows: list[Row] = []
-    start, separator = np.array([form.start_id]), np.array([form.separator_id])
-    parts, used = [start], 1
+    start, separator = np.array([form.start_id], dtype=np.int32), np.array([form.separator_id], dtype=np.int32)
+    content, room = start[:0], form.capacity - 2
 
-    def close() -> None:
-        nonlocal parts, used
-        rows.append(np.concatenate([*parts, separator]).astype(np.int32))
-        parts, used = [start], 1
+    def add(content: Int[np.ndarray, " _"]) -> None:
+        rows.append(np.concatenate([start, content, separator]))
 
     for ids in texts:
-        first = 0
-        while first < len(ids):
-            between = [separator] if used > 1 and first == 0 else []
-            room = form.capacity - 1 - used - len(between)
-            if room > 0:
-                taken = ids[first : first + room]
-                parts += [*between, taken]
-                used += len(between) + len(taken)
-                first += len(taken)
-            if room <= 0 or used == form.capacity - 1:
-                close()
-    if used > 1:
-        close()
+        if len(content) >= room - 1:
+            add(content)
+            content = content[:0]
+        content = np.concatenate([content, separator[: len(content)], ids.astype(np.int32)])
+        n_full = len(content) // room * room
+        for full in content[:n_full].reshape(-1, room):
+            add(full)
+        content = content[n_full:]
+    if len(content):
+        add(content)
     return rows
 
 
-@dataclass(frozen=True)
-class _MaskedRow:
-    """A row as the model sees it.
-
-    Attributes:
-        window: the row with some tokens masked or replaced.
-        places: positions of the tokens to predict, ascending.
-        targets: these tokens.
-    """
-
-    window: Window
-    places: Int[np.ndarray, " masked"]
-    targets: Int[np.ndarray, " masked"]
-
-
-class Masking:
+class _Masking:
     """Masks rows as BERT was trained, with the data collator of ``transformers``.
 
     Args:
@@ -229,7 +190,7 @@ class Masking:
         ModelError: the tokenizer has no mask token.
     """
 
-    def __init__(self, tokenizer: Any, share: float = 0.15) -> None:
+    def __init__(self, tokenizer: Any, share: float) -> None:
         from transformers import DataCollatorForLanguageModeling
 
         if tokenizer.mask_token_id is None:
@@ -237,14 +198,12 @@ class Masking:
         self.special = np.array(sorted(tokenizer.all_special_ids))
         self.collator: Any = DataCollatorForLanguageModeling(tokenizer, mlm_probability=share, return_tensors="np")
 
-    def apply(self, row: Row, rng: np.random.Generator) -> _MaskedRow:
-        """Mask a row; the generator alone determines the masks."""
-        self.collator.generator = rng
+    def __call__(self, row: Row, *seeds: int) -> tuple[Row, Row]:
+        """Mask a row; returns its tokens, some masked or replaced, and the labels: those tokens, −100 for others."""
+        self.collator.generator = np.random.default_rng(seeds)
         is_special = np.isin(row, self.special)[None]
         token_ids, labels = self.collator.numpy_mask_tokens(row[None].astype(np.int64), is_special)
-        places = np.flatnonzero(labels[0] != -100)
-        no_block = np.full(len(row), NONE, dtype=np.int32)
-        return _MaskedRow(Window(token_ids[0].astype(np.int32), no_block, no_block, len(row)), places, row[places])
+        return token_ids[0].astype(np.int32), labels[0]
 
 
 class _Identity(nn.Module):
@@ -321,64 +280,38 @@ def load_masked(config: EncoderConfig) -> _MaskedModel:
     return masked
 
 
-def _predictions(model: nn.Module, batch: Batch, rows: Sequence[_MaskedRow]) -> tuple[Tensor, Tensor]:
+def _window(token_ids: Row) -> Window:
+    no_block = np.full(len(token_ids), NONE, dtype=np.int32)
+    return Window(token_ids, no_block, no_block, len(token_ids))
+
+
+def _predictions(model: nn.Module, batch: Batch, labels: Sequence[Row]) -> tuple[Tensor, Tensor]:
     """Logits, shape [masked, vocabulary], and targets, shape [masked], of a batch of rows."""
-    chosen = np.zeros(batch.input_ids.shape, dtype=bool)
-    for number, row in enumerate(rows):
-        chosen[number, row.places] = True
-    targets = np.concatenate([row.targets for row in rows]).astype(np.int64)
-    device = batch.input_ids.device
-    logits: Tensor = model(batch, torch.from_numpy(chosen).to(device))
-    return logits.float(), torch.from_numpy(targets).to(device)
+    padded = np.full(batch.input_ids.shape, _IGNORED, dtype=np.int64)
+    for number, row_labels in enumerate(labels):
+        padded[number, : len(row_labels)] = row_labels
+    targets = torch.from_numpy(padded).to(batch.input_ids.device)
+    chosen = targets != _IGNORED
+    return model(batch, chosen).float(), targets[chosen]
 
 
-def summed_loss(model: nn.Module, batch: Batch, rows: Sequence[_MaskedRow]) -> Float[Tensor, ""]:
-    """Compute the summed cross-entropy of the masked tokens of a batch of rows."""
-    return nn.functional.cross_entropy(*_predictions(model, batch, rows), reduction="sum")
+def learn_masked(optimizer: Optimizer, rows: Sequence[tuple[Row, Row]]) -> float:
+    """Run one optimizer step on masked rows; returns the mean cross-entropy per masked token, in nats.
 
-
-@dataclass(frozen=True)
-class Measured:
-    """A measurement on the validation rows, whose masks never change.
-
-    Attributes:
-        step: optimizer steps before it.
-        loss: mean over the masked tokens, in nats.
-        accuracy: masked tokens that are predicted exactly, in percent.
+    Args:
+        optimizer: of the model to train.
+        rows: pairs of the tokens of a row, some masked or replaced, and its labels: those tokens, −100 for others.
     """
 
-    step: int
-    loss: float
-    accuracy: float
+    def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
+        predictions = _predictions(model, batch, [rows[index][1] for index in group])
+        return nn.functional.cross_entropy(*predictions, reduction="sum")
+
+    return optimizer.learn([_window(token_ids) for token_ids, _ in rows], loss, max(1, _n_masked(rows)))
 
 
-@dataclass(frozen=True)
-class _MaskedSummary:
-    """Result of masked-LM training.
-
-    Attributes:
-        encoder: folder of the trained encoder.
-        rows: number of training rows.
-        validation_rows: number of validation rows.
-        new_head: whether the initial checkpoint had no head.
-        history: all measurements; the first is before training.
-    """
-
-    encoder: str
-    rows: int
-    validation_rows: int
-    new_head: bool
-    history: tuple[Measured, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the summary as plain data for JSON."""
-        return asdict(self) | {"before": asdict(self.history[0]), "after": asdict(self.history[-1])}
-
-    def table(self) -> str:
-        """Format the measurements as a table."""
-        lines = ["  step    loss  masked accuracy"]
-        lines += [f"{one.step:>6}  {one.loss:>6.3f}  {one.accuracy:>14.2f}%" for one in self.history]
-        return "\n".join(lines)
+def _n_masked(rows: Sequence[tuple[Row, Row]]) -> int:
+    return sum(int((labels != _IGNORED).sum()) for _, labels in rows)
 
 
 class _MaskedTrainer:
@@ -386,7 +319,7 @@ class _MaskedTrainer:
 
     Args:
         tokenizer: tokenizer of the encoder.
-        rows: rows of its tokens.
+        rows: training rows and validation rows of its tokens.
         config: configuration of the run.
         output: folder of the run.
         report: receives lines of progress.
@@ -397,11 +330,18 @@ class _MaskedTrainer:
     """
 
     def __init__(
-        self, tokenizer: Any, rows: _Rows, config: MaskedConfig, output: Path, report: Callable[[str], None] = print
+        self,
+        tokenizer: Any,
+        rows: tuple[Sequence[Row], Sequence[Row]],
+        config: MaskedConfig,
+        output: Path,
+        report: Callable[[str], None] = print,
     ) -> None:
-        training = config.training
-        self.tokenizer, self.rows, self.config, self.output, self.report = tokenizer, rows, config, output, report
-        self.masking = Masking(tokenizer, training.share)
+        training, (train, validation) = config.training, rows
+        self.tokenizer, self.rows, self.config, self.output, self.report = tokenizer, train, config, output, report
+        masking = _Masking(tokenizer, training.share)
+        self.validation = [masking(row, training.seed, index, 9) for index, row in enumerate(validation)]
+        self.masking = masking
         torch.manual_seed(training.seed)
         self.model = load_masked(config.encoder)
         positions = self.model.encoder.positions
@@ -412,106 +352,84 @@ class _MaskedTrainer:
         if training.gradient_checkpointing:
             self.model.checkpoint_gradients()
         learner = training.learner if self.model.new_head else training.learner.model_copy(update={"head_rate": 1.0})
-        self.optimizer = Optimizer(
-            _NAME, self.model, learner, training.steps, Precision.of(config.encoder), config.encoder.batch_tokens,
-            tokenizer.pad_token_id or 0,
-        )  # fmt: skip
-        data = fingerprint(row.tobytes() for row in (*rows.train, *rows.validation))
+        runner = BatchRunner(Precision.of(config.encoder), config.encoder.batch_tokens, tokenizer.pad_token_id or 0)
+        self.optimizer = Optimizer(_NAME, self.model, learner, training.steps, runner)
+        data = fingerprint(row.tobytes() for row in (*train, *validation))
         self.loop = TrainingLoop(output, data, {_NAME: self.model}, {_NAME: self.optimizer}, training.checkpoint_steps)
-        self._order = lru_cache(maxsize=1)(self._shuffled)
+        self._order = lru_cache(maxsize=1)(
+            lambda epoch: np.random.default_rng([training.seed, epoch]).permutation(len(train))
+        )
 
-    def run(self, *, resume: bool = False) -> _MaskedSummary:
-        """Train to the last step and save the encoder in the folder of the run.
-
-        Args:
-            resume: continue from the last checkpoint, if there is one.
-        """
-        training = self.config.training
+    def run(self, *, resume: bool = False) -> dict[str, Any]:
+        """Train to the last step, save the encoder in the folder of the run, and return the figures (see ``mlm``)."""
+        training, loop = self.config.training, self.loop
         head = "a new head" if self.model.new_head else "its own head"
-        self.report(f"{len(self.rows.train)} training and {len(self.rows.validation)} validation rows; {head}")
-        if self.loop.start(training.seed, resume=resume):
-            self.report(f"resumed at step {self.loop.progress.batch} of {training.steps}")
+        self.report(f"{len(self.rows)} training and {len(self.validation)} validation rows; {head}")
+        if loop.start(training.seed, resume=resume):
+            self.report(f"resumed at step {loop.progress.batch} of {training.steps}")
         else:
             self._measure()
-        if self.loop.steps(training.steps, _NAME, _NAME, self._step, self._epoch, self._after_step):
-            self.loop.save()
-        self.loop.log.close()
-        return self._finish()
+        if loop.steps(training.steps, _NAME, _NAME, self._step, self._epoch, self._after_step):
+            loop.save()
+        loop.log.close()
+        target = self.output / "encoder"
+        with new_folder(target) as folder:
+            self.model.save_pretrained(folder)
+            self.tokenizer.model_max_length = self.model.encoder.positions or self.tokenizer.model_max_length
+            self.tokenizer.save_pretrained(folder)
+        history = [{**one, "step": int(one["step"])} for one in loop.progress.history]
+        figures = {
+            "encoder": str(target), "rows": len(self.rows), "validation_rows": len(self.validation),
+            "new_head": self.model.new_head, "history": history, "before": history[0], "after": history[-1],
+        }  # fmt: skip
+        write_json(self.output / FIGURES, figures)
+        self.report(f"encoder in {target}")
+        return figures
 
     def _step(self, step: int) -> float:
-        """One optimizer step; returns its mean loss per masked token."""
         size = self.config.training.batch_size
-        rows = [self._masked(place) for place in range(step * size, (step + 1) * size)]
-
-        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            return summed_loss(model, batch, [rows[index] for index in group])
-
-        return self.optimizer.learn([row.window for row in rows], loss, max(1, sum(len(row.places) for row in rows)))
+        return learn_masked(self.optimizer, [self._masked(place) for place in range(step * size, (step + 1) * size)])
 
     def _epoch(self, step: int) -> int:
-        return step * self.config.training.batch_size // len(self.rows.train) + 1
+        return step * self.config.training.batch_size // len(self.rows) + 1
 
     def _after_step(self) -> None:
         training, step = self.config.training, self.loop.progress.batch
         if step == training.steps or step % training.validation_steps == 0:
             self._measure()
 
-    def _masked(self, place: int) -> _MaskedRow:
+    def _masked(self, place: int) -> tuple[Row, Row]:
         """The row at a place of the run; each epoch has its own order, and each row of an epoch its own masks."""
-        epoch, place = divmod(place, len(self.rows.train))
+        epoch, place = divmod(place, len(self.rows))
         index = int(self._order(epoch)[place])
-        rng = np.random.default_rng([self.config.training.seed, epoch, index, 5])
-        return self.masking.apply(self.rows.train[index], rng)
-
-    def _shuffled(self, epoch: int) -> np.ndarray:
-        return np.random.default_rng([self.config.training.seed, epoch]).permutation(len(self.rows.train))
+        return self.masking(self.rows[index], self.config.training.seed, epoch, index, 5)
 
     @torch.inference_mode()
     def _measure(self) -> None:
-        """Add loss and accuracy on the validation rows to the history."""
-        seed, optimizer = self.config.training.seed, self.optimizer
-        rows = [
-            self.masking.apply(row, np.random.default_rng([seed, index, 9]))
-            for index, row in enumerate(self.rows.validation)
-        ]
-        windows = [row.window for row in rows]
+        """Add loss and accuracy on the validation rows, whose masks never change, to the history."""
+        runner, rows = self.optimizer.runner, self.validation
+        windows = [_window(token_ids) for token_ids, _ in rows]
         self.model.eval()
         loss, correct = 0.0, 0
-        groups = batches(windows, self.config.encoder.batch_tokens)
-        for group in tqdm(groups, desc="validation", disable=None, leave=False):
-            batch = Batch.of([windows[index] for index in group], optimizer.padding_id, optimizer.precision.device)
-            with optimizer.precision.autocast():
-                logits, targets = _predictions(self.model, batch, [rows[index] for index in group])
+        for group in tqdm(batches(windows, runner.batch_tokens), desc="validation", disable=None, leave=False):
+            batch = runner.tensors([windows[index] for index in group])
+            with runner.precision.autocast():
+                logits, targets = _predictions(self.model, batch, [rows[index][1] for index in group])
             loss += float(nn.functional.cross_entropy(logits, targets, reduction="sum"))
             correct += int((logits.argmax(dim=-1) == targets).sum())
-        n_masked, step = max(1, sum(len(row.places) for row in rows)), self.loop.progress.batch
-        measured = Measured(step, loss / n_masked, 100 * correct / n_masked)
-        self.loop.progress.history.append(asdict(measured))
-        figures = {"validation/loss": measured.loss, "validation/accuracy": measured.accuracy}
-        self.loop.log.add(self._epoch(step), step, figures)
-        steps = self.config.training.steps
+        n_masked, step = max(1, _n_masked(rows)), self.loop.progress.batch
+        figures = {"loss": loss / n_masked, "accuracy": 100 * correct / n_masked}
+        self.loop.progress.history.append({"step": step, **figures})
+        self.loop.log.add(self._epoch(step), step, {f"validation/{name}": value for name, value in figures.items()})
         self.report(
-            f"step {step}/{steps} validation: loss {measured.loss:.3f}, masked accuracy {measured.accuracy:.2f}%"
+            f"step {step}/{self.config.training.steps} validation: loss {figures['loss']:.3f}, "
+            f"masked accuracy {figures['accuracy']:.2f}%"
         )
-
-    def _finish(self) -> _MaskedSummary:
-        """Write the checkpoint of ``transformers`` and the measurements."""
-        target = self.output / _ENCODER
-        with new_folder(target) as folder:
-            self.model.save_pretrained(folder)
-            self.tokenizer.model_max_length = self.model.encoder.positions or self.tokenizer.model_max_length
-            self.tokenizer.save_pretrained(folder)
-        history = tuple(Measured(int(one["step"]), one["loss"], one["accuracy"]) for one in self.loop.progress.history)
-        rows = self.rows
-        summary = _MaskedSummary(str(target), len(rows.train), len(rows.validation), self.model.new_head, history)
-        write_json(self.output / FIGURES, summary.to_dict())
-        self.report(f"encoder in {target}")
-        return summary
 
 
 def mlm(
     run: MaskedConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print
-) -> _MaskedSummary:
+) -> dict[str, Any]:
     """Continue to pretrain an encoder as a masked language model on texts.
 
     Args:
@@ -519,6 +437,12 @@ def mlm(
         output: the folder of the run; its folder ``encoder`` is an encoder for any other run.
         resume: continue from the last checkpoint.
         report: receives lines of progress.
+
+    Returns:
+        the content of ``mlm.json``: the folder ``encoder``, the numbers ``rows`` and ``validation_rows``, ``new_head``
+        (whether the initial checkpoint had no head), and the ``history`` of measurements on the validation rows, with
+        its first (``before`` training) and last (``after``): ``step``, ``loss`` (mean over the masked tokens, in nats)
+        and ``accuracy`` (masked tokens that are predicted exactly, in percent).
 
     Raises:
         ConfigError: the folder has another run, or rows are longer than the encoder's positions.
@@ -531,7 +455,6 @@ def mlm(
     tokenizer = load_tokenizer(run.encoder.name)
     train = _packed(read_texts(expand(data.train)), tokenizer, run.length)
     other = _packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
-    rows = _set_apart(train, other, data, run.training.seed)
-    trainer = _MaskedTrainer(tokenizer, rows, run, output, report)
+    trainer = _MaskedTrainer(tokenizer, _set_apart(train, other, data, run.training.seed), run, output, report)
     store_config(run, output)
     return trainer.run(resume=resume)

@@ -9,7 +9,7 @@ from accelerate import Accelerator
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from torch import Tensor, nn
 
-from cogltx.encoding.encoder import Batch, Precision, batches
+from cogltx.encoding.encoder import Batch, BatchRunner, batches
 from cogltx.encoding.layout import Window
 from cogltx.errors import ConfigError, TrainingError
 
@@ -40,10 +40,10 @@ class OptimizerConfig(BaseModel):
     weight_decay: float = Field(0.01, ge=0)
     max_gradient_norm: float = Field(1.0, gt=0)
 
-
-def default_rate(rate: float) -> BeforeValidator:
-    """Fill in the learning rate if a configuration sets only other values."""
-    return BeforeValidator(lambda given: {"learning_rate": rate, **given} if isinstance(given, Mapping) else given)
+    @staticmethod
+    def default_rate(rate: float) -> BeforeValidator:
+        """Fill in the learning rate if a configuration sets only other values."""
+        return BeforeValidator(lambda given: {"learning_rate": rate, **given} if isinstance(given, Mapping) else given)
 
 
 def _rate(step: int, steps: int, warmup: float) -> float:
@@ -82,27 +82,21 @@ class Optimizer:
         model: the model to train.
         config: settings.
         steps: number of optimizer steps of the whole run.
-        precision: device and floating-point type.
-        batch_tokens: maximum number of tokens per forward pass; gradients of several passes are accumulated.
-        padding_id: vocabulary index of padding.
+        runner: precision, padding, and maximum number of tokens per forward pass; gradients of several passes are
+            accumulated.
 
     Raises:
         ConfigError: several processes were started.
     """
 
-    def __init__(
-        self, name: str, model: nn.Module, config: OptimizerConfig, steps: int, precision: Precision, batch_tokens: int,
-        padding_id: int,
-    ) -> None:  # fmt: skip
-        self.name, self.config, self.steps = name, config, steps
-        self.precision, self.batch_tokens, self.padding_id = precision, batch_tokens, padding_id
-        self.accelerator = Accelerator(cpu=precision.device.type == "cpu", mixed_precision="no")
+    def __init__(self, name: str, model: nn.Module, config: OptimizerConfig, steps: int, runner: BatchRunner) -> None:
+        self.name, self.config, self.steps, self.runner = name, config, steps, runner
+        self.accelerator = Accelerator(cpu=runner.precision.device.type == "cpu", mixed_precision="no")
         if self.accelerator.num_processes > 1:
             raise ConfigError(f"training: {self.accelerator.num_processes} processes were started; start only one")
-        trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.optimizer = torch.optim.AdamW(_groups(model, config), lr=config.learning_rate, fused=True)
         self.model = self.accelerator.prepare_model(model)
-        self.parameters = trained
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.step = 0
 
     def learn(
@@ -125,11 +119,11 @@ class Optimizer:
         """
         self.model.train()
         total = 0.0
-        groups = batches(windows, self.batch_tokens, _PASS_TOKENS) if groups is None else groups
+        groups = batches(windows, self.runner.batch_tokens, _PASS_TOKENS) if groups is None else groups
         for number, group in enumerate(groups):
-            batch = Batch.of([windows[index] for index in group], self.padding_id, self.precision.device)
+            batch = self.runner.tensors([windows[index] for index in group])
             with nullcontext() if number == len(groups) - 1 else self.accelerator.no_sync(self.model):
-                with self.precision.autocast():
+                with self.runner.precision.autocast():
                     value = loss(self.model, batch, group) / divisor
                 total += float(value.detach())
                 if not torch.isfinite(value):

@@ -159,7 +159,7 @@ class ReasonerSteps:
                     losses.append(reasoner.losses(joined, [items[0].window], [items[0].target]).sum())
             return torch.stack(losses).sum()
 
-        groups = _whole_groups(counts, [len(window) for window in windows], self.optimizer.batch_tokens)
+        groups = _whole_groups(counts, [len(window) for window in windows], self.optimizer.runner.batch_tokens)
         return self.optimizer.learn(windows, loss, len(documents), groups)
 
     def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:

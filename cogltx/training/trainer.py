@@ -108,10 +108,7 @@ class Trainer:
         model, config = self.reader.model, self.config
 
         def optimizer(name: str, module: nn.Module, settings: OptimizerConfig, passes: int) -> Optimizer:
-            runner = model.runner
-            return Optimizer(
-                name, module, settings, batches * passes, runner.precision, runner.batch_tokens, runner.padding_id
-            )
+            return Optimizer(name, module, settings, batches * passes, model.runner)
 
         optimizers = {"reasoner": optimizer("reasoner", model.reasoner, config.reasoner, config.epochs)}
         if self.trains_judge:

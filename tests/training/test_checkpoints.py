@@ -9,12 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from cogltx.encoding.encoder import Precision
+from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ModelError, TrainingError
 from cogltx.training.checkpoints import Checkpoints, Progress
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
+
+RUNNER = BatchRunner(Precision.of(EncoderConfig()), 99, 0)
 
 
 def save(checkpoints: Checkpoints, model: nn.Module, progress: Progress | None = None) -> None:
@@ -102,7 +104,7 @@ def test_a_checkpoint_with_something_else_in_it(
     tmp_path: Path, name: str, content: str | dict[str, torch.Tensor]
 ) -> None:
     checkpoints, model = Checkpoints(tmp_path), nn.Linear(3, 2)
-    learner = Optimizer("judge", model, OptimizerConfig(learning_rate=1), 9, Precision.of(EncoderConfig()), 99, 0)
+    learner = Optimizer("judge", model, OptimizerConfig(learning_rate=1), 9, RUNNER)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     learner.optimizer.step()

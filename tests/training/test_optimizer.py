@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from cogltx.encoding.encoder import Batch, Precision
+from cogltx.encoding.encoder import Batch, BatchRunner, Precision
 from cogltx.encoding.layout import Window
 from cogltx.errors import TrainingError
 from cogltx.training.optimizer import FLOOR, Optimizer, OptimizerConfig, _rate
@@ -40,7 +40,7 @@ def squared(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
 
 def learner(model: nn.Module, *, batch_tokens: int = 4096, steps: int = 20, **options: float) -> Optimizer:
     config = OptimizerConfig(**({"learning_rate": 0.1, "weight_decay": 0.0} | options))
-    return Optimizer("table", model, config, steps, EXACT, batch_tokens, 7)
+    return Optimizer("table", model, config, steps, BatchRunner(EXACT, batch_tokens, 7))
 
 
 def test_the_rate_rises_and_falls_to_a_tenth() -> None:

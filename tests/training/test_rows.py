@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cogltx.blocks import load_tokenizer
 from cogltx.encoding.layout import WindowFormat
 from cogltx.errors import DataError, ModelError
-from cogltx.training.masked_lm import Masking, TextsConfig, _pack, _packed, _set_apart, _token_ids
+from cogltx.training.masked_lm import TextsConfig, _Masking, _pack, _packed, _set_apart, _token_ids
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_tokens_of_texts(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     expected = [tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] for text in texts]
     found = [ids.tolist() for ids in _token_ids(texts, tokenizer)]
     assert found == [ids for ids in expected if ids]
-    monkeypatch.setattr("cogltx.training.masked_lm._CHARACTERS", 100)
+    monkeypatch.setattr("cogltx.training.masked_lm._N_TEXTS", 2)
     assert [ids.tolist() for ids in _token_ids(texts, tokenizer)] == found
 
 
@@ -59,44 +59,38 @@ def test_texts_that_the_tokenizer_drops(tokenizer: Any) -> None:
 def test_rows_for_training_and_validation() -> None:
     rows = [np.full(40, number, dtype=np.int32) for number in range(10)]
     config = TextsConfig(train="a.txt", held_out=3, validation_limit=4)
-    apart = _set_apart(rows, None, config, seed=1)
-    assert len(apart.validation) == 3
-    held_out = [int(row[0]) for row in apart.validation]
-    assert sorted([*held_out, *(int(row[0]) for row in apart.train)]) == list(range(10))
-    assert [int(row[0]) for row in _set_apart(rows, None, config, seed=1).validation] == held_out
-    assert len(_set_apart(rows, rows, config, seed=1).validation) == 4
-    assert len(_set_apart(rows, rows, config, seed=1).train) == 10
+    train, validation = _set_apart(rows, None, config, seed=1)
+    assert len(validation) == 3
+    held_out = [int(row[0]) for row in validation]
+    assert sorted([*held_out, *(int(row[0]) for row in train)]) == list(range(10))
+    assert [int(row[0]) for row in _set_apart(rows, None, config, seed=1)[1]] == held_out
+    assert len(_set_apart(rows, rows, config, seed=1)[1]) == 4
+    assert len(_set_apart(rows, rows, config, seed=1)[0]) == 10
     wording = r"^a\.txt: data\.held_out is 3, but there are only 3 rows; hold out fewer, or name validation texts"
     with pytest.raises(DataError, match=wording):
         _set_apart(rows[:3], None, config, seed=1)
 
 
 def test_a_share_of_the_tokens_is_masked(tokenizer: Any) -> None:
-    masking = Masking(tokenizer)
+    masking = _Masking(tokenizer, 0.15)
     row = np.array([tokenizer.cls_token_id, *([50] * 2000), tokenizer.sep_token_id, *([60] * 2000), 3], dtype=np.int32)
     assert row[-1] == tokenizer.sep_token_id
-    rng = np.random.default_rng(0)
-    masked = masking.apply(row, rng)
-    assert len(masked.places) == pytest.approx(600, abs=70)
-    assert (np.diff(masked.places) > 0).all()
-    assert (masked.targets == row[masked.places]).all()
-    assert set(masked.targets.tolist()) == {50, 60}, "special tokens are not predicted"
-    shown = masked.window.token_ids
-    others = np.setdiff1d(np.arange(len(row)), masked.places)
+    shown, labels = masking(row, 0)
+    places = np.flatnonzero(labels != -100)
+    assert len(places) == pytest.approx(600, abs=70)
+    assert (labels[places] == row[places]).all()
+    assert set(labels[places].tolist()) == {50, 60}, "special tokens are not predicted"
+    others = np.setdiff1d(np.arange(len(row)), places)
     assert (shown[others] == row[others]).all()
-    hidden = shown[masked.places]
-    assert np.mean(hidden == tokenizer.mask_token_id) == pytest.approx(0.8, abs=0.05)
-    assert np.mean(hidden == masked.targets) == pytest.approx(0.1, abs=0.04)
-    assert masked.window.n_prefix == len(row), "one text: all types are 0"
-    again = masking.apply(row, rng)
-    assert again.places.tolist() != masked.places.tolist()
-    same = masking.apply(row, np.random.default_rng(0))
-    assert (same.window.token_ids == shown).all()
+    assert np.mean(shown[places] == tokenizer.mask_token_id) == pytest.approx(0.8, abs=0.05)
+    assert np.mean(shown[places] == labels[places]) == pytest.approx(0.1, abs=0.04)
+    assert (masking(row, 1)[1] != labels).any()
+    assert (masking(row, 0)[0] == shown).all()
 
 
 def test_rows_with_little_to_mask(tokenizer: Any) -> None:
-    masking, rng = Masking(tokenizer), np.random.default_rng(0)
-    assert len(masking.apply(np.array([2, tokenizer.unk_token_id, 3], dtype=np.int32), rng).places) == 0
+    row = np.array([2, tokenizer.unk_token_id, 3], dtype=np.int32)
+    assert (_Masking(tokenizer, 0.15)(row, 0)[1] == -100).all()
 
 
 def test_a_tokenizer_without_a_mask(tokenizer: Any) -> None:
@@ -104,4 +98,4 @@ def test_a_tokenizer_without_a_mask(tokenizer: Any) -> None:
         mask_token_id = None
 
     with pytest.raises(ModelError, match="encoder: the tokenizer has no mask token"):
-        Masking(Maskless())
+        _Masking(Maskless(), 0.15)
