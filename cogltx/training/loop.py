@@ -1,21 +1,56 @@
-"""The training loop: progress bar, log, checkpoints and exact resume, for joint and masked-LM training."""
+"""The training loop: progress bar, log, checkpoints and exact resume, for joint and masked-LM training.
+
+A checkpoint has all state from which a killed run ends at the same weights as an uninterrupted one. It is written
+atomically; the previous one is removed afterwards.
+"""
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from pydantic import NonNegativeInt, TypeAdapter
+from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from cogltx.errors import TrainingError
-from cogltx.training.checkpoints import Checkpoints, Progress
+from cogltx.encoding.weights import load_tensors, load_weights, to_safetensors
+from cogltx.errors import CogltxError, ModelError, TrainingError
+from cogltx.files import check_settings, new_folder, read_json, write_json
 from cogltx.training.optimizer import Optimizer
 
+_MAX_REASON = 200
 _N_AVERAGED = 20  # recent losses in the progress bar
+
+
+@dataclass
+class _Progress:
+    """Progress of a run.
+
+    Attributes:
+        data: fingerprint of the training and validation data.
+        epoch: index of the current epoch.
+        phase: index of the current phase of the epoch.
+        batch: finished batches of the phase.
+        steps: finished steps of each optimizer.
+        history: validation metrics of every finished epoch.
+        best_epoch: index of the best epoch.
+        logged: size of the log in bytes.
+    """
+
+    data: str = ""
+    epoch: NonNegativeInt = 0
+    phase: NonNegativeInt = 0
+    batch: NonNegativeInt = 0
+    steps: dict[str, int] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: NonNegativeInt | None = None
+    logged: NonNegativeInt = 0
 
 
 class TrainingLoop:
@@ -39,27 +74,75 @@ class TrainingLoop:
         checkpoint_steps: int,
         arrays: Mapping[str, dict[int, np.ndarray]] | None = None,
     ) -> None:
+        self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
         self.models, self.optimizers, self.checkpoint_steps = models, optimizers, checkpoint_steps
         self.arrays = arrays or {}
-        self.checkpoints, self.log = Checkpoints(output / "checkpoints"), _Log(output)
-        self.progress = Progress(data=data)
 
     def start(self, seed: int, *, resume: bool) -> bool:
-        """Seed torch and, to resume, load the last checkpoint; returns whether there was one."""
+        """Seed torch and, to resume, load the last checkpoint; returns whether there was one.
+
+        Raises:
+            ConfigError: the run started with other data.
+            ModelError: the checkpoint is damaged, or belongs to another model.
+        """
         torch.manual_seed(seed)
-        if not resume or not self.checkpoints.exists():
-            self.log.truncate(0)
-            return False
-        self.progress, arrays = self.checkpoints.load(self.models, self.optimizers, self.progress.data)
-        self.log.truncate(self.progress.logged)
-        for name, saved in self.arrays.items():
-            saved.update(arrays.get(name, {}))
-        return True
+        found = resume and bool(self._numbers())
+        if found:
+            self._load(self.folder / f"{self._numbers()[-1]:06d}")
+        self.log.truncate(self.progress.logged if found else 0)
+        return found
+
+    def _numbers(self) -> list[int]:
+        """The numbers of the checkpoints, each the name of a folder."""
+        return sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdecimal())
+
+    def _load(self, source: Path) -> None:
+        try:
+            progress: _Progress = TypeAdapter(_Progress).validate_python(read_json(source / "progress.json"))
+            if progress.best_epoch is not None and progress.best_epoch >= len(progress.history):
+                raise ValueError(
+                    f"best_epoch is {progress.best_epoch}, but only {len(progress.history)} epochs are finished"
+                )
+            check_settings(self.folder.parent, {"data": self.progress.data}, {"data": progress.data})
+            for name, model in self.models.items():
+                load_weights(model, source / f"{name}.safetensors")
+            for name, optimizer in self.optimizers.items():
+                optimizer.restore(load_tensors(source / f"{name}.optimizer.safetensors"), progress.steps[name])
+            random = load_tensors(source / "random.safetensors")
+            torch.set_rng_state(random["cpu"])
+            if torch.cuda.is_available() and "cuda" in random:
+                torch.cuda.set_rng_state(random["cuda"])
+            for name, by_example in self.arrays.items():
+                tensors = load_tensors(source / f"{name}.arrays.safetensors")
+                by_example.update((int(index), tensor.numpy()) for index, tensor in tensors.items())
+        except CogltxError:
+            raise
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:_MAX_REASON]}"
+            raise ModelError(f"{source}: the checkpoint is damaged or of another run: {reason}") from error
+        self.progress = progress
 
     def save(self) -> None:
-        """Write a checkpoint."""
+        """Write a checkpoint and remove the previous one.
+
+        Raises:
+            TrainingError: the disk is full; the previous checkpoint is kept.
+        """
+        previous = self._numbers()
         self.progress.logged = self.log.size
-        self.checkpoints.save(self.progress, self.models, self.optimizers, self.arrays)
+        self.progress.steps = {name: optimizer.step for name, optimizer in self.optimizers.items()}
+        files: dict[str, Mapping[str, Tensor]] = {name: model.state_dict() for name, model in self.models.items()}
+        files |= {f"{name}.optimizer": optimizer.state() for name, optimizer in self.optimizers.items()}
+        for name, by_example in self.arrays.items():
+            files[f"{name}.arrays"] = {str(index): torch.from_numpy(array) for index, array in by_example.items()}
+        cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}
+        files["random"] = {"cpu": torch.get_rng_state(), **cuda}
+        with new_folder(self.folder / f"{(previous[-1] + 1 if previous else 0):06d}") as target:
+            for name, tensors in files.items():
+                (target / f"{name}.safetensors").write_bytes(to_safetensors(tensors))
+            write_json(target / "progress.json", asdict(self.progress))
+        for number in previous:
+            shutil.rmtree(self.folder / f"{number:06d}", ignore_errors=True)
 
     def steps(
         self,
@@ -97,16 +180,16 @@ class TrainingLoop:
 
 
 class _Log:
-    """Writes the log of a run.
-
-    Args:
-        folder: folder of the run.
-    """
+    """The log in the folder of a run: ``log.jsonl`` and, where it is installed, TensorBoard."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "log.jsonl"
-        self.writer = _writer(folder)
+        self.writer: Any = None
+        with suppress(ImportError):
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.writer = SummaryWriter(str(folder / "tensorboard"))
 
     def add(self, epoch: int, step: int, values: Mapping[str, float]) -> None:
         """Add the figures of one step.
@@ -138,11 +221,3 @@ class _Log:
         """Close the TensorBoard files."""
         if self.writer is not None:
             self.writer.close()
-
-
-def _writer(folder: Path) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        return None
-    return SummaryWriter(str(folder / "tensorboard"))

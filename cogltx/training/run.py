@@ -18,7 +18,7 @@ from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import RunConfig
 from cogltx.training.data import Source, run_examples
-from cogltx.training.trainer import Summary, Trainer, check_examples, main_metric
+from cogltx.training.trainer import Summary, Trainer, check_examples
 
 _N_NAMED = 20
 CONFIG_FILE = "run-config.json"
@@ -138,8 +138,7 @@ def _fit(
     report: Callable[[str], None],
 ) -> Summary:
     """Train a reader without epochs; its folder has the same files as any run's."""
-    main = main_metric(task, reader)
-    check_examples(task, main, examples, validation)
+    main = check_examples(task, reader, examples, validation)
     store_config(run, output)
     reader.fit(examples, seed=run.training.seed)
     metrics = task.metrics(zip(validation, reader.predict_many(validation), strict=True))

@@ -22,7 +22,6 @@ from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task, make_task
-from cogltx.training.checkpoints import Progress
 from cogltx.training.config import TrainingConfig
 from cogltx.training.data import data_digest
 from cogltx.training.loop import TrainingLoop
@@ -85,9 +84,15 @@ class Trainer:
         self.reader, self.train_examples, self.validation = model, train, validation
         self.task = task or make_task(model.config.task.name, model.config.task.options)
         self.config, self.output, self.report = config, Path(output), report
-        self.main_metric = main_metric(self.task, model)
+        self.main_metric = check_examples(self.task, model, train, validation)
+        _check_config(config, model)
+        _check_questions(model, [*train, *validation])
         self.trains_judge = config.trains_judge(model)
-        _check(config, model, self.task, train, validation)
+        if self.trains_judge and config.relevance.source == "data" and not any(one.has_relevance for one in train):
+            raise DataError(
+                "training: no example has relevance labels, which the judge learns from; set "
+                "training.relevance.source: interventions or judge.name: bm25"
+            )
         self.optimizers = self._optimizers()
         self.relevance = RelevanceLabels(config.relevance)
         self.scores: dict[int, np.ndarray] = {}
@@ -118,11 +123,6 @@ class Trainer:
             optimizers["judge"] = optimizer("judge", model.judge, config.judge, epochs * config.judge_passes)
         return optimizers
 
-    @property
-    def progress(self) -> Progress:
-        """Progress of the run."""
-        return self.loop.progress
-
     def run(self, *, resume: bool = False) -> Summary:
         """Train to the end; the best epoch's model is in the folder of the run.
 
@@ -133,47 +133,40 @@ class Trainer:
             TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
         """
         if self.loop.start(self.config.seed, resume=resume):
-            self.report(f"resumed at epoch {self.progress.epoch + 1} of {self.config.epochs}")
+            self.report(f"resumed at epoch {self.loop.progress.epoch + 1} of {self.config.epochs}")
         elif self.intervenes:
-            self._first_labels()
-        while self.progress.epoch < self.config.epochs and not self._out_of_patience():
+            n_labelled = self.relevance.start(self.train_examples, self.reader)
+            if n_labelled is not None:
+                name, total = self.config.relevance.initial, len(self.train_examples)
+                self.report(f"initial relevance labels by {name}: {n_labelled} of {total} examples")
+        while self.loop.progress.epoch < self.config.epochs and not self._out_of_patience():
             self._epoch()
         self.loop.log.close()
-        best = self.progress.best_epoch
+        best = self.loop.progress.best_epoch
         assert best is not None, "a run has at least one epoch"
         model = self._name_best()
         if not model.is_dir():
             raise ModelError(f"{model}: the model of the best epoch is missing; train again in another folder")
-        return Summary(tuple(self.progress.history), best, len(self.reasoner_steps.skipped))
-
-    def _first_labels(self) -> None:
-        """Set the initial relevance labels of interventions by similarity."""
-        n_labelled = self.relevance.start(self.train_examples, self.reader)
-        if n_labelled is not None:
-            name, total = self.config.relevance.initial, len(self.train_examples)
-            self.report(f"initial relevance labels by {name}: {n_labelled} of {total} examples")
+        return Summary(tuple(self.loop.progress.history), best, len(self.reasoner_steps.skipped))
 
     def _out_of_patience(self) -> bool:
-        best, patience = self.progress.best_epoch, self.config.patience
-        return patience is not None and best is not None and self.progress.epoch - best > patience
+        best, patience = self.loop.progress.best_epoch, self.config.patience
+        return patience is not None and best is not None and self.loop.progress.epoch - best > patience
 
     def _epoch(self) -> None:
-        for phase, name in enumerate(self._phases()):
-            if phase < self.progress.phase:
-                continue
-            self._phase(phase, name)
-            self.progress.phase, self.progress.batch = phase + 1, 0
+        progress = self.loop.progress
+        phases = [*["judge"] * (self.config.judge_passes if self.trains_judge else 0), "reasoner"]
+        for phase in range(progress.phase, len(phases)):
+            self._phase(phase, phases[phase])
+            progress.phase, progress.batch = phase + 1, 0
         self._validate()
-        self.progress.epoch, self.progress.phase = self.progress.epoch + 1, 0
+        progress.epoch, progress.phase = progress.epoch + 1, 0
         self._keep_best()
         self.loop.save()
 
-    def _phases(self) -> list[str]:
-        return [*["judge"] * (self.config.judge_passes if self.trains_judge else 0), "reasoner"]
-
     def _phase(self, phase: int, name: str) -> None:
-        epoch = self.progress.epoch
-        if name == "reasoner" and epoch == 0 and self.progress.batch == 0:
+        epoch = self.loop.progress.epoch
+        if name == "reasoner" and epoch == 0 and self.loop.progress.batch == 0:
             self._start_from_judge()
         order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(len(self.train_examples))
         size = self.config.batch_size
@@ -188,7 +181,7 @@ class Trainer:
         """The function that trains on a batch in a phase."""
         random = partial(self._rng, phase=phase)
         if name == "reasoner":
-            intervenes = self.intervenes and self.progress.epoch + 1 >= self.config.relevance.from_epoch
+            intervenes = self.intervenes and self.loop.progress.epoch + 1 >= self.config.relevance.from_epoch
             return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes)
         if not self.relevance.known(self.train_examples):
             return lambda indices: None  # no block is known to be relevant yet
@@ -208,15 +201,19 @@ class Trainer:
             reasoner.relevance.load_state_dict(judge.head.state_dict())
 
     def _rng(self, index: int, *, phase: int) -> np.random.Generator:
-        return np.random.default_rng([self.config.seed, self.progress.epoch, phase, index, 1])
+        return np.random.default_rng([self.config.seed, self.loop.progress.epoch, phase, index, 1])
 
     def _validate(self) -> None:
-        epoch, main = self.progress.epoch + 1, self.main_metric
-        metrics = _validate(self.reader, self.task, self.validation, main)
-        best = self.progress.best_epoch
-        if best is None or metrics[main] > self.progress.history[best][main]:
-            self.progress.best_epoch = self.progress.epoch
-        self.progress.history.append(metrics)
+        """Predict the validation examples, set the thresholds, and add the metrics to the history."""
+        progress, main = self.loop.progress, self.main_metric
+        epoch, total = progress.epoch + 1, len(self.validation)
+        self.reader.model.reasoner.reset_thresholds()
+        predictions = self.reader.predict_many(self.validation)
+        bar = tqdm(predictions, total=total, desc="validation", disable=None, leave=False)
+        metrics = _tune(self.reader, self.task, self.validation, list(bar), main)
+        if progress.best_epoch is None or metrics[main] > progress.history[progress.best_epoch][main]:
+            progress.best_epoch = progress.epoch
+        progress.history.append(metrics)
         self.loop.log.add(epoch, epoch, {f"validation/{key}": value for key, value in metrics.items()})
         figures = ", ".join(f"{key} {value:.1f}" for key, value in metrics.items())
         self.report(f"epoch {epoch}/{self.config.epochs} validation: {figures}")
@@ -241,8 +238,8 @@ class Trainer:
 
     def _keep_best(self) -> None:
         """Save the model of the epoch if it is the best so far, and remove the previous best."""
-        epoch = self.progress.epoch - 1
-        if self.progress.best_epoch == epoch:
+        epoch = self.loop.progress.epoch - 1
+        if self.loop.progress.best_epoch == epoch:
             self.reader.save_pretrained(self.output / f"epoch-{epoch + 1}")
         best = self._name_best()
         for old in self.output.glob("epoch-*"):
@@ -251,23 +248,10 @@ class Trainer:
 
     def _name_best(self) -> Path:
         """Write ``run.json``, which names the best epoch's model; returns its folder."""
-        best = f"epoch-{(self.progress.best_epoch or 0) + 1}"
-        run = {"best": best, "main_metric": self.main_metric, "history": self.progress.history}
-        write_json(self.output / "run.json", run | {"data": self.progress.data})
+        best = f"epoch-{(self.loop.progress.best_epoch or 0) + 1}"
+        run = {"best": best, "main_metric": self.main_metric, "history": self.loop.progress.history}
+        write_json(self.output / "run.json", run | {"data": self.loop.progress.data})
         return self.output / best
-
-
-def main_metric(task: Task, reader: Reader) -> str:
-    """Return the metric that selects the best epoch; of answers alone for readers without evidence."""
-    return task.main_metric if reader.uses_judge else task.answer_metric or task.main_metric
-
-
-def _validate(reader: WindowReader, task: Task, examples: Sequence[Example], metric: str) -> dict[str, float]:
-    """Predict the examples, set the thresholds with the best metric, and compute the task's metrics in percent."""
-    reader.model.reasoner.reset_thresholds()
-    predictions = reader.predict_many(examples)
-    bar = tqdm(predictions, total=len(examples), desc="validation", disable=None, leave=False)
-    return _tune(reader, task, examples, list(bar), metric)
 
 
 def _tune(
@@ -276,8 +260,7 @@ def _tune(
     """Set the thresholds with the best metric, of equal ones the highest; returns the task's metrics with them."""
     reasoner = reader.model.reasoner
     best = task.metrics(zip(examples, predictions, strict=True))
-    candidates = reasoner.threshold_candidates(examples, predictions)
-    for number, config in enumerate(candidates):
+    for number, config in enumerate(reasoner.threshold_candidates(examples, predictions)):
         tuned = [reasoner.with_thresholds(prediction, config) for prediction in predictions]
         metrics = task.metrics(zip(examples, tuned, strict=True))
         if number == 0 or metrics[metric] >= best[metric]:
@@ -285,57 +268,29 @@ def _tune(
     return best
 
 
-def _check(
-    config: TrainingConfig,
-    reader: WindowReader,
-    task: Task,
-    train: Sequence[Example],
-    validation: Sequence[Example],
-) -> None:
-    """Validate the setup before training."""
-    check_examples(task, main_metric(task, reader), train, validation)
-    _check_reader(config, reader)
-    _check_questions(reader, [*train, *validation])
-    labelled = config.relevance.source != "data" or any(example.has_relevance for example in train)
-    if config.trains_judge(reader) and not labelled:
-        raise DataError(
-            "training: no example has relevance labels, which the judge learns from; set "
-            "training.relevance.source: interventions or judge.name: bm25"
-        )
+def _main_metric(task: Task, reader: Reader) -> str:
+    return task.main_metric if reader.uses_judge else task.answer_metric or task.main_metric
 
 
-def check_examples(task: Task, metric: str, train: Sequence[Example], validation: Sequence[Example]) -> None:
-    """Check that there are training examples and measurable validation examples.
+def check_examples(task: Task, reader: Reader, train: Sequence[Example], validation: Sequence[Example]) -> str:
+    """Return the metric that selects the best epoch; of answers alone for readers without evidence.
 
     Raises:
-        DataError: there are none.
+        DataError: there are no training examples, or no validation examples that the metric can measure.
     """
     if not train or not validation:
         raise DataError(
             f"training: there are {len(train)} training and {len(validation)} validation examples; both are needed"
         )
+    metric = _main_metric(task, reader)
     silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
     if metric not in task.metrics((example, silent) for example in validation):
         raise DataError(f"training: no validation example has a known answer, which {metric} needs")
+    return metric
 
 
-def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
-    """Check that every question leaves room for a block; splits only documents with a long question."""
-    with_query = [example for example in examples if example.query is not None]
-    texts = [example.query.text for example in with_query if example.query is not None]
-    if not texts:
-        return
-    n_safe = reader.model.form.capacity - 2 * reader.config.max_block_tokens - 2
-    questions = reader.model.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]
-    for example, tokens in zip(with_query, questions, strict=True):
-        if len(tokens) > n_safe:
-            try:
-                reader.model.layout(example.document, example.query)
-            except DataError as error:
-                raise DataError(f"training: example {example.id!r}: {error}") from error
-
-
-def _check_reader(config: TrainingConfig, reader: WindowReader) -> None:
+def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
+    """Check that the settings fit the model."""
     by_block, from_data = reader.model.reasoner.by_block, config.relevance.source == "data"
     if not from_data and config.relevance.initial == "glove":
         config.relevance.vectors_file()
@@ -359,3 +314,19 @@ def _check_reader(config: TrainingConfig, reader: WindowReader) -> None:
         raise ConfigError(
             f"training.windows is {config.windows}, but the reasoner learns from one window per document; remove it"
         )
+
+
+def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
+    """Check that every question leaves room for a block; splits only documents with a long question."""
+    queries = {id(example): example.query.text for example in examples if example.query is not None}
+    if not queries:
+        return
+    n_safe = reader.model.form.capacity - 2 * reader.config.max_block_tokens - 2
+    questions = reader.model.tokenizer(list(queries.values()), add_special_tokens=False, verbose=False)["input_ids"]
+    n_tokens = dict(zip(queries, map(len, questions), strict=True))
+    for example in examples:
+        if n_tokens.get(id(example), 0) > n_safe:
+            try:
+                reader.model.layout(example.document, example.query)
+            except DataError as error:
+                raise DataError(f"training: example {example.id!r}: {error}") from error

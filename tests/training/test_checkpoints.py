@@ -13,76 +13,87 @@ from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ModelError, TrainingError
-from cogltx.training.checkpoints import Checkpoints, Progress
+from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
 RUNNER = BatchRunner(Precision.of(EncoderConfig()), 99, 0)
 
 
-def save(checkpoints: Checkpoints, model: nn.Module, progress: Progress | None = None) -> None:
-    checkpoints.save(progress or Progress(), {"judge": model}, {}, {"scores": {3: np.float32([1, np.nan])}})
+def loop(output: Path, model: nn.Module | None = None, learner: Optimizer | None = None) -> TrainingLoop:
+    arrays = {"scores": {3: np.float32([1, np.nan])}}
+    optimizers = {} if learner is None else {"judge": learner}
+    return TrainingLoop(output, "", {"judge": nn.Linear(3, 2) if model is None else model}, optimizers, 1, arrays)
+
+
+def save(output: Path, epoch: int = 0) -> None:
+    made = loop(output)
+    made.progress.epoch = epoch
+    made.save()
+
+
+def loaded_epoch(output: Path) -> int:
+    made = loop(output)
+    assert made.start(0, resume=True)
+    return made.progress.epoch
 
 
 def test_everything_comes_back(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    assert not checkpoints.exists()
-    model = nn.Linear(3, 2)
-    progress = Progress(epoch=2, phase=1, batch=7, history=[{"f1": 50.0}, {"f1": 51.5}], best_epoch=1)
-    save(checkpoints, model, progress)
+    first, second = nn.Linear(3, 2), nn.Linear(3, 2)
+    made, other = loop(tmp_path, first), loop(tmp_path, second)
+    assert not other.start(0, resume=True)
+    made.progress = type(made.progress)(epoch=2, phase=1, batch=7, history=[{"f1": 50.0}, {"f1": 51.5}], best_epoch=1)
+    made.save()
     expected = torch.randn(5)
-    other = nn.Linear(3, 2)
-    assert checkpoints.exists()
-    found, arrays = checkpoints.load({"judge": other}, {})
+    other.arrays["scores"].clear()
+    assert other.start(0, resume=True)
     assert torch.equal(torch.randn(5), expected)
-    assert torch.equal(other.weight, model.weight)
-    assert found == progress
-    assert list(arrays["scores"]) == [3]
-    np.testing.assert_array_equal(arrays["scores"][3], np.float32([1, np.nan]))
+    assert torch.equal(second.weight, first.weight)
+    assert other.progress == made.progress
+    assert list(other.arrays["scores"]) == [3]
+    np.testing.assert_array_equal(other.arrays["scores"][3], np.float32([1, np.nan]))
 
 
 def test_only_the_last_one_is_kept(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
     for epoch in range(3):
-        save(checkpoints, nn.Linear(3, 2), Progress(epoch=epoch))
-    assert [path.name for path in tmp_path.iterdir()] == ["000002"]
-    assert checkpoints.load({}, {})[0].epoch == 2
+        save(tmp_path, epoch)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["000002"]
+    assert loaded_epoch(tmp_path) == 2
 
 
 def test_two_that_a_kill_left_behind(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, nn.Linear(3, 2), Progress(epoch=0))
-    (tmp_path / "000000").rename(tmp_path / "kept")
-    save(checkpoints, nn.Linear(3, 2), Progress(epoch=1))
-    (tmp_path / "000000").rename(tmp_path / "000001")
-    (tmp_path / "kept").rename(tmp_path / "000000")
-    (tmp_path / ".000002.abc.tmp").mkdir()
-    assert checkpoints.load({}, {})[0].epoch == 1
-    save(checkpoints, nn.Linear(3, 2), Progress(epoch=2))
-    assert {path.name for path in tmp_path.iterdir() if path.name.isdigit()} == {"000002"}
+    folder = tmp_path / "checkpoints"
+    save(tmp_path, 0)
+    (folder / "000000").rename(folder / "kept")
+    save(tmp_path, 1)
+    (folder / "000000").rename(folder / "000001")
+    (folder / "kept").rename(folder / "000000")
+    (folder / ".000002.abc.tmp").mkdir()
+    assert loaded_epoch(tmp_path) == 1
+    save(tmp_path, 2)
+    assert {path.name for path in folder.iterdir() if path.name.isdigit()} == {"000002"}
 
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, nn.Linear(3, 2), Progress(epoch=0))
+    save(tmp_path, 0)
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(TrainingError, match=r"000001: cannot be saved: .*No space left on device; what was saved be"):
-        save(checkpoints, nn.Linear(3, 2), Progress(epoch=1))
-    assert [path.name for path in tmp_path.iterdir()] == ["000000"]
-    assert checkpoints.load({}, {})[0].epoch == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(TrainingError, match=r"000001: cannot be saved: .*No space left on device; what was saved"):
+            save(tmp_path, 1)
+    assert [path.name for path in (tmp_path / "checkpoints").iterdir()] == ["000000"]
+    assert loaded_epoch(tmp_path) == 0
 
 
 def test_a_damaged_checkpoint(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, nn.Linear(3, 2))
+    save(tmp_path)
     with pytest.raises(ModelError, match=r"judge\.safetensors: not the weights of this Linear: size mismatch"):
-        checkpoints.load({"judge": nn.Linear(4, 2)}, {})
-    (tmp_path / "000000" / "judge.safetensors").unlink()
+        loop(tmp_path, nn.Linear(4, 2)).start(0, resume=True)
+    (tmp_path / "checkpoints" / "000000" / "judge.safetensors").unlink()
     with pytest.raises(ModelError, match=r"judge\.safetensors: file not found"):
-        checkpoints.load({"judge": nn.Linear(3, 2)}, {})
+        loop(tmp_path).start(0, resume=True)
 
 
 @pytest.mark.parametrize(
@@ -103,16 +114,18 @@ def test_a_damaged_checkpoint(tmp_path: Path) -> None:
 def test_a_checkpoint_with_something_else_in_it(
     tmp_path: Path, name: str, content: str | dict[str, torch.Tensor]
 ) -> None:
-    checkpoints, model = Checkpoints(tmp_path), nn.Linear(3, 2)
+    model = nn.Linear(3, 2)
     learner = Optimizer("judge", model, OptimizerConfig(learning_rate=1), 9, RUNNER)
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
     learner.optimizer.step()
     learner.step = 1
-    checkpoints.save(Progress(), {"judge": model}, {"judge": learner}, {"scores": {}})
-    (tmp_path / "²").mkdir()
-    assert checkpoints.load({"judge": model}, {"judge": learner})[0].steps == {"judge": 1}
-    place = tmp_path / "000000" / name
+    made = loop(tmp_path, model, learner)
+    made.save()
+    (tmp_path / "checkpoints" / "²").mkdir()
+    assert made.start(0, resume=True)
+    assert made.progress.steps == {"judge": 1}
+    place = tmp_path / "checkpoints" / "000000" / name
     if isinstance(content, str):
         place.write_text(content)
     else:
@@ -120,5 +133,5 @@ def test_a_checkpoint_with_something_else_in_it(
     with pytest.raises(
         ModelError, match="the checkpoint is damaged or of another run|must be one JSON object|not valid JSON"
     ) as error:
-        checkpoints.load({"judge": model}, {"judge": learner})
+        made.start(0, resume=True)
     assert "\n" not in str(error.value)

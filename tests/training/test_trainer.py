@@ -27,7 +27,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.trainer import Summary, Trainer, _tune, main_metric
+from cogltx.training.trainer import Summary, Trainer, _main_metric, _tune
 
 JSONL = make_task("jsonl", {})
 FAST = OptimizerConfig(learning_rate=1e-3)
@@ -160,14 +160,14 @@ def test_a_run_killed_before_its_last_checkpoint_has_a_model(corpus_encoder: Pat
         output=tmp_path,
         report=quiet,
     )
-    real = trainer.loop.checkpoints.save
+    real = trainer.loop.save
 
-    def die(progress: Any, *rest: Any) -> None:
-        if progress.epoch == 1:
+    def die() -> None:
+        if trainer.loop.progress.epoch == 1:
             raise KeyboardInterrupt
-        real(progress, *rest)
+        real()
 
-    trainer.loop.checkpoints.save = die  # type: ignore[method-assign]
+    trainer.loop.save = die  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         trainer.run()
     assert load_reader(tmp_path).predict("Anna has the pen.", "what does anna have?").n_blocks == 1
@@ -394,9 +394,9 @@ def test_a_judge_that_is_not_trained(corpus_encoder: Path, tmp_path: Path, judge
 
 def test_a_reader_without_evidence_is_chosen_by_its_answers(corpus_encoder: Path) -> None:
     hotpotqa = make_task("hotpotqa", {})
-    assert main_metric(hotpotqa, reader(corpus_encoder)) == "joint_f1"
-    assert main_metric(hotpotqa, reader(corpus_encoder, kind=SlidingWindow)) == "answer_f1"
-    assert main_metric(JSONL, reader(corpus_encoder, kind=SlidingWindow)) == "f1"
+    assert _main_metric(hotpotqa, reader(corpus_encoder)) == "joint_f1"
+    assert _main_metric(hotpotqa, reader(corpus_encoder, kind=SlidingWindow)) == "answer_f1"
+    assert _main_metric(JSONL, reader(corpus_encoder, kind=SlidingWindow)) == "f1"
 
 
 @pytest.mark.parametrize("kind", [SlidingWindow, Truncation])
