@@ -29,18 +29,19 @@ def relevance(
 def _history(run: Path, example: str) -> dict[str, Any]:
     """Collect scores (None where the judge gave none) and labels of an example's blocks per epoch."""
     from cogltx.baselines import load_reader
-    from cogltx.files import read_json
+    from cogltx.files import fingerprint, read_json
     from cogltx.pipeline import CogLTX
-    from cogltx.training.data import data_digest, run_examples
-    from cogltx.training.relevance import load_history
-    from cogltx.training.run import CONFIG_FILE, load_run_config
+    from cogltx.training.config import RunConfig
+    from cogltx.training.data import run_examples
+    from cogltx.training.relevance import RelevanceLabels
+    from cogltx.training.run import CONFIG_FILE
 
     folder = run / "relevance"
     if not (run / CONFIG_FILE).is_file() or not folder.is_dir():
         raise ConfigError(f"{run}: not a run that was trained with training.relevance.source: interventions")
-    config = load_run_config(run)
+    config = RunConfig.model_validate(read_json(run / CONFIG_FILE))
     examples, validation, _ = run_examples(config)
-    if data_digest(examples, validation) != read_json(run / "run.json").get("data"):
+    if fingerprint([*examples, len(examples), *validation]) != read_json(run / "run.json").get("data"):
         raise DataError(f"{config.data.train}: the examples have changed since the run was trained")
     index = next((index for index, one in enumerate(examples) if one.id == example), None)
     if index is None:
@@ -49,7 +50,7 @@ def _history(run: Path, example: str) -> dict[str, Any]:
     reader = load_reader(run)
     assert isinstance(reader, CogLTX), "only CogLTX has relevance labels"
     blocks = reader.model.split(examples[index].document)
-    history = load_history(folder, index)
+    history = RelevanceLabels.load_history(folder, index)
     if not history:
         raise ConfigError(f"{folder}: no epoch has stored relevance labels yet")
     return {

@@ -12,7 +12,6 @@ from tqdm.auto import tqdm
 from cogltx.blocks import load_tokenizer, split
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import fingerprint
 from cogltx.model import ModelConfig
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.tasks.jsonl import as_examples
@@ -93,11 +92,6 @@ def _longer_than(n_tokens: int, examples: Sequence[Example], tokenizer: Any) -> 
     documents = {id(example.document): example.document for example in examples}
     progress = tqdm(documents.items(), desc="count tokens", unit=" documents", disable=None, leave=False)
     return {key for key, document in progress if split(document, tokenizer).n_tokens > n_tokens}
-
-
-def data_digest(train: Sequence[Example], validation: Sequence[Example]) -> str:
-    """Fingerprint of the training and validation data of a run."""
-    return fingerprint([*train, len(train), *validation])
 
 
 def run_examples(

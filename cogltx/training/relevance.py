@@ -140,18 +140,15 @@ class RelevanceLabels:
         tensors |= {f"{index}.scores": torch.from_numpy(block_scores) for index, block_scores in scores.items()}
         write_file(folder / f"epoch-{epoch}.safetensors", to_safetensors(tensors))
 
-
-def load_history(folder: Path, index: int) -> dict[int, tuple[_Labels | None, Float[np.ndarray, " blocks"] | None]]:
-    """Load labels and judge scores of one example, by epoch."""
-    history = {}
-    for epoch in sorted(int(name[1]) for path in folder.iterdir() if (name := _EPOCH.fullmatch(path.name))):
-        tensors = load_tensors(folder / f"epoch-{epoch}.safetensors")
-        labels, scores = tensors.get(f"{index}.labels"), tensors.get(f"{index}.scores")
-        history[epoch] = (
-            labels.numpy() if labels is not None else None,
-            scores.numpy() if scores is not None else None,
-        )
-    return history
+    @staticmethod
+    def load_history(folder: Path, index: int) -> dict[int, tuple[_Labels | None, Float[np.ndarray, " blocks"] | None]]:
+        """Load labels and judge scores of one example, by epoch."""
+        history = {}
+        for epoch in sorted(int(name[1]) for path in folder.iterdir() if (name := _EPOCH.fullmatch(path.name))):
+            tensors = load_tensors(folder / f"epoch-{epoch}.safetensors")
+            labels, scores = tensors.get(f"{index}.labels"), tensors.get(f"{index}.scores")
+            history[epoch] = None if labels is None else labels.numpy(), None if scores is None else scores.numpy()
+        return history
 
 
 def _similarity_of(config: RelevanceConfig, reader: WindowReader) -> _Similarity | None:

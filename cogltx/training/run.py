@@ -18,7 +18,7 @@ from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import RunConfig
 from cogltx.training.data import Source, run_examples
-from cogltx.training.trainer import Summary, Trainer, check_examples
+from cogltx.training.trainer import Trainer, check_examples
 
 _N_NAMED = 20
 CONFIG_FILE = "run-config.json"
@@ -81,7 +81,7 @@ def train_run(
     report: Callable[[str], None] = print,
     data: Source | None = None,
     validation: Source | None = None,
-) -> Summary:
+) -> None:
     """Train a run in its folder; the best epoch is the run's model.
 
     Args:
@@ -113,10 +113,11 @@ def train_run(
         raise DataError(f"{run.data.train}: {error}") from error
     reader = _new_reader(fitted)
     if isinstance(reader, BagOfWords):
-        return _fit(reader, run, task, examples, held_out, output, report)
+        _fit(reader, run, task, examples, held_out, output, report)
+        return
     assert isinstance(reader, WindowReader), "all others read windows"
     trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
-    store_config(run, output)
+    write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
     summary = trainer.run(resume=resume)
     if summary.skipped:
         lacking = (
@@ -125,7 +126,6 @@ def train_run(
         report(f"{summary.skipped} training examples have no known {lacking}")
     best = summary.history[summary.best_epoch][trainer.main_metric]
     report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
-    return summary
 
 
 def _fit(
@@ -136,16 +136,15 @@ def _fit(
     validation: Sequence[Example],
     output: Path,
     report: Callable[[str], None],
-) -> Summary:
+) -> None:
     """Train a reader without epochs; its folder has the same files as any run's."""
     main = check_examples(task, reader, examples, validation)
-    store_config(run, output)
+    write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
     reader.fit(examples, seed=run.training.seed)
     metrics = task.metrics(zip(validation, reader.predict_many(validation), strict=True))
     reader.save_pretrained(output / "model")
     write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
     report(f"validation: {main} {metrics[main]:.1f}; model in {output}")
-    return Summary((metrics,), 0, 0)
 
 
 def _rare_labels(examples: Sequence[Example]) -> list[str]:
@@ -159,16 +158,6 @@ def _new_reader(run: RunConfig) -> Reader:
     """Create an untrained reader; the same seed gives the same weights."""
     torch.manual_seed(run.training.seed)
     return reader_class(run.reader).create(run.model_part())
-
-
-def store_config(run: BaseModel, output: Path) -> None:
-    """Write the configuration of a run into its folder."""
-    write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
-
-
-def load_run_config(folder: Path) -> RunConfig:
-    """Load the configuration that a run was trained with."""
-    return RunConfig.model_validate(read_json(folder / CONFIG_FILE))
 
 
 def check_folder(run: BaseModel, output: Path, resume: bool) -> None:

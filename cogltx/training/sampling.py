@@ -4,7 +4,7 @@ Every choice is drawn from a generator of (seed, epoch, example), so it does not
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,23 +24,6 @@ _NEAR_RELEVANT = 0.5  # share of retrieval windows whose run certainly contains 
 
 
 @dataclass(frozen=True)
-class JudgeTarget:
-    """A judge's training window with the label of every block of the document."""
-
-    window: Window
-    relevant: Bool[np.ndarray, " blocks"]
-
-    def token_labels(self) -> tuple[Float[np.ndarray, " tokens"], Bool[np.ndarray, " tokens"]]:
-        """Return a label and a weight per token; the query is relevant (eq. 4), separators have weight 0."""
-        in_block = self.window.block >= 0
-        labels = np.where(in_block, self.relevant[self.window.block], False).astype(np.float32)
-        weights = in_block.copy()
-        labels[: self.window.n_prefix] = 1
-        weights[: self.window.n_prefix] = True
-        return labels, weights
-
-
-@dataclass(frozen=True)
 class ReasonerTarget:
     """A reasoner's training window, its query and document, and what the reasoner should predict."""
 
@@ -53,7 +36,7 @@ def gold_blocks(example: Example, layout: Layout, labels: Bool[np.ndarray, " blo
     """Select the blocks that a reasoner must see, as far as they fit: those of the answer first, then relevant ones."""
     blocks = layout.blocks
     gold = [block for span in example.answer_spans[:1] for block in blocks.overlapping(span.start, span.end)]
-    gold += [int(block) for block in np.flatnonzero(labels) if int(block) not in gold]
+    gold += [block for block in np.flatnonzero(labels).tolist() if block not in gold]
     return _fitting(gold, blocks, layout.room)
 
 
@@ -68,31 +51,25 @@ def _fitting(candidates: Iterable[int], blocks: Blocks, room: int) -> list[int]:
 
 def judge_windows(
     layout: Layout,
-    labels: Bool[np.ndarray, " blocks"] | None,
+    labels: Bool[np.ndarray, " blocks"],
     rng: np.random.Generator,
     scores: Float[np.ndarray, " blocks"] | None,
-) -> list[JudgeTarget]:
+) -> list[Window]:
     """Build the two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
     Args:
         layout: the query and the document.
-        labels: the relevant blocks; without labels there is no window.
+        labels: the relevant blocks.
         rng: generator of this example and epoch.
         scores: coarse scores of an earlier epoch; the best-scoring irrelevant blocks then fill half of (relv).
     """
-    if labels is None:
-        return []
     blocks, room = layout.blocks, layout.room
     if blocks.total_size(range(len(blocks))) <= room:
-        return [JudgeTarget(layout.window(range(len(blocks))), labels)]
-    relevant = [int(block) for block in np.flatnonzero(labels)]
+        return [layout.window(range(len(blocks)))]
+    relevant = np.flatnonzero(labels).tolist()
     memory = _random_memory(relevant, blocks, room, rng)
     run = _random_run(relevant, memory, blocks, room, rng)
-    rehearsed = _rehearsed(relevant, blocks, room, rng, scores)
-    return [
-        JudgeTarget(layout.window([*memory, *run]), labels),
-        JudgeTarget(layout.window(rehearsed), labels),
-    ]
+    return [layout.window([*memory, *run]), layout.window(_rehearsed(relevant, blocks, room, rng, scores))]
 
 
 def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator) -> list[int]:
@@ -186,78 +163,62 @@ def reasoner_windows(
         coarse = memrecall.judge.retrieve([memories[index] for index in contested]) if contested else []
         for index, block_scores in zip(contested, coarse, strict=True):
             scores[index] = block_scores
-    targets = [
-        _filled(reasoner, example, layout, memrecall, gold, block_scores, by_judge=by_judge)
-        for example, layout, gold, block_scores in zip(examples, layouts, golds, scores, strict=True)
-    ]
-    return targets, [
-        np.full(len(block_scores), np.nan) if layout.fits else block_scores
-        for block_scores, layout in zip(scores, layouts, strict=True)
-    ]
-
-
-def _filled(
-    reasoner: Reasoner[Any],
-    example: Example,
-    layout: Layout,
-    memrecall: MemRecall,
-    gold: list[int],
-    scores: Float[np.ndarray, " blocks"],
-    *,
-    by_judge: bool,
-) -> ReasonerTarget | None:
-    blocks, most_blocks = layout.blocks, memrecall.config.most_blocks
-    max_others = None if layout.fits or most_blocks is None else max(0, most_blocks - len(gold))
-    others = scores.copy()
-    others[gold] = np.nan
-    if by_judge:
-        others = memrecall.compete(others, dict.fromkeys(gold, 1.0), memrecall.lexical_bonus(layout))
-    added = fill(others, blocks, layout.room - blocks.total_size(gold), max_others)
-    window = layout.window(sorted([*gold, *added]))
-    target = reasoner.target(example, blocks, window)
-    return ReasonerTarget(layout, window, target) if target is not None else None
+    targets, most_blocks = [], memrecall.config.most_blocks
+    for index, (example, layout, gold) in enumerate(zip(examples, layouts, golds, strict=True)):
+        blocks, others = layout.blocks, scores[index].copy()
+        others[gold] = np.nan
+        if by_judge:
+            others = memrecall.compete(others, dict.fromkeys(gold, 1.0), memrecall.lexical_bonus(layout))
+        max_others = None if layout.fits or most_blocks is None else max(0, most_blocks - len(gold))
+        added = fill(others, blocks, layout.room - blocks.total_size(gold), max_others)
+        window = layout.window(sorted([*gold, *added]))
+        target = reasoner.target(example, blocks, window)
+        targets.append(None if target is None else ReasonerTarget(layout, window, target))
+        if layout.fits:
+            scores[index] = np.full(len(blocks), np.nan)
+    return targets, scores
 
 
 def drawn_windows(
     reader: WindowReader, example: Example, rng: np.random.Generator, count: int | None
 ) -> list[ReasonerTarget]:
-    """Draw ``count`` of the windows of a document as at inference, all if None; keeps those with a known target.
+    """Draw windows of a document as at inference; keeps those with a known target.
 
     A baseline's windows cover the document. In a CogLTX window, a block is the query and MemRecall selects the rest.
+
+    Args:
+        reader: the model.
+        example: the document, and what is known of it.
+        rng: generator of this example and epoch.
+        count: number of windows; None: all if they are joined or every block is a query, otherwise one.
     """
     reasoner, layout = reader.model.reasoner, reader.model.layout(example.document, example.query)
+    several = reasoner.by_block or reasoner.joins_windows or count is not None
     if isinstance(reader, CogLTX):
-        windows: Iterable[Window] = reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, count))
+        windows = list(reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, count)))
     else:
         assert isinstance(reader, SlidingWindow)
-        every_window = reader.windows(layout)
-        windows = [every_window[index] for index in _drawn(len(every_window), rng, count)]
-    targets = ((window, reasoner.target(example, layout.blocks, window)) for window in windows)
-    return [ReasonerTarget(layout, window, target) for window, target in targets if target is not None]
+        windows = reader.windows(layout)
+        if several:
+            windows = [windows[index] for index in _drawn(len(windows), rng, count)]
+    items = [ReasonerTarget(layout, window, reasoner.target(example, layout.blocks, window)) for window in windows]
+    if not several:
+        return _one_of(items, reasoner, example, rng)
+    return [item for item in items if item.target is not None]
 
 
 def _drawn(total: int, rng: np.random.Generator, count: int | None) -> list[int]:
     return sorted(rng.permutation(total)[:count].tolist())
 
 
-def baseline_window(reader: SlidingWindow, example: Example, rng: np.random.Generator) -> ReasonerTarget | None:
-    """Select one window of a baseline: half of the time one with the answer, else any window.
-
-    For yes and no, the windows with relevant blocks count as those with the answer.
-    """
-    reasoner = reader.model.reasoner
-    layout = reader.model.layout(example.document, example.query)
-    windows = reader.windows(layout)
-    targets = [reasoner.target(example, layout.blocks, window) for window in windows]
-    labels, negative = layout.blocks.relevance_labels(example), reasoner.negative_target()
+def _one_of(
+    items: list[ReasonerTarget], reasoner: Reasoner[Any], example: Example, rng: np.random.Generator
+) -> list[ReasonerTarget]:
+    """Select one window: half of the time one with the answer (for yes and no: with relevant blocks), else any."""
+    labels, negative = items[0].layout.blocks.relevance_labels(example), reasoner.negative_target()
     if negative is not None and not example.answer_spans and labels is not None and labels.any():
-        has_relevant = [labels[window.blocks].any() for window in windows]
-        targets = [target if relevant else negative for relevant, target in zip(has_relevant, targets, strict=True)]
-    known = [
-        ReasonerTarget(layout, window, target)
-        for window, target in zip(windows, targets, strict=True)
-        if target is not None
-    ]
+        items = [item if labels[item.window.blocks].any() else replace(item, target=negative) for item in items]
+    known = [item for item in items if item.target is not None]
     answering = [item for item in known if not reasoner.is_negative(item.target)]
     pool = answering if answering and rng.random() < 0.5 else known
-    return pool[int(rng.integers(len(pool)))] if pool else None
+    return [pool[int(rng.integers(len(pool)))]] if pool else []

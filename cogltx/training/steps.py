@@ -11,20 +11,20 @@ from typing import TypeAlias
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from cogltx.baselines import SlidingWindow, WindowReader
+from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, padded_length
+from cogltx.encoding.layout import Window
 from cogltx.judges.encoder import WindowJudge
 from cogltx.pipeline import CogLTX
 from cogltx.training.interventions import intervene
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
 from cogltx.training.sampling import (
-    JudgeTarget,
     ReasonerTarget,
-    baseline_window,
     drawn_windows,
     judge_windows,
     reasoner_windows,
@@ -54,15 +54,18 @@ class JudgeSteps:
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
         """Run one optimizer step; returns the mean loss per token, None if no example has labels."""
-        items: list[JudgeTarget] = []
+        windows, labels_of = [], []
         for index in indices:
             example = self.examples[index]
             layout = self.reader.model.layout(example.document, example.query)
-            labels = self.relevance.of(index, example, layout.blocks)
-            items += judge_windows(layout, labels, random(index), self.scores.get(index))
-        if not items:
+            relevant = self.relevance.of(index, example, layout.blocks)
+            if relevant is None:
+                continue
+            for window in judge_windows(layout, relevant, random(index), self.scores.get(index)):
+                windows.append(window)
+                labels_of.append(_token_labels(window, relevant))
+        if not windows:
             return None
-        labels_of = [item.token_labels() for item in items]
         n_tokens = sum(float(weights.sum()) for _, weights in labels_of)
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
@@ -74,7 +77,18 @@ class JudgeSteps:
                 weights[row, : len(token_labels)] = torch.from_numpy(token_weights).float()
             return nn.functional.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="sum")
 
-        return self.optimizer.learn([item.window for item in items], loss, n_tokens)
+        return self.optimizer.learn(windows, loss, n_tokens)
+
+
+def _token_labels(
+    window: Window, relevant: Bool[np.ndarray, " blocks"]
+) -> tuple[Float[np.ndarray, " tokens"], Bool[np.ndarray, " tokens"]]:
+    """A label and a weight per token; the query is relevant (eq. 4), separators have weight 0."""
+    weights = window.block >= 0
+    labels = np.where(weights, relevant[window.block], False).astype(np.float32)
+    labels[: window.n_prefix] = 1
+    weights[: window.n_prefix] = True
+    return labels, weights
 
 
 @dataclass
@@ -163,35 +177,25 @@ class ReasonerSteps:
         return self.optimizer.learn(windows, loss, len(documents), groups)
 
     def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:
-        """The training windows of each example: none, one or several."""
+        """The training windows of each example: none, one or several; stores the judge's scores."""
         reader, reasoner = self.reader, self.reader.model.reasoner
         pairs = [(self.examples[index], random(index)) for index in indices]
-        if reasoner.by_block or reasoner.joins_windows or self.windows is not None:
+        several = reasoner.by_block or reasoner.joins_windows or self.windows is not None
+        if several or not isinstance(reader, CogLTX):
             return [drawn_windows(reader, example, rng, self.windows) for example, rng in pairs]
-        if isinstance(reader, CogLTX):
-            items = self._recalled(reader, indices, pairs)
-        else:
-            assert isinstance(reader, SlidingWindow)
-            items = [baseline_window(reader, example, rng) for example, rng in pairs]
-        return [[] if item is None else [item] for item in items]
-
-    def _recalled(
-        self, reader: CogLTX, indices: Sequence[int], pairs: Sequence[tuple[Example, np.random.Generator]]
-    ) -> list[ReasonerTarget | None]:
-        """The windows of the relevant blocks and others; stores the judge's scores."""
         layouts = [reader.model.layout(example.document, example.query) for example, _ in pairs]
         relevance = [
             self.relevance.of(index, example, layout.blocks)
             for index, (example, _), layout in zip(indices, pairs, layouts, strict=True)
         ]
         items, scores = reasoner_windows(
-            reader.model.reasoner, [example for example, _ in pairs], layouts, relevance, reader.memrecall,
+            reasoner, [example for example, _ in pairs], layouts, relevance, reader.memrecall,
             [rng for _, rng in pairs], by_judge=self.by_judge,
         )  # fmt: skip
         if self.by_judge and self.keeps_scores:
             pairs_of_scores = zip(indices, scores, strict=True)
             self.scores.update((index, block_scores.astype(np.float32)) for index, block_scores in pairs_of_scores)
-        return items
+        return [[] if item is None else [item] for item in items]
 
     def _intervene(self, indices: Sequence[int], items: Sequence[ReasonerTarget], rng: np.random.Generator) -> None:
         model, examples = self.reader.model, [self.examples[index] for index in indices]

@@ -17,13 +17,12 @@ from tqdm.auto import tqdm
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import write_json
+from cogltx.files import fingerprint, write_json
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import TrainingConfig
-from cogltx.training.data import data_digest
 from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 from cogltx.training.relevance import RelevanceLabels
@@ -33,7 +32,7 @@ _EPOCH = re.compile(r"epoch-\d+")
 
 
 @dataclass(frozen=True)
-class Summary:
+class _Summary:
     """Result of joint training.
 
     Attributes:
@@ -98,8 +97,9 @@ class Trainer:
         self.scores: dict[int, np.ndarray] = {}
         self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
         arrays = {"scores": self.scores} | ({"relevance": self.relevance.by_example} if self.intervenes else {})
+        data = fingerprint([*train, len(train), *validation])  # cogltx relevance checks it
         self.loop = TrainingLoop(
-            self.output, data_digest(train, validation), model.model.modules, self.optimizers, config.checkpoint_steps,
+            self.output, data, model.model.modules, self.optimizers, config.checkpoint_steps,
             arrays,
         )  # fmt: skip
         self.reasoner_steps = ReasonerSteps(
@@ -123,7 +123,7 @@ class Trainer:
             optimizers["judge"] = optimizer("judge", model.judge, config.judge, epochs * config.judge_passes)
         return optimizers
 
-    def run(self, *, resume: bool = False) -> Summary:
+    def run(self, *, resume: bool = False) -> _Summary:
         """Train to the end; the best epoch's model is in the folder of the run.
 
         Args:
@@ -147,7 +147,7 @@ class Trainer:
         model = self._name_best()
         if not model.is_dir():
             raise ModelError(f"{model}: the model of the best epoch is missing; train again in another folder")
-        return Summary(tuple(self.loop.progress.history), best, len(self.reasoner_steps.skipped))
+        return _Summary(tuple(self.loop.progress.history), best, len(self.reasoner_steps.skipped))
 
     def _out_of_patience(self) -> bool:
         best, patience = self.loop.progress.best_epoch, self.config.patience

@@ -122,9 +122,9 @@ def test_the_share_of_changed_labels_falls(planted: tuple[Trainer, Path]) -> Non
 def test_a_look_inside(planted: tuple[Trainer, Path], tmp_path: Path) -> None:
     trainer, output = planted
     blocks = trainer.reader.model.split(trainer.train_examples[0].document)
-    from cogltx.training.relevance import load_history
+    from cogltx.training.relevance import RelevanceLabels
 
-    history = load_history(output / "relevance", 0)
+    history = RelevanceLabels.load_history(output / "relevance", 0)
     assert list(history) == list(range(1, 11))
     last = history[10][0]
     assert last is not None

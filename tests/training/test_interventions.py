@@ -29,7 +29,6 @@ from cogltx.training.relevance import (
     _asked,
     _similarity_of,
     _WordVectors,
-    load_history,
 )
 from cogltx.training.sampling import ReasonerTarget
 from cogltx.training.trainer import Trainer
@@ -144,7 +143,7 @@ def test_history_comes_back(tmp_path: Path) -> None:
     labels.save(tmp_path, 1, {})
     labels.by_example[3][1] = True
     labels.save(tmp_path, 2, {3: np.float32([0.5, np.nan]), 4: np.float32([1.0])})
-    history = load_history(tmp_path, 3)
+    history = RelevanceLabels.load_history(tmp_path, 3)
     assert list(history) == [1, 2]
     (first, nothing), (second, scores) = history.values()
     assert first is not None
@@ -152,7 +151,7 @@ def test_history_comes_back(tmp_path: Path) -> None:
     assert scores is not None
     assert (first.tolist(), nothing, second.tolist()) == ([True, False], None, [True, True])
     np.testing.assert_array_equal(scores, np.float32([0.5, np.nan]))
-    assert load_history(tmp_path, 4)[1] == (None, None)
+    assert RelevanceLabels.load_history(tmp_path, 4)[1] == (None, None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epoch-1.safetensors", "epoch-2.safetensors"]
 
 

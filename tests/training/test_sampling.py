@@ -26,13 +26,13 @@ from cogltx.model import Model
 from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
 from cogltx.training.sampling import (
-    JudgeTarget,
     ReasonerTarget,
-    baseline_window,
+    drawn_windows,
     gold_blocks,
     judge_windows,
     reasoner_windows,
 )
+from cogltx.training.steps import _token_labels
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
 FORM = WindowFormat(TOKENIZER, 48)
@@ -45,6 +45,10 @@ def rng(*seed: int) -> np.random.Generator:
 
 def blocks_of(item: Example) -> Blocks:
     return split(item.document, TOKENIZER, max_tokens=16)
+
+
+def labels_of(item: Example) -> Any:
+    return blocks_of(item).relevance_labels(item)
 
 
 def layout_of(item: Example) -> Layout:
@@ -101,7 +105,7 @@ def test_token_labels() -> None:
     labels = blocks.relevance_labels(item)
     assert labels is not None
     window = FORM.layout(item.query, blocks).window([1, 2])
-    values, counts = JudgeTarget(window, labels).token_labels()
+    values, counts = _token_labels(window, labels)
     for index, block in enumerate(window.block.tolist()):
         if index < window.n_prefix:
             assert (values[index], counts[index]) == (1, True), "the query is relevant (eq. 4)"
@@ -119,20 +123,19 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
         item = Example(id="", document=item.document, query=item.query, relevant=())
     blocks = blocks_of(item)
     scores = np.arange(len(blocks), dtype=np.float32) if scored else None
-    retrieval, rehearsal = judge_windows(layout_of(item), blocks.relevance_labels(item), rng(seed), scores)
+    retrieval, rehearsal = judge_windows(layout_of(item), labels_of(item), rng(seed), scores)
     gold = [2, 5, 8][:relevant]
     for made in (retrieval, rehearsal):
-        assert len(made.window) <= FORM.capacity
-        assert np.flatnonzero(made.relevant).tolist() == gold
-        assert len(shown(made.window)) == len(set(shown(made.window)))
-    assert shown(rehearsal.window) == sorted(shown(rehearsal.window)), "rehearsal shows z in document order"
-    assert set(gold) <= set(shown(rehearsal.window))
-    left = [size for index, size in enumerate(blocks.sizes) if index not in shown(rehearsal.window)]
-    assert room_of(item, blocks) - blocks.sizes[shown(rehearsal.window)].sum() < min(left)
+        assert len(made) <= FORM.capacity
+        assert len(shown(made)) == len(set(shown(made)))
+    assert shown(rehearsal) == sorted(shown(rehearsal)), "rehearsal shows z in document order"
+    assert set(gold) <= set(shown(rehearsal))
+    left = [size for index, size in enumerate(blocks.sizes) if index not in shown(rehearsal)]
+    assert room_of(item, blocks) - blocks.sizes[shown(rehearsal)].sum() < min(left)
     if scored:
         hardest = [index for index in range(len(blocks))[::-1] if index not in gold]
-        assert hardest[0] in shown(rehearsal.window)
-    order = shown(retrieval.window)
+        assert hardest[0] in shown(rehearsal)
+    order = shown(retrieval)
     memory = [index for index in order if index in gold and order.index(index) < len(gold)]
     for first in range(len(memory) + 1):
         run = order[first:]
@@ -145,12 +148,11 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
 
 def test_half_of_the_runs_hold_something_relevant() -> None:
     item = hops()
-    blocks = blocks_of(item)
     counts: Counter[str] = Counter()
     firsts = set()
     for seed in range(300):
-        retrieval, _ = judge_windows(layout_of(item), blocks.relevance_labels(item), rng(seed), None)
-        order = shown(retrieval.window)
+        retrieval, _ = judge_windows(layout_of(item), labels_of(item), rng(seed), None)
+        order = shown(retrieval)
         has_memory = order[0] in (2, 5) and order[1:2] != [order[0] + 1]
         counts["memory"] += has_memory
         counts["relevant"] += bool({2, 5} & set(order[has_memory:]))
@@ -162,10 +164,8 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
 
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
-    (made,) = judge_windows(layout_of(short), blocks_of(short).relevance_labels(short), rng(), None)
-    assert shown(made.window) == [0, 1, 2]
-    unknown = Example(id="", document=hops().document, query=Query("?"), answers=("x",))
-    assert judge_windows(layout_of(unknown), blocks_of(unknown).relevance_labels(unknown), rng(), None) == []
+    (made,) = judge_windows(layout_of(short), labels_of(short), rng(), None)
+    assert shown(made) == [0, 1, 2]
 
 
 def test_the_answers_block_comes_first() -> None:
@@ -289,7 +289,7 @@ def test_windows_of_a_baseline(tiny_encoder: Path) -> None:
     windows = reader.windows(reader.model.layout(item.document, item.query))
     kinds: Counter[int] = Counter()
     for seed in range(200):
-        made = baseline_window(reader, item, rng(seed))
+        (made,) = drawn_windows(reader, item, rng(seed), None)
         assert isinstance(made, ReasonerTarget)
         assert any(made.window.token_ids.tolist() == window.token_ids.tolist() for window in windows)
         holds = any(made.window.block[first] == 5 for first, _ in made.target.spans)
@@ -305,8 +305,7 @@ def test_windows_of_a_baseline_for_yes_and_no(tiny_encoder: Path) -> None:
     start = document.text.index(FACTS[5])
     item = Example(id="", document=document, query=Query("?"), answers=("yes",), relevant=(Span(start, start + 9),))
     for seed in range(40):
-        made = baseline_window(reader, item, rng(seed))
-        assert made is not None
+        (made,) = drawn_windows(reader, item, rng(seed), None)
         assert made.target.kind == (YES if 5 in shown(made.window) else NO_ANSWER)
     unknown = Example(id="", document=Document("anna"), query=Query("?"))
-    assert baseline_window(reader, unknown, rng()) is None
+    assert drawn_windows(reader, unknown, rng(), None) == []

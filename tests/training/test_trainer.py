@@ -27,7 +27,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.trainer import Summary, Trainer, _main_metric, _tune
+from cogltx.training.trainer import Trainer, _main_metric, _Summary, _tune
 
 JSONL = make_task("jsonl", {})
 FAST = OptimizerConfig(learning_rate=1e-3)
@@ -49,7 +49,7 @@ def reader(
 
 def train(
     made: WindowReader, output: Path, *, examples: list[Example] | None = None, task: Task = JSONL, resume: bool = False, **options: Any
-) -> Summary:  # fmt: skip
+) -> _Summary:  # fmt: skip
     examples = examples or corpus.make(8)
     settings = TrainingConfig(**({"epochs": 1, "batch_size": 2, "judge": FAST, "reasoner": FAST} | options))
     return Trainer(made, settings, train=examples, validation=examples[:4], output=output, task=task, report=quiet).run(
