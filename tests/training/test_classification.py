@@ -152,7 +152,7 @@ def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, t
             task=CLASSIFICATION,
             report=lambda line: None,
         )
-        real, left = trainer.loop.checkpoints.save, [saves]
+        real, left = trainer.loop.save, [saves]
 
         def save(*arguments: object, real: Callable[..., None] = real, left: list[int | None] = left) -> None:
             real(*arguments)
@@ -161,7 +161,7 @@ def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, t
                 if not left[0]:
                     raise KilledError
 
-        trainer.loop.checkpoints.save = save  # type: ignore[method-assign]
+        trainer.loop.save = save  # type: ignore[method-assign]
         try:
             trainer.run(resume=True)
         except KilledError:

@@ -158,7 +158,7 @@ def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, name: s
 
     for saves in (1, 2, None):
         run = trainer(reader(corpus_encoder, name, hidden_dropout=0.2), tmp_path / "killed", examples, **options)
-        real, left = run.loop.checkpoints.save, [saves]
+        real, left = run.loop.save, [saves]
 
         def save(*arguments: object, real: Callable[..., None] = real, left: list[int | None] = left) -> None:
             real(*arguments)
@@ -167,7 +167,7 @@ def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, name: s
                 if not left[0]:
                     raise KilledError
 
-        run.loop.checkpoints.save = save  # type: ignore[method-assign]
+        run.loop.save = save  # type: ignore[method-assign]
         try:
             run.run(resume=True)
         except KilledError:
