@@ -11,15 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from string import Template
-
-from pydantic import BaseModel, ConfigDict
+from typing import NamedTuple
 
 from cogltx.baselines import load_reader
 from cogltx.bench.quickstart.corpus import generate
@@ -49,54 +47,31 @@ _SYSTEMS: dict[str, tuple[str, tuple[str, ...], str | None]] = {  # run, changes
     "truncation": ("sliding-window", ("reader=truncation",), None),
 }
 
+_LEGEND = """\
+right answers: exactly the expected words; of the questions that the document answers
+both facts found: both are in the key blocks, the blocks that MemRecall chooses for the reasoner to read
+no answer where none is: of the questions that the document does not answer"""
 
-class QuickstartConfig(BaseModel):
-    """Sizes of the quickstart.
 
-    Attributes:
-        encoder: initial weights of judge and reasoners.
-        train: training documents of little more than the facts; they fit one window, so the reasoner sees all decoys.
-        train_long: training documents with filler between the facts, from which the judge learns to search.
-        validation: documents that choose the best epoch and the threshold for "no answer".
-        held_out: test documents whose question has an answer; none of their names and answers is in the training set.
-        held_out_unanswerable: test documents whose question has none.
-        unanswerable: share of the training and validation questions without an answer.
-        chains: pairs of facts per document, all but one of them decoys; training documents have at least two.
-        tokens: length of validation and test documents, whose two facts are more than 512 tokens apart.
-        train_tokens: length of the training documents with filler.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _Sizes(NamedTuple):
+    """Sizes of the quickstart; training documents have at least two pairs of facts."""
 
     encoder: str = BUNDLED
-    train: int = 3700
-    train_long: int = 300
-    validation: int = 16
-    held_out: int = 100
-    held_out_unanswerable: int = 20
-    unanswerable: float = 0.17
-    chains: int = 3
-    tokens: int = 1200
-    train_tokens: int = 450
+    train: int = 3700  # training documents of little more than the facts, in one window: the reasoner sees all decoys
+    train_long: int = 300  # training documents with filler between the facts, from which the judge learns to search
+    validation: int = 16  # documents that choose the best epoch and the threshold for "no answer"
+    held_out: int = 100  # test documents whose question has an answer; names and answers are not in the training set
+    held_out_unanswerable: int = 20  # test documents whose question has none
+    unanswerable: float = 0.17  # share of the training and validation questions without an answer
+    chains: int = 3  # pairs of facts per document, all but one of them decoys
+    tokens: int = 1200  # of validation and test documents, whose two facts are more than 512 tokens apart
+    train_tokens: int = 450  # of the training documents with filler
 
 
-@dataclass(frozen=True)
-class _Row:
-    """One line of the table, in percent; None where a system has no such figure."""
-
-    system: str
-    right: float
-    complete: float | None = None
-    refused: float | None = None
+_SIZES = _Sizes()
 
 
-def run(
-    output: Path,
-    *,
-    seed: int = 0,
-    config: QuickstartConfig = QuickstartConfig(),  # noqa: B008
-    report: Callable[[str], None] = print,
-) -> str:
+def run(output: Path, *, seed: int = 0, config: _Sizes = _SIZES, report: Callable[[str], None] = print) -> str:
     """Run the quickstart, or resume it, and return the text of `results.txt`: table, explanation and commands.
 
     Raises:
@@ -122,8 +97,12 @@ def run(
             train_run(settings, folder, resume=True, report=lambda line: report(f"  {line}"))
     report(f"3. {n_test:,} test documents of {config.tokens:,} tokens, with names and answers that are not in training")
     examples = list(make_task("jsonl", {}).read(output / "test.jsonl", split="test"))
-    chance = _Row(f"guessing one of {config.chains} answers", 100 / config.chains)
-    results = _table([chance, *(_measure(output, system, examples) for system in _SYSTEMS)])
+    rows = [
+        ["", "right answers", "both facts found", "no answer where none is"],
+        [f"guessing one of {config.chains} answers", f"{100 / config.chains:.1f} %", "–", "–"],
+        *(_measure(output, system, examples) for system in _SYSTEMS),
+    ]
+    results = f"{table(rows)}\n\n{_LEGEND}"
     report(f"\n{results}\n")
     report("4. One answer, step by step")
     explanation = _explain(output, examples)
@@ -134,10 +113,10 @@ def run(
     return text
 
 
-def _check_folder(output: Path, seed: int, config: QuickstartConfig) -> None:
+def _check_folder(output: Path, seed: int, config: _Sizes) -> None:
     """Write seed and sizes to a new folder, or check that the interrupted quickstart in it has the same."""
     noted, results = output / "quickstart.json", output / "results.txt"
-    settings = {"seed": seed, **config.model_dump(mode="json")}
+    settings = {"seed": seed, **config._asdict()}
     if results.exists():
         raise ConfigError(f"{output}: this quickstart is finished (see {results}); choose another folder with --output")
     if noted.exists():
@@ -148,7 +127,7 @@ def _check_folder(output: Path, seed: int, config: QuickstartConfig) -> None:
         write_json(noted, settings)
 
 
-def _write_corpus(output: Path, seed: int, config: QuickstartConfig) -> None:
+def _write_corpus(output: Path, seed: int, config: _Sizes) -> None:
     """Write the splits; training and validation share names and answers, the test split has others.
 
     Half of the training documents' decoys keep only one of their two facts. With complete decoys only, a model stays
@@ -192,38 +171,24 @@ def _progress(name: str, path: Path, total: int, unit: str) -> Iterator[None]:
         finished.set()
 
 
-def _measure(output: Path, system: str, examples: Sequence[Example]) -> _Row:
-    """Evaluate a system; truncation is the sliding window's model with the first window only."""
+def _measure(output: Path, system: str, examples: Sequence[Example]) -> list[str]:
+    """Evaluate a system and return its row; truncation is the sliding window's model with the first window only."""
     name, changes, judge = _SYSTEMS[system]
     path = _predictions(output, system)
     task = make_task("jsonl", {})
     with _progress(system, path, len(examples), "answers"):
         pairs = Predictor(output / name, changes, judge).answer(task, examples, title="evaluate", written=path)
-        scores = [task.per_example(example, prediction) for example, prediction in pairs]
-    answerable = [score for example, score in zip(examples, scores, strict=True) if example.answers]
-    others = [score for example, score in zip(examples, scores, strict=True) if not example.answers]
-    return _Row(
-        system,
-        right=100 * fmean(score["exact_match"] for score in answerable),
-        complete=100 * fmean(score["evidence_complete"] for score in answerable) if name == "cogltx" else None,
-        refused=100 * fmean(score["exact_match"] for score in others),
-    )
+        scores = [(bool(example.answers), task.per_example(example, prediction)) for example, prediction in pairs]
+
+    def share(metric: str, answerable: bool) -> str:
+        return f"{100 * fmean(score[metric] for has_answer, score in scores if has_answer is answerable):.1f} %"
+
+    found = share("evidence_complete", True) if name == "cogltx" else "–"
+    return [system, share("exact_match", True), found, share("exact_match", False)]
 
 
 def _predictions(output: Path, system: str) -> Path:
     return output / f"{system.lower().replace(',', '').replace(' ', '-')}.predictions.jsonl"
-
-
-def _table(rows: Sequence[_Row]) -> str:
-    lines = [["", "right answers", "both facts found", "no answer where none is"]]
-    for row in rows:
-        shares = (row.right, row.complete, row.refused)
-        lines.append([row.system, *("–" if share is None else f"{share:.1f} %" for share in shares)])
-    return f"""{table(lines)}
-
-right answers: exactly the expected words; of the questions that the document answers
-both facts found: both are in the key blocks, the blocks that MemRecall chooses for the reasoner to read
-no answer where none is: of the questions that the document does not answer"""
 
 
 def _explain(output: Path, examples: Sequence[Example]) -> str:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cogltx.bench.cli import app
 from cogltx.bench.quickstart.corpus import generate
-from cogltx.bench.quickstart.run import QuickstartConfig, run
+from cogltx.bench.quickstart.run import _Sizes, run
 from cogltx.errors import ConfigError
 from cogltx.tasks import make_task
 
@@ -22,10 +22,10 @@ SIZES = {
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> QuickstartConfig:
+def config(tmp_path_factory: pytest.TempPathFactory) -> _Sizes:
     texts = [example.document.text for split in ("train", "test") for example in generate(2, seed=0, split=split)]
     encoder = tiny.make_encoder(tmp_path_factory.mktemp("encoder"), texts=texts)
-    return QuickstartConfig(encoder=str(encoder), **SIZES)
+    return _Sizes(encoder=str(encoder), **SIZES)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def outcome(output: Path, config: QuickstartConfig, lines: list[str]) -> str:
+def outcome(output: Path, config: _Sizes, lines: list[str]) -> str:
     return run(output, seed=1, config=config, report=lines.append)
 
 
@@ -106,7 +106,7 @@ def test_the_written_configurations_train(output: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("outcome")
-def test_a_finished_quickstart_is_named(output: Path, config: QuickstartConfig) -> None:
+def test_a_finished_quickstart_is_named(output: Path, config: _Sizes) -> None:
     with pytest.raises(ConfigError, match=r"this quickstart is finished \(see .*results\.txt\); choose"):
         run(output, seed=1, config=config)
 
@@ -115,7 +115,7 @@ def test_a_finished_quickstart_is_named(output: Path, config: QuickstartConfig) 
     "missing", [["results.txt"], ["results.txt", "sliding-window", "truncation.predictions.jsonl"]]
 )
 def test_an_interrupted_one_goes_on(
-    missing: list[str], outcome: str, output: Path, config: QuickstartConfig, tmp_path: Path
+    missing: list[str], outcome: str, output: Path, config: _Sizes, tmp_path: Path
 ) -> None:
     """As if it had been killed late, or between the two trainings: what was done is not done again."""
     moved = tmp_path / "moved"
@@ -135,7 +135,7 @@ def test_an_interrupted_one_goes_on(
 
 
 @pytest.mark.usefixtures("outcome")
-def test_another_seed_or_other_files_are_refused(output: Path, config: QuickstartConfig, tmp_path: Path) -> None:
+def test_another_seed_or_other_files_are_refused(output: Path, config: _Sizes, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     begun.mkdir()
     shutil.copy(output / "quickstart.json", begun)
