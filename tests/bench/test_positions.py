@@ -36,7 +36,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> MaskedConfig:
         data=TextsConfig(train=str(folder / "texts.txt"), held_out=3), length=64,
         training=MaskedTrainingConfig(steps=2, batch_size=2, validation_steps=1),
     )  # fmt: skip
-    trained = mlm(first, folder / "first", report=quiet).encoder
+    trained = mlm(first, folder / "first", report=quiet)["encoder"]
     return first.model_copy(update={"encoder": EncoderConfig(name=trained, precision="float32"), "length": 128})
 
 
