@@ -53,7 +53,7 @@ class TrainingConfig(BaseModel):
     seed: Seed = 0
 
     def trains_judge(self, reader: WindowReader) -> bool:
-        """Check whether the reader's judge is trained."""
+        """Whether the reader's judge is trained."""
         return isinstance(reader.model.judge, nn.Module) and self.judge_passes > 0
 
     def resolved(self, reader: WindowReader, train: Sequence[Example]) -> "TrainingConfig":

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from tqdm.auto import tqdm
 
-from cogltx.blocks import load_tokenizer, split
+from cogltx.blocks import load_tokenizer
+from cogltx.blocks import split as split_blocks
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.model import ModelConfig
@@ -55,13 +56,12 @@ def read_examples(
     """Read examples with a model's task; also returns what the task could not map.
 
     Args:
-        config: names the task.
-        source: a file, examples, or mappings in the JSON Lines form (such as a ``datasets.Dataset``).
+        config: names the task and the encoder.
+        source: the examples.
         split: which part to read where one file has several.
-        limit: maximum number of examples; drawn at random, in the order of the file.
+        limit: maximum number of examples; drawn at random with ``seed``, in the order of the file.
         longer_than: keep only documents with more tokens.
         tokenizer: counts the tokens; that of the encoder by default.
-        seed: seed of the draw.
 
     Raises:
         DataError: there are no examples, or they are not in the format of the task.
@@ -77,7 +77,10 @@ def read_examples(
     if not examples:
         raise DataError(f"{name}: no examples of the task {task.name}")
     if longer_than is not None:
-        long = _longer_than(longer_than, examples, tokenizer or load_tokenizer(config.encoder.name))
+        tokenizer = tokenizer or load_tokenizer(config.encoder.name)
+        documents = {id(example.document): example.document for example in examples}  # examples may share one
+        progress = tqdm(documents.items(), desc="count tokens", unit=" documents", disable=None, leave=False)
+        long = {key for key, document in progress if split_blocks(document, tokenizer).n_tokens > longer_than}
         examples = [example for example in examples if id(example.document) in long]
         if not examples:
             raise DataError(f"{name}: no document has more than {longer_than:,} tokens")
@@ -87,22 +90,13 @@ def read_examples(
     return examples, report
 
 
-def _longer_than(n_tokens: int, examples: Sequence[Example], tokenizer: Any) -> set[int]:
-    """The ids (``id``) of the documents with more tokens; examples may share a document."""
-    documents = {id(example.document): example.document for example in examples}
-    progress = tqdm(documents.items(), desc="count tokens", unit=" documents", disable=None, leave=False)
-    return {key for key, document in progress if split(document, tokenizer).n_tokens > n_tokens}
-
-
 def run_examples(
     run: RunConfig, train: Source | None = None, validation: Source | None = None
 ) -> tuple[list[Example], list[Example], ReadReport]:
-    """Read the training and validation examples of a run; also returns what the task could not map in training.
+    """Read training and validation examples, by default the run's; also returns what the task could not map in training.
 
-    Args:
-        run: the run.
-        train: replaces the training file.
-        validation: replaces the validation file.
+    Raises:
+        DataError: as ``read_examples``; or all examples would be held out.
     """
     data, seed = run.data, run.training.seed
     train = data.train if train is None else train
@@ -116,11 +110,7 @@ def run_examples(
 
 
 def _hold_out(examples: Sequence[Example], held_out: int | None, seed: int) -> tuple[list[Example], list[Example]]:
-    """Split examples into training and validation; all examples of a document stay together, unless there is only one.
-
-    Raises:
-        DataError: nothing is left to train on.
-    """
+    """Split examples into training and validation, by whole documents unless there is only one."""
     count = min(_MAX_HELD_OUT, max(1, len(examples) // 5)) if held_out is None else held_out
     by_document: dict[int, list[int]] = {}
     for index, example in enumerate(examples):

@@ -34,12 +34,10 @@ class _Progress:
 
     Attributes:
         data: fingerprint of the training and validation data.
-        epoch: index of the current epoch.
         phase: index of the current phase of the epoch.
         batch: finished batches of the phase.
         steps: finished steps of each optimizer.
         history: validation metrics of every finished epoch.
-        best_epoch: index of the best epoch.
         logged: size of the log in bytes.
     """
 

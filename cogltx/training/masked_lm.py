@@ -39,7 +39,7 @@ Row: TypeAlias = Int[np.ndarray, " _"]
 """``[CLS] text [SEP] text … [SEP]``: vocabulary indices."""
 
 
-class TextsConfig(BaseModel):
+class _TextsConfig(BaseModel):
     """The texts: a text file, a folder of ``.txt`` files, or JSON Lines with ``text``; each may be gzipped.
 
     ``$NAME`` in a path is replaced by the environment variable.
@@ -59,7 +59,7 @@ class TextsConfig(BaseModel):
     held_out: int = Field(100, ge=1)
 
 
-class MaskedTrainingConfig(BaseModel):
+class _TrainingConfig(BaseModel):
     """Settings of masked-LM training.
 
     Attributes:
@@ -90,25 +90,19 @@ class MaskedConfig(BaseModel):
 
     Attributes:
         encoder: the encoder to start from, and how its positions are extended.
-        data: the texts.
         length: tokens per row.
-        training: settings of the training.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     encoder: EncoderConfig = EncoderConfig()
-    data: TextsConfig
+    data: _TextsConfig
     length: int = Field(512, ge=32)
-    training: MaskedTrainingConfig = MaskedTrainingConfig()
+    training: _TrainingConfig = _TrainingConfig()
 
 
 def _packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
-    """Tokenize texts and pack them into rows.
-
-    Raises:
-        DataError: a text is not valid, or the tokenizer drops all characters.
-    """
+    """Tokenize texts and pack them into rows."""
     progress = tqdm(texts, desc="texts", unit=" texts", disable=None, leave=False)
     rows = _pack(_token_ids(iter(progress), tokenizer), WindowFormat(tokenizer, length))
     if not rows:
@@ -117,13 +111,9 @@ def _packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
 
 
 def _set_apart(
-    train: Sequence[Row], validation: Sequence[Row] | None, config: TextsConfig, seed: int
+    train: Sequence[Row], validation: Sequence[Row] | None, config: _TextsConfig, seed: int
 ) -> tuple[list[Row], list[Row]]:
-    """Select the training rows and the validation rows, which are of the validation texts or held out.
-
-    Raises:
-        DataError: no row is left to train on.
-    """
+    """Select the training rows and the validation rows, which are of the validation texts or held out."""
     rng = np.random.default_rng([seed, 3])
     if validation is not None:
         count = min(config.validation_limit or len(validation), len(validation))
@@ -139,10 +129,9 @@ def _set_apart(
     return kept, [train[index] for index in sorted(held_out)]
 
 
-def _token_ids(texts: Iterable[str], tokenizer: Any) -> Iterator[Int[np.ndarray, " _"]]:
+def _token_ids(texts: Iterator[str], tokenizer: Any) -> Iterator[Int[np.ndarray, " _"]]:
     """The tokens of each text, without special tokens; skips texts of which the tokenizer drops all characters."""
-    remaining = iter(texts)
-    while group := list(islice(remaining, _N_TEXTS)):
+    while group := list(islice(texts, _N_TEXTS)):
         ends = np.cumsum([len(text) for text in group]).tolist()
         segments = [Segment(end - len(text), end) for text, end in zip(group, ends, strict=True)]
         try:
@@ -161,33 +150,22 @@ def _pack(texts: Iterable[Int[np.ndarray, " _"]], form: WindowFormat) -> list[Ro
     rows: list[Row] = []
     start, separator = np.array([form.start_id], dtype=np.int32), np.array([form.separator_id], dtype=np.int32)
     content, room = start[:0], form.capacity - 2
-
-    def add(content: Int[np.ndarray, " _"]) -> None:
-        rows.append(np.concatenate([start, content, separator]))
-
     for ids in texts:
         if len(content) >= room - 1:
-            add(content)
+            rows.append(content)
             content = content[:0]
         content = np.concatenate([content, separator[: len(content)], ids.astype(np.int32)])
         n_full = len(content) // room * room
-        for full in content[:n_full].reshape(-1, room):
-            add(full)
+        rows.extend(content[:n_full].reshape(-1, room))
         content = content[n_full:]
-    if len(content):
-        add(content)
-    return rows
+    rows += [content] if len(content) else []
+    return [np.concatenate([start, row, separator]) for row in rows]
 
 
 class _Masking:
     """Masks rows as BERT was trained, with the data collator of ``transformers``.
 
-    Args:
-        tokenizer: names the special tokens, which are never predicted.
-        share: share of the other tokens to predict, in (0, 1).
-
-    Raises:
-        ModelError: the tokenizer has no mask token.
+    Special tokens are never predicted; ``share`` is that of the other tokens to predict, in (0, 1).
     """
 
     def __init__(self, tokenizer: Any, share: float) -> None:
@@ -219,18 +197,13 @@ class _Identity(nn.Module):
 class _MaskedModel(nn.Module):
     """An encoder with its architecture's masked-LM head, which computes only the tokens to predict.
 
-    The head costs as much as a small encoder; its output layer is tied to the word embeddings.
-
-    Args:
-        model: an ``AutoModelForMaskedLM``, which is taken apart.
-        new_head: whether the head is untrained.
+    The head costs as much as a small encoder; its output layer is tied to the word embeddings. The
+    ``AutoModelForMaskedLM`` that is given is taken apart.
     """
 
     def __init__(self, model: Any, *, new_head: bool) -> None:
         super().__init__()
-        self.new_head = new_head
-        self.encoder = Encoder(model.base_model)
-        self.head = model
+        self.new_head, self.encoder, self.head = new_head, Encoder(model.base_model), model
         self._set_backbone(_Identity())
 
     def _set_backbone(self, backbone: nn.Module) -> None:
@@ -238,8 +211,7 @@ class _MaskedModel(nn.Module):
 
     def forward(self, batch: Batch, chosen: Bool[Tensor, "windows tokens"]) -> Float[Tensor, "chosen vocabulary"]:
         """Compute the logits of the chosen tokens, window by window."""
-        hidden = self.encoder(batch)[chosen]
-        logits: Tensor = self.head(inputs_embeds=hidden[None]).logits
+        logits: Tensor = self.head(inputs_embeds=self.encoder(batch)[chosen][None]).logits
         return logits[0]
 
     def checkpoint_gradients(self) -> None:
@@ -315,19 +287,7 @@ def _n_masked(rows: Sequence[tuple[Row, Row]]) -> int:
 
 
 class _MaskedTrainer:
-    """Trains an encoder as a masked language model.
-
-    Args:
-        tokenizer: tokenizer of the encoder.
-        rows: training rows and validation rows of its tokens.
-        config: configuration of the run.
-        output: folder of the run.
-        report: receives lines of progress.
-
-    Raises:
-        ConfigError: rows are longer than the encoder's positions.
-        ModelError: the encoder cannot be loaded or has no masked-LM head, or its tokenizer has no mask token.
-    """
+    """Trains an encoder on training rows and measures it on validation rows of its tokenizer."""
 
     def __init__(
         self,
@@ -339,9 +299,8 @@ class _MaskedTrainer:
     ) -> None:
         training, (train, validation) = config.training, rows
         self.tokenizer, self.rows, self.config, self.output, self.report = tokenizer, train, config, output, report
-        masking = _Masking(tokenizer, training.share)
-        self.validation = [masking(row, training.seed, index, 9) for index, row in enumerate(validation)]
-        self.masking = masking
+        self.masking = _Masking(tokenizer, training.share)
+        self.validation = [self.masking(row, training.seed, index, 9) for index, row in enumerate(validation)]
         torch.manual_seed(training.seed)
         self.model = load_masked(config.encoder)
         positions = self.model.encoder.positions

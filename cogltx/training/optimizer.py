@@ -64,13 +64,11 @@ def _groups(model: nn.Module, config: OptimizerConfig) -> list[dict[str, Any]]:
     named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
     pretrained = any(name.startswith(_ENCODER) for name, _ in named)
     groups: list[dict[str, Any]] = []
-    for is_head in (False, True):
+    for is_head, multiple in ((False, 1.0), (True, config.head_rate)):
         parameters = [p for name, p in named if (pretrained and not name.startswith(_ENCODER)) == is_head]
-        multiple = config.head_rate if is_head else 1.0
-        groups.append(
-            {"params": [p for p in parameters if p.ndim > 1], "weight_decay": config.weight_decay, "multiple": multiple}
-        )
-        groups.append({"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0, "multiple": multiple})
+        for is_matrix, weight_decay in ((True, config.weight_decay), (False, 0.0)):
+            chosen = [p for p in parameters if (p.ndim > 1) == is_matrix]
+            groups.append({"params": chosen, "weight_decay": weight_decay, "multiple": multiple})
     return [group for group in groups if group["params"]]
 
 
@@ -134,10 +132,9 @@ class Optimizer:
         if norm is not None and not torch.isfinite(norm):
             self.optimizer.zero_grad()
             raise self._not_finite("gradient norm", norm)
+        share = _rate(self.step, self.steps, self.config.warmup)
         for slots in self.optimizer.param_groups:
-            slots["lr"] = (
-                slots["multiple"] * self.config.learning_rate * _rate(self.step, self.steps, self.config.warmup)
-            )
+            slots["lr"] = slots["multiple"] * self.config.learning_rate * share
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.step += 1
@@ -150,11 +147,8 @@ class Optimizer:
 
     def state(self) -> dict[str, Tensor]:
         """Return the optimizer's state as plain tensors."""
-        return {
-            f"{index}.{key}": value
-            for index, slots in self.optimizer.state_dict()["state"].items()
-            for key, value in slots.items()
-        }  # fmt: skip
+        state = self.optimizer.state_dict()["state"]
+        return {f"{index}.{key}": value for index, slots in state.items() for key, value in slots.items()}
 
     def restore(self, tensors: dict[str, Tensor], step: int) -> None:
         """Load a saved state.

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,10 @@ import torch
 from pydantic import BaseModel, ValidationError
 
 from cogltx.baselines import BagOfWords, WindowReader, reader_class
-from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, describe
 from cogltx.files import check_settings, read_json, write_json
 from cogltx.pipeline import CogLTX, Reader
-from cogltx.tasks import Task, make_task
+from cogltx.tasks import make_task
 from cogltx.training.config import RunConfig
 from cogltx.training.data import Source, run_examples
 from cogltx.training.trainer import Trainer, check_examples
@@ -84,18 +83,7 @@ def train_run(
 ) -> None:
     """Train a run in its folder; the best epoch is the run's model.
 
-    Args:
-        run: model, data and training.
-        output: the folder of the run.
-        resume: continue from the last checkpoint.
-        report: receives lines of progress.
-        data: replaces the training file of the run.
-        validation: replaces its validation file.
-
-    Raises:
-        ConfigError: the folder has another run, or ``resume`` is not set.
-        DataError: a data file is not valid.
-        TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
+    ``data`` and ``validation`` replace the files of the run. Other arguments and errors as ``train``.
     """
     check_folder(run, output, resume)
     task = make_task(run.task.name, run.task.options)
@@ -105,15 +93,25 @@ def train_run(
         report(f"  without a place in the text: {id}: {reason}")
     if len(unmapped.unmapped) > _N_NAMED:
         report(f"  … and {len(unmapped.unmapped) - _N_NAMED} more; cogltx prepare names them all")
-    for line in [*unmapped.notes(), *_rare_labels(examples)]:
+    for line in unmapped.notes():
         report(line)
+    counts = Counter(label for example in examples for label in example.labels or ())
+    rare = sorted(label for label, count in counts.items() if count == 1)
+    if rare:
+        report(f"labels with one training example: {', '.join(rare[:_N_NAMED])}")
     try:
         fitted = run.model_copy(update={"reasoner": run.reasoner.fitted([*examples, *held_out])})
     except DataError as error:
         raise DataError(f"{run.data.train}: {error}") from error
     reader = _new_reader(fitted)
-    if isinstance(reader, BagOfWords):
-        _fit(reader, run, task, examples, held_out, output, report)
+    if isinstance(reader, BagOfWords):  # trained without epochs; its folder has the same files as any run's
+        main = check_examples(task, reader, examples, held_out)
+        write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
+        reader.fit(examples, seed=run.training.seed)
+        metrics = task.metrics(zip(held_out, reader.predict_many(held_out), strict=True))
+        reader.save_pretrained(output / "model")
+        write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
+        report(f"validation: {main} {metrics[main]:.1f}; model in {output}")
         return
     assert isinstance(reader, WindowReader), "all others read windows"
     trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
@@ -126,32 +124,6 @@ def train_run(
         report(f"{summary.skipped} training examples have no known {lacking}")
     best = summary.history[summary.best_epoch][trainer.main_metric]
     report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
-
-
-def _fit(
-    reader: BagOfWords,
-    run: RunConfig,
-    task: Task,
-    examples: Sequence[Example],
-    validation: Sequence[Example],
-    output: Path,
-    report: Callable[[str], None],
-) -> None:
-    """Train a reader without epochs; its folder has the same files as any run's."""
-    main = check_examples(task, reader, examples, validation)
-    write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
-    reader.fit(examples, seed=run.training.seed)
-    metrics = task.metrics(zip(validation, reader.predict_many(validation), strict=True))
-    reader.save_pretrained(output / "model")
-    write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
-    report(f"validation: {main} {metrics[main]:.1f}; model in {output}")
-
-
-def _rare_labels(examples: Sequence[Example]) -> list[str]:
-    """A note on labels that occur once."""
-    counts = Counter(label for example in examples for label in example.labels or ())
-    rare = sorted(label for label, count in counts.items() if count == 1)
-    return [f"labels with one training example: {', '.join(rare[:_N_NAMED])}"] if rare else []
 
 
 def _new_reader(run: RunConfig) -> Reader:

@@ -6,9 +6,9 @@ The model of the best epoch is the model of the run. A killed run resumes from i
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from torch import nn
@@ -24,24 +24,17 @@ from cogltx.prediction import Prediction
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import TrainingConfig
 from cogltx.training.loop import TrainingLoop
-from cogltx.training.optimizer import Optimizer, OptimizerConfig
+from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
 from cogltx.training.steps import JudgeSteps, ReasonerSteps
 
 _EPOCH = re.compile(r"epoch-\d+")
 
 
-@dataclass(frozen=True)
-class _Summary:
-    """Result of joint training.
+class _Summary(NamedTuple):
+    """Validation metrics per epoch, index of the best epoch, and number of examples without a known target."""
 
-    Attributes:
-        history: validation metrics after each epoch.
-        best_epoch: index of the best epoch.
-        skipped: training examples without a known target for the reasoner.
-    """
-
-    history: tuple[dict[str, float], ...]
+    history: list[dict[str, float]]
     best_epoch: int
     skipped: int
 
@@ -92,36 +85,29 @@ class Trainer:
                 "training: no example has relevance labels, which the judge learns from; set "
                 "training.relevance.source: interventions or judge.name: bm25"
             )
-        self.optimizers = self._optimizers()
         self.relevance = RelevanceLabels(config.relevance)
         self.scores: dict[int, np.ndarray] = {}
+        self.optimizers = self._optimizers()
         self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
         arrays = {"scores": self.scores} | ({"relevance": self.relevance.by_example} if self.intervenes else {})
         data = fingerprint([*train, len(train), *validation])  # cogltx relevance checks it
-        self.loop = TrainingLoop(
-            self.output, data, model.model.modules, self.optimizers, config.checkpoint_steps,
-            arrays,
-        )  # fmt: skip
+        modules, optimizers = model.model.modules, self.optimizers
+        self.loop = TrainingLoop(self.output, data, modules, optimizers, config.checkpoint_steps, arrays)
         self.reasoner_steps = ReasonerSteps(
-            model, self.optimizers["reasoner"], train, self.relevance, self.scores,
-            by_judge=config.reasoner_blocks == "recall", keeps_scores=self.trains_judge,
-            windows=config.windows,
+            model, optimizers["reasoner"], train, self.relevance, self.scores,
+            by_judge=config.reasoner_blocks == "recall", keeps_scores=self.trains_judge, windows=config.windows,
         )  # fmt: skip
 
     def _optimizers(self) -> dict[str, Optimizer]:
         batches = -(-len(self.train_examples) // self.config.batch_size)
-        model, config = self.reader.model, self.config
-
-        def optimizer(name: str, module: nn.Module, settings: OptimizerConfig, passes: int) -> Optimizer:
-            return Optimizer(name, module, settings, batches * passes, model.runner)
-
-        optimizers = {"reasoner": optimizer("reasoner", model.reasoner, config.reasoner, config.epochs)}
-        if self.trains_judge:
-            relevance = config.relevance  # without initial labels, the judge waits for the first interventions
-            waits = relevance.source == "interventions" and relevance.initial == "none"
-            epochs = max(1, config.epochs - relevance.from_epoch * waits)
-            optimizers["judge"] = optimizer("judge", model.judge, config.judge, epochs * config.judge_passes)
-        return optimizers
+        model, config, runner = self.reader.model, self.config, self.reader.model.runner
+        reasoner = Optimizer("reasoner", model.reasoner, config.reasoner, batches * config.epochs, runner)
+        if not self.trains_judge:
+            return {"reasoner": reasoner}
+        relevance = config.relevance  # without initial labels, the judge waits for the first interventions
+        waits = relevance.source == "interventions" and relevance.initial == "none"
+        passes = max(1, config.epochs - relevance.from_epoch * waits) * config.judge_passes
+        return {"reasoner": reasoner, "judge": Optimizer("judge", model.judge, config.judge, batches * passes, runner)}
 
     def run(self, *, resume: bool = False) -> _Summary:
         """Train to the end; the best epoch's model is in the folder of the run.
@@ -139,19 +125,16 @@ class Trainer:
             if n_labelled is not None:
                 name, total = self.config.relevance.initial, len(self.train_examples)
                 self.report(f"initial relevance labels by {name}: {n_labelled} of {total} examples")
-        while self.loop.progress.epoch < self.config.epochs and not self._out_of_patience():
+        progress, patience = self.loop.progress, self.config.patience or self.config.epochs
+        while progress.epoch < self.config.epochs and progress.epoch - (progress.best_epoch or 0) <= patience:
             self._epoch()
         self.loop.log.close()
-        best = self.loop.progress.best_epoch
+        best = progress.best_epoch
         assert best is not None, "a run has at least one epoch"
         model = self._name_best()
         if not model.is_dir():
             raise ModelError(f"{model}: the model of the best epoch is missing; train again in another folder")
-        return _Summary(tuple(self.loop.progress.history), best, len(self.reasoner_steps.skipped))
-
-    def _out_of_patience(self) -> bool:
-        best, patience = self.loop.progress.best_epoch, self.config.patience
-        return patience is not None and best is not None and self.loop.progress.epoch - best > patience
+        return _Summary(progress.history, best, len(self.reasoner_steps.skipped))
 
     def _epoch(self) -> None:
         progress = self.loop.progress

@@ -16,7 +16,7 @@ from cogltx.bench import positions as module
 from cogltx.bench.positions import _runs, _table, compare
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.training.masked_lm import MaskedConfig, MaskedTrainingConfig, TextsConfig, mlm
+from cogltx.training.masked_lm import MaskedConfig, _TextsConfig, _TrainingConfig, mlm
 
 NAMES = ["hierarchical-0.2", "hierarchical-0.4", "hierarchical-0.6", "tiled", "random", "own-64"]
 
@@ -33,8 +33,8 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> MaskedConfig:
     (folder / "texts.txt").write_text("\n".join(example.document.text for example in corpus.make(8)))
     first = MaskedConfig(
         encoder=EncoderConfig(name=str(encoder), precision="float32"),
-        data=TextsConfig(train=str(folder / "texts.txt"), held_out=3), length=64,
-        training=MaskedTrainingConfig(steps=2, batch_size=2, validation_steps=1),
+        data=_TextsConfig(train=str(folder / "texts.txt"), held_out=3), length=64,
+        training=_TrainingConfig(steps=2, batch_size=2, validation_steps=1),
     )  # fmt: skip
     trained = mlm(first, folder / "first", report=quiet)["encoder"]
     return first.model_copy(update={"encoder": EncoderConfig(name=trained, precision="float32"), "length": 128})

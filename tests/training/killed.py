@@ -25,11 +25,11 @@ from cogltx.pipeline import CogLTX
 from cogltx.training.config import TrainingConfig
 from cogltx.training.masked_lm import (
     MaskedConfig,
-    MaskedTrainingConfig,
-    TextsConfig,
     _MaskedTrainer,
     _packed,
     _set_apart,
+    _TextsConfig,
+    _TrainingConfig,
 )
 from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.trainer import Trainer
@@ -62,12 +62,12 @@ def train(encoder: Path, output: Path) -> None:
 
 
 def train_masked(encoder: Path, output: Path) -> None:
-    texts = TextsConfig(train="", held_out=4)
+    texts = _TextsConfig(train="", held_out=4)
     settings = EncoderConfig(
         name=str(encoder), hidden_dropout=0.2, freeze_embeddings=False, batch_tokens=128,
         positions=PositionsConfig(length=600),
     )  # fmt: skip
-    training = MaskedTrainingConfig(
+    training = _TrainingConfig(
         steps=12, batch_size=4, learner=OptimizerConfig(learning_rate=1e-3, head_rate=5), gradient_checkpointing=True,
         validation_steps=5, checkpoint_steps=3,
     )  # fmt: skip

@@ -24,15 +24,15 @@ from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, ModelError, TrainingError
 from cogltx.training.masked_lm import (
     MaskedConfig,
-    TextsConfig,
     _MaskedTrainer,
     _packed,
     _set_apart,
+    _TextsConfig,
     load_masked,
 )
 from cogltx.training.optimizer import OptimizerConfig
 
-TEXTS = TextsConfig(train="texts", held_out=4)
+TEXTS = _TextsConfig(train="texts", held_out=4)
 
 
 def quiet(line: str) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cogltx.blocks import load_tokenizer
 from cogltx.encoding.layout import WindowFormat
 from cogltx.errors import DataError, ModelError
-from cogltx.training.masked_lm import TextsConfig, _Masking, _pack, _packed, _set_apart, _token_ids
+from cogltx.training.masked_lm import _Masking, _pack, _packed, _set_apart, _TextsConfig, _token_ids
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,10 @@ def test_rows_are_full_and_hold_every_token_in_order(tokenizer: Any, lengths: li
 def test_tokens_of_texts(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [*tiny.CORPUS, "\u200b", "word " * 9000, *tiny.CORPUS]
     expected = [tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] for text in texts]
-    found = [ids.tolist() for ids in _token_ids(texts, tokenizer)]
+    found = [ids.tolist() for ids in _token_ids(iter(texts), tokenizer)]
     assert found == [ids for ids in expected if ids]
     monkeypatch.setattr("cogltx.training.masked_lm._N_TEXTS", 2)
-    assert [ids.tolist() for ids in _token_ids(texts, tokenizer)] == found
+    assert [ids.tolist() for ids in _token_ids(iter(texts), tokenizer)] == found
 
 
 def test_texts_that_the_tokenizer_drops(tokenizer: Any) -> None:
@@ -58,7 +58,7 @@ def test_texts_that_the_tokenizer_drops(tokenizer: Any) -> None:
 
 def test_rows_for_training_and_validation() -> None:
     rows = [np.full(40, number, dtype=np.int32) for number in range(10)]
-    config = TextsConfig(train="a.txt", held_out=3, validation_limit=4)
+    config = _TextsConfig(train="a.txt", held_out=3, validation_limit=4)
     train, validation = _set_apart(rows, None, config, seed=1)
     assert len(validation) == 3
     held_out = [int(row[0]) for row in validation]
