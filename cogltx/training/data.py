@@ -93,7 +93,7 @@ def read_examples(
 def run_examples(
     run: RunConfig, train: Source | None = None, validation: Source | None = None
 ) -> tuple[list[Example], list[Example], ReadReport]:
-    """Read training and validation examples, by default the run's; also returns what the task could not map in training.
+    """Read training and validation examples, the run's by default; also returns what the task could not map.
 
     Raises:
         DataError: as ``read_examples``; or all examples would be held out.
