@@ -121,6 +121,12 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
     ) -> Float[Tensor, " windows"]:
         """Compute the loss of each window."""
 
+    def intervention_losses(
+        self, outputs: Float[Tensor, "windows rows outputs"], windows: Sequence[Window], targets: Sequence[Target]
+    ) -> Float[Tensor, " windows"]:
+        """Compute the loss of each window that interventions compare with their thresholds, in nats (CogLTX §3.3)."""
+        return self.losses(outputs, windows, targets)
+
     def is_negative(self, target: Target) -> bool:
         """Check whether a target says that the window does not contain the answer."""
         return False

@@ -180,6 +180,12 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         cross_entropy: Tensor = -(expected * weights * logits.log_softmax(dim=-1)).sum(dim=-1)
         return cross_entropy
 
+    def intervention_losses(
+        self, outputs: Float[Tensor, "windows 1 labels"], windows: Sequence[Window], targets: Sequence[tuple[int, ...]]
+    ) -> Float[Tensor, " windows"]:
+        """Compute ``losses``; for any number of labels their sum, so that a threshold holds for one changed label."""
+        return self.losses(outputs, windows, targets) * (len(self.config.labels) if self.config.multi_label else 1)
+
     def predict(
         self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
     ) -> Prediction:

@@ -37,17 +37,19 @@ def intervene(
     reasoner: Reasoner[Any],
     examples: Sequence[Example],
     items: Sequence[ReasonerTarget],
-    budget: float,
+    budget: float | None,
     rng: np.random.Generator,
     runner: BatchRunner,
 ) -> dict[int, list[tuple[int, float]]]:
-    """Remove blocks from windows, one at a time: all of them, or as many as a budget allows, drawn at random.
+    """Remove blocks from windows, one at a time: every block, or as many as a budget allows, drawn at random.
+
+    The only block of a window is removed, too; the reasoner then reads the query alone.
 
     Args:
         reasoner: computes targets and losses.
         examples: examples of the windows.
         items: windows that the reasoner was trained on.
-        budget: maximum number of tokens in all new windows, per token of the original windows.
+        budget: maximum number of tokens in all new windows, per token of the original windows; None: no limit.
         rng: generator of the draw.
         runner: settings of the forward passes.
 
@@ -67,13 +69,13 @@ def _removals(
     reasoner: Reasoner[Any],
     examples: Sequence[Example],
     items: Sequence[ReasonerTarget],
-    budget: float,
+    budget: float | None,
     rng: np.random.Generator,
 ) -> list[_Removal]:
     """Build the windows without one block each, within the budget."""
     blocks_of = [item.window.blocks for item in items]
-    pairs = [(item, block) for item, blocks in enumerate(blocks_of) for block in blocks if len(blocks) > 1]
-    n_tokens = budget * sum(len(item.window) for item in items)
+    pairs = [(item, block) for item, blocks in enumerate(blocks_of) for block in blocks]
+    n_tokens = math.inf if budget is None else budget * sum(len(item.window) for item in items)
     chosen = []
     for index in rng.permutation(len(pairs)).tolist():
         item, block = pairs[index]
@@ -115,6 +117,6 @@ def _losses(
         for group in batches(windows, runner.batch_tokens):
             group_windows = [windows[index] for index in group]
             outputs = reasoner(runner.tensors(group_windows))
-            group_losses = reasoner.losses(outputs, group_windows, [targets[index] for index in group])
+            group_losses = reasoner.intervention_losses(outputs, group_windows, [targets[index] for index in group])
             losses[group] = group_losses.float().cpu().numpy()
     return [float(loss) for loss in losses]

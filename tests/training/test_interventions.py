@@ -98,9 +98,35 @@ def test_what_removals_do_to_the_loss(reasoner: Words) -> None:
     assert by_item == {0: list(zip((0, 2, 3), rises[:3], strict=True)), 1: list(zip((0, 1), rises[3:], strict=True))}
 
 
-def test_a_window_of_one_block_is_left_alone(reasoner: Words) -> None:
+def test_the_only_block_of_a_window_is_removed_too(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
-    assert _removals(reasoner, [EXAMPLE], [item(reasoner, blocks, [0])], 100, rng()) == []
+    (removal,) = _removals(reasoner, [EXAMPLE], [item(reasoner, blocks, [1])], None, rng())
+    assert (removal.block, removal.window.blocks) == (1, [])
+    assert len(removal.window) == removal.window.n_prefix
+    (rises,) = intervene(reasoner, [EXAMPLE], [item(reasoner, blocks, [1])], None, rng(), RUNNER).values()
+    assert math.isfinite(rises[0][1])
+
+
+def test_without_a_budget_every_block_is_removed(reasoner: Words) -> None:
+    blocks = split(DOCUMENT, TOKENIZER)
+    items = [item(reasoner, blocks, [0, 1, 2, 3]) for _ in range(50)]
+    assert len(_removals(reasoner, [EXAMPLE] * 50, items, None, rng())) == 200
+
+
+def test_one_label_of_many_raises_the_loss_of_an_intervention(reasoner: Words) -> None:
+    """From p = .95 to .05 is a rise of 2.9 nats, whatever the number of labels; their mean hides it."""
+    for n_labels in (2, 41):
+        config = ClassificationConfig(
+            name="classification", labels=tuple(f"label {n}" for n in range(n_labels)), multi_label=True
+        )
+        made = ClassificationReasoner(reasoner.encoder, config)
+        certain = np.log(0.95 / 0.05)
+        before = torch.full((1, 1, n_labels), -float(certain))
+        before[..., 0] = certain
+        after = torch.full((1, 1, n_labels), -float(certain))
+        window = FORM.layout(None, split(DOCUMENT, TOKENIZER)).window([0])
+        rise = made.intervention_losses(after, [window], [(0,)]) - made.intervention_losses(before, [window], [(0,)])
+        assert rise.item() == pytest.approx(math.log(0.95 / 0.05), rel=1e-4)
 
 
 @pytest.mark.parametrize("budget", [0.1, 0.7, 1.5, 2.5])
