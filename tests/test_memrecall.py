@@ -187,6 +187,16 @@ def test_without_rehearsal_coarse_scores_decide() -> None:
     assert recall.trace[1].fine[FIRST] == recall.trace[0].coarse[FIRST]
 
 
+def test_retrieval_alone_fills_the_window() -> None:
+    """The paper's ablation: no second look and no fine scores, one competition of coarse scores."""
+    blocks = split(HOPS, TOKENIZER)
+    judge = WordOverlap()
+    (recall,) = find(memrecall(ScoringJudgeAdapter(judge), strides=(8,), rehearse=False), [(QUERY, blocks)])
+    (step,) = recall.trace
+    assert len(judge.calls) == 1
+    assert recall.key_blocks == tuple(sorted(fill(step.coarse, blocks, recall.layout.room)))
+
+
 def test_the_neighbour_of_a_strong_block_is_retrieved() -> None:
     blocks = split(HOPS, TOKENIZER)
     coarse = [{FIRST: 0.9, SECOND: 0.4, 0: 0.1, 1: 0.1}]

@@ -210,12 +210,12 @@ def test_the_configuration_shows_tuned_thresholds(tiny_encoder: Path, tmp_path: 
     items = [replace(items[0], answers=()), *(replace(item, answers=("yes",)) for item in items[1:])]
     set_threshold(model, 0.25)
     assert model.config.reasoner.no_answer_threshold == model.model.config.reasoner.no_answer_threshold == 0.25
-    reasoner.reset_thresholds()
+    reasoner.config = reasoner.config.without_thresholds()
     assert model.config.reasoner.no_answer_threshold is None
     predictions = list(model.predict_many(items))
-    reasoner.config = reasoner.threshold_candidates(items, predictions)[1]
+    reasoner.config = reasoner.config.threshold_candidates(items, predictions)[1]
     assert model.config.reasoner.no_answer_threshold == reasoner.config.no_answer_threshold is not None
-    thresholded = [reasoner.with_thresholds(prediction, model.config.reasoner) for prediction in predictions]
+    thresholded = list(map(model.config.reasoner.apply_thresholds, predictions))
     assert thresholded == list(model.predict_many(items))
     assert "" in [prediction.answer for prediction in thresholded]
     model.save_pretrained(tmp_path / "model")

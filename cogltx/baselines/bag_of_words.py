@@ -34,6 +34,9 @@ class BagOfWords(Reader):
         weights: weight per label and term.
         bias: bias per label.
 
+    Attributes:
+        reasoner: labels and threshold.
+
     Raises:
         ConfigError: the reasoner is not ``classification``, or label names are queries.
     """
@@ -52,7 +55,7 @@ class BagOfWords(Reader):
             raise ConfigError(f"reader: bag_of_words needs reasoner.name: classification, not {config.reasoner.name}")
         if config.task.options.get("label_queries"):
             raise ConfigError("reader: bag_of_words reads texts without questions; remove task.options.label_queries")
-        self._config, self._labels = config, config.reasoner
+        self._config, self.reasoner = config, config.reasoner
         self._vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=list(terms) or None)
         if idf is not None:
             self._vectorizer.idf_ = idf
@@ -61,7 +64,7 @@ class BagOfWords(Reader):
     @property
     def config(self) -> ModelConfig:
         """The configuration of the model."""
-        return self._config
+        return self._config.model_copy(update={"reasoner": self.reasoner})
 
     @classmethod
     def create(cls, config: ModelConfig, *, device: torch.device | str | None = None) -> Self:
@@ -92,7 +95,7 @@ class BagOfWords(Reader):
         from sklearn.svm import LinearSVC
 
         labelled = [example for example in examples if example.labels is not None]
-        names = self._labels.labels
+        names = self.reasoner.labels
         has_label = np.array([[name in (example.labels or ()) for name in names] for example in labelled], dtype=bool)
         if not labelled or not (has_label.any(axis=0) & ~has_label.all(axis=0)).any():
             raise DataError(
@@ -104,7 +107,7 @@ class BagOfWords(Reader):
             raise DataError(f"training: none of the {len(labelled)} texts has a word") from error
         self._weights = np.zeros((len(names), features.shape[1]))
         self._bias = np.where(has_label.all(axis=0), 1.0, -1.0)  # for labels that all texts have, or none
-        class_weight = "balanced" if self._labels.class_weights else None
+        class_weight = "balanced" if self.reasoner.class_weights else None
         for index in range(len(names)):
             if has_label[:, index].any() and not has_label[:, index].all():
                 svm = LinearSVC(random_state=seed % 2**32, class_weight=class_weight).fit(features, has_label[:, index])
@@ -116,7 +119,7 @@ class BagOfWords(Reader):
             raise ModelError("reader bag_of_words: the model is not trained")
         features = self._vectorizer.transform([document.text for document, _ in requests])
         margins = np.asarray(features @ self._weights.T) + self._bias
-        predictions = [self._labels.predict(self._labels.probabilities(row)) for row in margins]
+        predictions = [self.reasoner.predict(self.reasoner.probabilities(row)) for row in margins]
         return [replace(one, id=document.id) for one, (document, _) in zip(predictions, requests, strict=True)]
 
     def save_pretrained(self, folder: str | Path) -> None:
@@ -129,4 +132,4 @@ class BagOfWords(Reader):
             (target / "terms.json").write_text(json.dumps({"terms": terms}, ensure_ascii=False), encoding="utf-8")
             tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
             (target / "weights.safetensors").write_bytes(to_safetensors(tensors))
-            write_json(target / "config.json", self._config.model_dump(mode="json"))
+            write_json(target / "config.json", self.config.model_dump(mode="json"))

@@ -53,6 +53,26 @@ class ReasonerConfig(BaseModel):
             DataError: a label is unknown.
         """
 
+    def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
+        """Return configurations that differ in their thresholds, to choose from on validation data.
+
+        Args:
+            examples: the validation examples.
+            predictions: their predictions, made ``without_thresholds``.
+
+        Returns:
+            an empty list if there is nothing to tune.
+        """
+        return []
+
+    def without_thresholds(self) -> Self:
+        """Return the configuration whose predictions contain what ``apply_thresholds`` needs."""
+        return self
+
+    def apply_thresholds(self, prediction: Prediction) -> Prediction:
+        """Apply the thresholds to a prediction that was made ``without_thresholds``."""
+        return prediction
+
     def format(self, prediction: Prediction) -> str:
         """Format a prediction as text: answer, labels and evidence."""
         place = f", characters {prediction.start}-{prediction.end}" if prediction.start is not None else ""
@@ -149,25 +169,6 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
         Returns:
             a prediction without evidence.
         """
-
-    def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Any]:
-        """Return configurations that differ in their thresholds, to choose from on validation data.
-
-        Args:
-            examples: the validation examples.
-            predictions: their predictions, made after ``reset_thresholds``.
-
-        Returns:
-            an empty list if there is nothing to tune.
-        """
-        return []
-
-    def reset_thresholds(self) -> None:
-        """Remove tuned thresholds, so that predictions contain what ``with_thresholds`` needs."""
-
-    def with_thresholds(self, prediction: Prediction, config: Any) -> Prediction:
-        """Apply the thresholds of a configuration to a prediction made after ``reset_thresholds``."""
-        return prediction
 
 
 def whole_document(layout: Layout) -> dict[str, Any]:

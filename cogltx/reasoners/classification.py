@@ -79,10 +79,19 @@ class ClassificationConfig(ReasonerConfig):
         """Choose the most probable label, or all from the threshold on; the score is the lowest chosen one."""
         order = np.argsort(-probabilities, kind="stable").tolist()
         labels = tuple(Label(self.labels[index], float(probabilities[index]), False) for index in order)
-        return self.choose(Prediction(id="", answer="", start=None, end=None, score=0.0, labels=labels))
+        return self.apply_thresholds(Prediction(id="", answer="", start=None, end=None, score=0.0, labels=labels))
 
-    def choose(self, prediction: Prediction) -> Prediction:
-        """Choose labels again by the threshold of this configuration."""
+    def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
+        """Return thresholds for any number of labels: quantiles of the probabilities of the validation texts."""
+        if not self.multi_label:
+            return []
+        probabilities = [label.score for prediction in predictions for label in prediction.labels]
+        quantiles = np.quantile(probabilities, np.linspace(0.5, 1, 101))
+        thresholds = np.unique(np.clip([*quantiles, 0.5], 0, 1)).tolist()
+        return [self.model_copy(update={"threshold": threshold}) for threshold in thresholds]
+
+    def apply_thresholds(self, prediction: Prediction) -> Prediction:
+        """Choose the most probable label, or all from the threshold on."""
         labels = tuple(
             replace(label, chosen=label.score >= self.threshold if self.multi_label else rank == 0)
             for rank, label in enumerate(prediction.labels)
@@ -208,19 +217,3 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
                 probabilities = probabilities / probabilities.sum()
         prediction: Prediction = self.config.predict(probabilities)
         return replace(prediction, **whole_document(layout))
-
-    def threshold_candidates(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction]
-    ) -> list[ClassificationConfig]:
-        """Return thresholds for any number of labels: quantiles of the probabilities of the validation texts."""
-        if not self.config.multi_label:
-            return []
-        probabilities = [label.score for prediction in predictions for label in prediction.labels]
-        quantiles = np.quantile(probabilities, np.linspace(0.5, 1, 101))
-        thresholds = np.unique(np.clip([*quantiles, 0.5], 0, 1)).tolist()
-        return [self.config.model_copy(update={"threshold": threshold}) for threshold in thresholds]
-
-    def with_thresholds(self, prediction: Prediction, config: ClassificationConfig) -> Prediction:
-        """See ``Reasoner.with_thresholds``."""
-        chosen: Prediction = config.choose(prediction)
-        return chosen

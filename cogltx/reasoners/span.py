@@ -8,7 +8,7 @@ A judge whose fine scores are probabilities weighs the answers of its blocks (no
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -55,6 +55,28 @@ class SpanReasonerConfig(ReasonerConfig):
     evidence_weight: float = Field(1.0, ge=0)
     relevance_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
+
+    def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
+        """Return no-answer thresholds from never to always; none if every example has an answer."""
+        if all(example.answers != () for example in examples):
+            return []
+        margins = np.array([prediction.no_answer_margin for prediction in predictions])
+        quantiles = np.quantile(margins, np.linspace(0, 1, 51))
+        thresholds = np.unique([quantiles[0] - 1, *quantiles]).tolist()
+        return [self.model_copy(update={"no_answer_threshold": threshold}) for threshold in thresholds]
+
+    def without_thresholds(self) -> Self:
+        """Always answer."""
+        return self.model_copy(update={"no_answer_threshold": None})
+
+    def apply_thresholds(self, prediction: Prediction) -> Prediction:
+        """Replace the answer by no answer if the threshold says so; the answer becomes the first alternative."""
+        threshold, margin, score = self.no_answer_threshold, prediction.no_answer_margin, prediction.no_answer_score
+        if threshold is None or margin is None or score is None or margin <= threshold:
+            return prediction
+        best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
+        alternatives = (best, *prediction.alternatives)[: self.top_k - 1]
+        return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
 
 
 @dataclass(frozen=True)
@@ -139,32 +161,8 @@ class SpanReasoner(Reasoner[_Target]):
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
             no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
         )  # fmt: skip
-        return self.with_thresholds(prediction, self.config)
-
-    def threshold_candidates(
-        self, examples: Sequence[Example], predictions: Sequence[Prediction]
-    ) -> list[SpanReasonerConfig]:
-        """Return no-answer thresholds from never to always; none if every example has an answer."""
-        if all(example.answers != () for example in examples):
-            return []
-        margins = np.array([prediction.no_answer_margin for prediction in predictions])
-        quantiles = np.quantile(margins, np.linspace(0, 1, 51))
-        thresholds = np.unique([quantiles[0] - 1, *quantiles]).tolist()
-        return [self.config.model_copy(update={"no_answer_threshold": threshold}) for threshold in thresholds]
-
-    def reset_thresholds(self) -> None:
-        """Always answer."""
-        self.config = self.config.model_copy(update={"no_answer_threshold": None})
-
-    def with_thresholds(self, prediction: Prediction, config: SpanReasonerConfig) -> Prediction:
-        """Replace the answer by no answer if the threshold says so; the answer becomes the first alternative."""
-        threshold = config.no_answer_threshold
-        margin, score = prediction.no_answer_margin, prediction.no_answer_score
-        if threshold is None or margin is None or score is None or margin <= threshold:
-            return prediction
-        best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
-        alternatives = (best, *prediction.alternatives)[: config.top_k - 1]
-        return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
+        answered: Prediction = self.config.apply_thresholds(prediction)
+        return answered
 
     def _decode(
         self, window: Window, logits: Float[np.ndarray, "tokens outputs"], blocks: Blocks

@@ -17,7 +17,7 @@ from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import make_task
 from cogltx.training.config import RunConfig
 from cogltx.training.data import Source, run_examples
-from cogltx.training.trainer import Trainer, check_examples
+from cogltx.training.trainer import Trainer, check_examples, tuned
 
 _N_NAMED = 20
 CONFIG_FILE = "run-config.json"
@@ -108,7 +108,7 @@ def train_run(
         main = check_examples(task, reader, examples, held_out)
         write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
         reader.fit(examples, seed=run.training.seed)
-        metrics = task.metrics(zip(held_out, reader.predict_many(held_out), strict=True))
+        reader.reasoner, metrics = tuned(reader.reasoner, task, held_out, list(reader.predict_many(held_out)), main)
         reader.save_pretrained(output / "model")
         write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
         report(f"validation: {main} {metrics[main]:.1f}; model in {output}")

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from torch import nn
@@ -21,6 +21,7 @@ from cogltx.files import fingerprint, write_json
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.prediction import Prediction
+from cogltx.reasoners import ReasonerConfig
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import TrainingConfig
 from cogltx.training.loop import TrainingLoop
@@ -37,6 +38,9 @@ class _Summary(NamedTuple):
     history: list[dict[str, float]]
     best_epoch: int
     skipped: int
+
+
+AnyConfig = TypeVar("AnyConfig", bound=ReasonerConfig)
 
 
 class Trainer:
@@ -190,10 +194,11 @@ class Trainer:
         """Predict the validation examples, set the thresholds, and add the metrics to the history."""
         progress, main = self.loop.progress, self.main_metric
         epoch, total = progress.epoch + 1, len(self.validation)
-        self.reader.model.reasoner.reset_thresholds()
+        reasoner = self.reader.model.reasoner
+        reasoner.config = reasoner.config.without_thresholds()
         predictions = self.reader.predict_many(self.validation)
         bar = tqdm(predictions, total=total, desc="validation", disable=None, leave=False)
-        metrics = _tune(self.reader, self.task, self.validation, list(bar), main)
+        reasoner.config, metrics = tuned(reasoner.config, self.task, self.validation, list(bar), main)
         if progress.best_epoch is None or metrics[main] > progress.history[progress.best_epoch][main]:
             progress.best_epoch = progress.epoch
         progress.history.append(metrics)
@@ -237,18 +242,16 @@ class Trainer:
         return self.output / best
 
 
-def _tune(
-    reader: WindowReader, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
-) -> dict[str, float]:
-    """Set the thresholds with the best metric, of equal ones the highest; returns the task's metrics with them."""
-    reasoner = reader.model.reasoner
-    best = task.metrics(zip(examples, predictions, strict=True))
-    for number, config in enumerate(reasoner.threshold_candidates(examples, predictions)):
-        tuned = [reasoner.with_thresholds(prediction, config) for prediction in predictions]
-        metrics = task.metrics(zip(examples, tuned, strict=True))
-        if number == 0 or metrics[metric] >= best[metric]:
-            best, reasoner.config = metrics, config
-    return best
+def tuned(
+    config: AnyConfig, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
+) -> tuple[AnyConfig, dict[str, float]]:
+    """Return the configuration whose thresholds give the best metric, of equal ones the highest, and all metrics."""
+    best, best_metrics = config, task.metrics(zip(examples, predictions, strict=True))
+    for number, candidate in enumerate(config.threshold_candidates(examples, predictions)):
+        metrics = task.metrics(zip(examples, map(candidate.apply_thresholds, predictions), strict=True))
+        if number == 0 or metrics[metric] >= best_metrics[metric]:
+            best, best_metrics = candidate, metrics
+    return best, best_metrics
 
 
 def _main_metric(task: Task, reader: Reader) -> str:

@@ -105,3 +105,31 @@ def test_mistakes(tmp_path: Path) -> None:
         load_reader(tmp_path / "model")
     run = RunConfig(**model_config(multi_label=False).model_dump(), data=DataConfig(train="texts.jsonl"))
     assert isinstance(_new_reader(run), BagOfWords)
+
+
+def test_its_threshold_is_tuned_like_that_of_every_reader(tmp_path: Path) -> None:
+    words = {"animals": "fox", "work": "office", "sea": "boat"}
+    train_texts = [(f"{word} {word} {word}", (label,)) for label, word in words.items()] * 2
+    held_out = [
+        (f"{first} and {second} and others and more", (one, other))
+        for one, first in words.items()
+        for other, second in words.items()
+        if one < other
+    ]
+    for name, texts in (("train", train_texts), ("held_out", held_out)):
+        examples = [
+            Example(id=str(n), document=Document(text), labels=labels) for n, (text, labels) in enumerate(texts)
+        ]
+        write_examples(tmp_path / f"{name}.jsonl", examples)
+    run = RunConfig.model_validate({
+        "reader": "bag_of_words", "task": {"name": "classification"},
+        "reasoner": {"name": "classification", "multi_label": True},
+        "data": {"train": str(tmp_path / "train.jsonl"), "validation": str(tmp_path / "held_out.jsonl")},
+    })  # fmt: skip
+    train_run(run, tmp_path / "run", report=lambda line: None)
+    tuned = load_reader(tmp_path / "run")
+    assert isinstance(tuned, BagOfWords)
+    assert tuned.reasoner.threshold != 0.5, "the highest of the best"
+    assert {tuned.predict(text).answer for text, _ in held_out} == {"; ".join(labels) for _, labels in held_out}
+    history = json.loads((tmp_path / "run" / "run.json").read_text())["history"]
+    assert history[0]["micro_f1"] == 100

@@ -84,7 +84,7 @@ def test_any_number_of_labels(encoder_folder: Path) -> None:
     assert found.answer == "city; sport"
     assert [(label.name, label.chosen) for label in found.labels] == [("city", True), ("sport", True), ("food", False)]
     assert found.score == pytest.approx(chances[2])
-    nothing = made.with_thresholds(found, made.config.model_copy(update={"threshold": 0.99}))
+    nothing = made.config.model_copy(update={"threshold": 0.99}).apply_thresholds(found)
     assert nothing.answer == ""
     assert nothing.score == pytest.approx(1 - chances[0])
 
@@ -144,7 +144,7 @@ def test_threshold_candidates(encoder_folder: Path) -> None:
     for multi_label in (False, True):
         made = reasoner(encoder_folder, multi_label=multi_label)
         predictions = [predicted(made.config, 0.9, 0.2, 0.1), predicted(made.config, 0.3, 0.7, 0.05)]
-        thresholds = [config.threshold for config in made.threshold_candidates(examples, predictions)]
+        thresholds = [config.threshold for config in made.config.threshold_candidates(examples, predictions)]
         assert any(0.3 < threshold <= 0.7 for threshold in thresholds) == multi_label
         assert thresholds == sorted(thresholds)
 
@@ -159,8 +159,8 @@ def test_thresholds_may_be_applied_later(encoder_folder: Path, seed: int, thresh
     made.config = tuned
     expected = made.predict(LAYOUT, outputs)
     made.config = untuned
-    made.reset_thresholds()
-    assert made.with_thresholds(made.predict(LAYOUT, outputs), tuned) == expected
+    made.config = made.config.without_thresholds()
+    assert tuned.apply_thresholds(made.predict(LAYOUT, outputs)) == expected
 
 
 @cache

@@ -276,14 +276,13 @@ def test_white_space_is_no_part_of_an_answer(whole_words: bool) -> None:
 
 
 def test_the_no_answer_threshold() -> None:
-    reasoner = bare_reasoner(top_k=2)
     prediction = Prediction(
         id="", answer="fox", start=0, end=3, score=0.25, no_answer_score=0.5, no_answer_margin=math.log(2),
         alternatives=(Answer("dog", 4, 7, 0.1),),
     )  # fmt: skip
 
     def applied(threshold: float | None, prediction: Prediction = prediction) -> Prediction:
-        return reasoner.with_thresholds(prediction, SpanReasonerConfig(top_k=2, no_answer_threshold=threshold))
+        return SpanReasonerConfig(top_k=2, no_answer_threshold=threshold).apply_thresholds(prediction)
 
     assert applied(None) == applied(math.log(2) + 1e-6) == prediction
     negative = applied(math.log(2) - 1e-6)
@@ -307,22 +306,22 @@ def test_thresholds_may_be_applied_later(
     ]
     reasoner = bare_reasoner(top_k=top_k, no_answer_threshold=threshold)
     tuned, expected = reasoner.config, reasoner.predict(layout_of(), outputs, evidence)
-    reasoner.reset_thresholds()
+    reasoner.config = reasoner.config.without_thresholds()
     assert reasoner.config.no_answer_threshold is None
     prediction = reasoner.predict(layout_of(), outputs, evidence)
     assert prediction.answer != ""
-    assert reasoner.with_thresholds(prediction, tuned) == expected
+    assert tuned.apply_thresholds(prediction) == expected
 
 
 def test_threshold_candidates() -> None:
-    reasoner, answered, unanswered = bare_reasoner(), example_of(("fox",), "fox"), example_of(())
+    config, answered, unanswered = SpanReasonerConfig(), example_of(("fox",), "fox"), example_of(())
     predictions = [
         Prediction(id="", answer="fox", start=0, end=3, score=0.5, no_answer_score=0.5, no_answer_margin=margin)
         for margin in (-1.0, 1.0)
     ]
-    assert reasoner.threshold_candidates([answered, answered], predictions) == []
-    candidates = reasoner.threshold_candidates([answered, unanswered], predictions)
-    applied = {tuple(reasoner.with_thresholds(one, config).answer for one in predictions) for config in candidates}
+    assert config.threshold_candidates([answered, answered], predictions) == []
+    candidates = config.threshold_candidates([answered, unanswered], predictions)
+    applied = {tuple(one.apply_thresholds(prediction).answer for prediction in predictions) for one in candidates}
     assert applied == {("", ""), ("fox", ""), ("fox", "fox")}
 
 

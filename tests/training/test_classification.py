@@ -74,7 +74,7 @@ def train(
     return trainer
 
 
-INTERVENTIONS = {"source": "interventions", "budget": 100.0, "raise_threshold": 0.2, "lower_threshold": 0.05}
+INTERVENTIONS = {"source": "interventions", "budget": None, "raise_threshold": 0.2, "lower_threshold": 0.05}
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +84,8 @@ def planted(wide_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> tup
     return trainer, output
 
 
-def test_interventions_find_the_sentence_that_decides(planted: tuple[Trainer, Path]) -> None:
-    trainer, output = planted
+def precision_and_recall(trainer: Trainer) -> tuple[float, float]:
+    """Of the relevance labels, against the blocks of the sentence that decides."""
     hits = said = true = 0
     for index, example in enumerate(trainer.train_examples):
         blocks = trainer.reader.model.split(example.document)
@@ -93,9 +93,23 @@ def test_interventions_find_the_sentence_that_decides(planted: tuple[Trainer, Pa
         gold = set(blocks.overlapping(start, end)) if end else set()
         found = set(np.flatnonzero(trainer.relevance.by_example[index]).tolist())
         hits, said, true = hits + len(gold & found), said + len(found), true + len(gold)
-    assert hits / true >= 0.9, "recall"
-    assert hits / said >= 0.9, "precision"
+    return hits / said, hits / true
+
+
+def test_interventions_find_the_sentence_that_decides(planted: tuple[Trainer, Path]) -> None:
+    trainer, output = planted
+    assert min(precision_and_recall(trainer)) >= 0.9
     assert read_json(output / "run.json")["history"][-1]["accuracy"] == 100
+
+
+def test_the_papers_thresholds_find_it_once_the_reasoner_has_learned(wide_encoder: Path, tmp_path: Path) -> None:
+    """At −0.05 a removal that changes nothing leaves the label as it is, so what the reasoner marks before it has learned
+    stays: with interventions from the second of ten epochs on the precision is 0.53.
+    """
+    relevance = {"source": "interventions", "budget": None, "from_epoch": 7}
+    trainer = train(reader(wide_encoder), tmp_path, texts(72, filler=5), epochs=9, relevance=relevance)
+    assert (trainer.config.relevance.raise_threshold, trainer.config.relevance.lower_threshold) == (0.2, -0.05)
+    assert min(precision_and_recall(trainer)) >= 0.9
 
 
 def test_the_judge_finds_it_in_unseen_texts(planted: tuple[Trainer, Path]) -> None:

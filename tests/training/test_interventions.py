@@ -20,7 +20,7 @@ from cogltx.encoding.encoder import Batch, BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, TrainingError
-from cogltx.reasoners import SpanReasoner
+from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, SpanReasoner
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import _removals, _rises, intervene
 from cogltx.training.relevance import (

@@ -27,7 +27,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.trainer import Trainer, _main_metric, _Summary, _tune
+from cogltx.training.trainer import Trainer, _main_metric, _Summary, tuned
 
 JSONL = make_task("jsonl", {})
 FAST = OptimizerConfig(learning_rate=1e-3)
@@ -298,10 +298,8 @@ def calibrated(
         Prediction(id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5, no_answer_margin=margin)
         for margin in margins
     ]
-    _tune(made, JSONL, examples, predictions, "f1")
-    config = made.config.reasoner
-    tuned = [made.model.reasoner.with_thresholds(prediction, config).answer for prediction in predictions]
-    return config.no_answer_threshold, tuned
+    config, _ = tuned(made.config.reasoner, JSONL, examples, predictions, "f1")
+    return config.no_answer_threshold, [config.apply_thresholds(prediction).answer for prediction in predictions]
 
 
 def test_the_threshold_for_no_answer_is_calibrated(corpus_encoder: Path) -> None:
