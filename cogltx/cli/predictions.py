@@ -21,7 +21,7 @@ from cogltx.model import ModelConfig, model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task
-from cogltx.training.sampling import gold_blocks
+from cogltx.training.steps import gold_blocks
 
 Pair = tuple[Example, Prediction]
 _LINE_START = b'{"id": '  # of a prediction

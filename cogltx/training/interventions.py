@@ -18,9 +18,17 @@ import torch
 
 from cogltx.document import Example
 from cogltx.encoding.encoder import BatchRunner, batches
-from cogltx.encoding.layout import Window
+from cogltx.encoding.layout import Layout, Window
 from cogltx.reasoners import Reasoner
-from cogltx.training.sampling import ReasonerTarget
+
+
+@dataclass(frozen=True)
+class ReasonerTarget:
+    """A reasoner's training window, its query and document, and what the reasoner should predict."""
+
+    layout: Layout
+    window: Window
+    target: Any
 
 
 @dataclass(frozen=True)

@@ -1,34 +1,35 @@
-"""The two kinds of training step (CogLTX algorithm 1): of the judge, and of the reasoner with interventions.
+"""Training steps of judge and reasoner (CogLTX §3.3, algorithm 1), and the windows that they train on.
 
-Each builds the windows of a batch of examples and trains one model on them.
+Every choice is drawn from a generator of (seed, epoch, example), so it does not depend on anything else.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from cogltx.baselines import WindowReader
+from cogltx.baselines import SlidingWindow, WindowReader
+from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, padded_length
-from cogltx.encoding.layout import Window
+from cogltx.encoding.layout import Layout, Window
+from cogltx.judges import Memory
 from cogltx.judges.encoder import WindowJudge
+from cogltx.memrecall import MemRecall, fill
 from cogltx.pipeline import CogLTX
-from cogltx.training.interventions import intervene
+from cogltx.reasoners import Reasoner
+from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
-from cogltx.training.sampling import (
-    ReasonerTarget,
-    drawn_windows,
-    judge_windows,
-    reasoner_windows,
-)
+
+_WITH_MEMORY = 0.5  # share of retrieval windows with relevant blocks in z, as in MemRecall's later steps
+_NEAR_RELEVANT = 0.5  # share of retrieval windows whose run certainly contains a relevant block
 
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
 """Returns the generator of one example in the current phase."""
@@ -39,10 +40,6 @@ class JudgeSteps:
     """Trains the judge on windows as in retrieval and as in rehearsal.
 
     Attributes:
-        reader: the model with the judge.
-        optimizer: optimizer of the judge.
-        examples: training examples.
-        relevance: their relevant blocks.
         scores: coarse scores of an earlier epoch, by example; empty for random irrelevant blocks only.
     """
 
@@ -61,7 +58,7 @@ class JudgeSteps:
             relevant = self.relevance.of(index, example, layout.blocks)
             if relevant is None:
                 continue
-            for window in judge_windows(layout, relevant, random(index), self.scores.get(index)):
+            for window in _judge_windows(layout, relevant, random(index), self.scores.get(index)):
                 windows.append(window)
                 labels_of.append(_token_labels(window, relevant))
         if not windows:
@@ -91,18 +88,84 @@ def _token_labels(
     return labels, weights
 
 
+def _judge_windows(
+    layout: Layout,
+    labels: Bool[np.ndarray, " blocks"],
+    rng: np.random.Generator,
+    scores: Float[np.ndarray, " blocks"] | None,
+) -> list[Window]:
+    """Build the two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
+
+    With coarse scores of an earlier epoch, the best-scoring irrelevant blocks fill half of (relv).
+    """
+    blocks, room = layout.blocks, layout.room
+    if blocks.total_size(range(len(blocks))) <= room:
+        return [layout.window(range(len(blocks)))]
+    relevant = np.flatnonzero(labels).tolist()
+    memory = _random_memory(relevant, blocks, room, rng)
+    run = _random_run(relevant, memory, blocks, room, rng)
+    return [layout.window([*memory, *run]), layout.window(_rehearsed(relevant, blocks, room, rng, scores))]
+
+
+def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator) -> list[int]:
+    """Half of the time some of the relevant blocks, as in z in a later step of MemRecall."""
+    if len(relevant) < 2 or rng.random() >= _WITH_MEMORY:
+        return []
+    candidates = rng.permutation(relevant)[: rng.integers(1, len(relevant))].tolist()
+    return sorted(_fitting(candidates, blocks, min(room // 2, room - blocks.max_size)))
+
+
+def _random_run(
+    relevant: list[int], memory: list[int], blocks: Blocks, room: int, rng: np.random.Generator
+) -> list[int]:
+    """Consecutive blocks outside z, half of the time around a relevant one."""
+    candidates = [block for block in range(len(blocks)) if block not in set(memory)]
+    remaining = [block for block in relevant if block not in set(memory)]
+    near = remaining and rng.random() < _NEAR_RELEVANT
+    anchor = int(rng.choice(remaining)) if near else int(rng.choice(candidates))
+    room -= blocks.total_size(memory)
+    before = room * rng.random()
+    first = last = candidates.index(anchor)
+    room -= int(blocks.sizes[anchor])
+    while first > 0 and blocks.sizes[candidates[first - 1]] <= min(room, before):
+        first -= 1
+        room -= int(blocks.sizes[candidates[first]])
+        before -= int(blocks.sizes[candidates[first]])
+    while last + 1 < len(candidates) and blocks.sizes[candidates[last + 1]] <= room:
+        last += 1
+        room -= int(blocks.sizes[candidates[last]])
+    return candidates[first : last + 1]
+
+
+def _rehearsed(
+    relevant: list[int],
+    blocks: Blocks,
+    room: int,
+    rng: np.random.Generator,
+    scores: Float[np.ndarray, " blocks"] | None,
+) -> list[int]:
+    """All relevant blocks that fit, and irrelevant blocks up to the capacity."""
+    chosen = _fitting(rng.permutation(relevant).tolist(), blocks, room)
+    room -= blocks.total_size(chosen)
+    others = np.setdiff1d(np.arange(len(blocks)), relevant)
+    if scores is not None:
+        hard = np.full(len(blocks), np.nan)
+        hard[others] = scores[others]
+        best = fill(hard, blocks, room // 2)
+        chosen += best
+        room -= blocks.total_size(best)
+        others = np.setdiff1d(others, best)
+    return sorted(chosen + _fitting(rng.permutation(others).tolist(), blocks, room))
+
+
 @dataclass
 class ReasonerSteps:
     """Trains the reasoner on the relevant blocks and the judge's best others, and intervenes on these windows.
 
     Attributes:
-        reader: the model with judge and reasoner.
-        optimizer: optimizer of the reasoner.
-        examples: training examples.
-        relevance: their relevant blocks, which interventions revise.
-        scores: receives the coarse scores of the blocks, by example.
-        by_judge: select the other blocks by the judge; otherwise at random.
-        keeps_scores: store the scores.
+        relevance: the relevant blocks of the examples, which interventions revise.
+        scores: receives the coarse scores of the blocks, by example, if ``keeps_scores``.
+        by_judge: select the other blocks by the judge; otherwise at random (the paper's ablation).
         windows: maximum number of windows per document and epoch where there are several; None: all if they are joined
             or every block is a query, otherwise one.
         skipped: ids of examples without a known target.
@@ -167,9 +230,9 @@ class ReasonerSteps:
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
             outputs = model(batch)
             losses = []
-            for number, items in enumerate(documents):
-                if first[number] in group:
-                    joined = reasoner.join(outputs[first[number] - group[0] : first[number + 1] - group[0]])
+            for (start, end), items in zip(pairwise(first), documents, strict=True):
+                if start in group:
+                    joined = reasoner.join(outputs[start - group[0] : end - group[0]])
                     losses.append(reasoner.losses(joined, [items[0].window], [items[0].target]).sum())
             return torch.stack(losses).sum()
 
@@ -182,19 +245,18 @@ class ReasonerSteps:
         pairs = [(self.examples[index], random(index)) for index in indices]
         several = reasoner.by_block or reasoner.joins_windows or self.windows is not None
         if several or not isinstance(reader, CogLTX):
-            return [drawn_windows(reader, example, rng, self.windows) for example, rng in pairs]
+            return [_drawn_windows(reader, example, rng, self.windows) for example, rng in pairs]
         layouts = [reader.model.layout(example.document, example.query) for example, _ in pairs]
         relevance = [
             self.relevance.of(index, example, layout.blocks)
             for index, (example, _), layout in zip(indices, pairs, layouts, strict=True)
         ]
-        items, scores = reasoner_windows(
+        items, scores = _reasoner_windows(
             reasoner, [example for example, _ in pairs], layouts, relevance, reader.memrecall,
             [rng for _, rng in pairs], by_judge=self.by_judge,
         )  # fmt: skip
         if self.by_judge and self.keeps_scores:
-            pairs_of_scores = zip(indices, scores, strict=True)
-            self.scores.update((index, block_scores.astype(np.float32)) for index, block_scores in pairs_of_scores)
+            self.scores.update(zip(indices, (one.astype(np.float32) for one in scores), strict=True))
         return [[] if item is None else [item] for item in items]
 
     def _intervene(self, indices: Sequence[int], items: Sequence[ReasonerTarget], rng: np.random.Generator) -> None:
@@ -212,13 +274,117 @@ def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: i
     [[0, 1, 2], [3, 4, 5]]
     """
     groups: list[list[int]] = []
-    first = 0
-    for count in counts:
-        document = list(range(first, first + count))
-        first += count
-        both = [*groups[-1], *document] if groups else []
-        if both and len(both) * padded_length(max(lengths[index] for index in both)) <= batch_tokens:
+    for start, end in pairwise([0, *accumulate(counts)]):
+        both = [*(groups[-1] if groups else []), *range(start, end)]
+        if groups and len(both) * padded_length(max(lengths[index] for index in both)) <= batch_tokens:
             groups[-1] = both
         else:
-            groups.append(document)
+            groups.append(list(range(start, end)))
     return groups
+
+
+def gold_blocks(example: Example, layout: Layout, labels: Bool[np.ndarray, " blocks"]) -> list[int]:
+    """Select the blocks that a reasoner must see, as far as they fit: those of the answer first, then relevant ones."""
+    blocks = layout.blocks
+    gold = [block for span in example.answer_spans[:1] for block in blocks.overlapping(span.start, span.end)]
+    gold += [block for block in np.flatnonzero(labels).tolist() if block not in gold]
+    return _fitting(gold, blocks, layout.room)
+
+
+def _fitting(candidates: Iterable[int], blocks: Blocks, room: int) -> list[int]:
+    chosen = []
+    for block in candidates:
+        if blocks.sizes[block] <= room:
+            chosen.append(block)
+            room -= int(blocks.sizes[block])
+    return chosen
+
+
+def _reasoner_windows(
+    reasoner: Reasoner[Any],
+    examples: Sequence[Example],
+    layouts: Sequence[Layout],
+    relevance: Sequence[Bool[np.ndarray, " _"] | None],
+    memrecall: MemRecall,
+    rngs: Sequence[np.random.Generator],
+    *,
+    by_judge: bool = True,
+) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
+    """Build windows of all relevant blocks and the judge's best-scoring others, filled to the capacity as at inference.
+
+    The others are ranked by the retrieval competition after the relevant blocks, which is MemRecall's last.
+
+    For ``neighbour_bonus``, relevant blocks have the score 1. Unless ``by_judge``, the others are random.
+
+    Returns:
+        a window per example, None where its target is unknown; and the scores of all blocks, NaN where the document is
+        read whole without the judge.
+    """
+    golds, memories = [], []
+    for example, layout, labels in zip(examples, layouts, relevance, strict=True):
+        blocks, room = layout.blocks, layout.room
+        gold = gold_blocks(example, layout, np.zeros(len(blocks), dtype=bool) if labels is None else labels)
+        golds.append(gold)
+        kept = _fitting(gold, blocks, min(room // 2, room - blocks.max_size))
+        memories.append(Memory(layout, tuple(sorted(kept))))
+    scores = [rng.random(len(layout.blocks)) for layout, rng in zip(layouts, rngs, strict=True)]
+    if by_judge:
+        contested = [index for index, layout in enumerate(layouts) if not layout.fits]
+        coarse = memrecall.judge.retrieve([memories[index] for index in contested]) if contested else []
+        for index, block_scores in zip(contested, coarse, strict=True):
+            scores[index] = block_scores
+    targets, most_blocks = [], memrecall.config.most_blocks
+    for index, (example, layout, gold) in enumerate(zip(examples, layouts, golds, strict=True)):
+        blocks, others = layout.blocks, scores[index].copy()
+        others[gold] = np.nan
+        if by_judge:
+            others = memrecall.compete(others, dict.fromkeys(gold, 1.0), memrecall.lexical_bonus(layout))
+        max_others = None if layout.fits or most_blocks is None else max(0, most_blocks - len(gold))
+        added = fill(others, blocks, layout.room - blocks.total_size(gold), max_others)
+        window = layout.window(sorted([*gold, *added]))
+        target = reasoner.target(example, blocks, window)
+        targets.append(None if target is None else ReasonerTarget(layout, window, target))
+        if layout.fits:
+            scores[index] = np.full(len(blocks), np.nan)
+    return targets, scores
+
+
+def _drawn_windows(
+    reader: WindowReader, example: Example, rng: np.random.Generator, count: int | None
+) -> list[ReasonerTarget]:
+    """Draw windows of a document as at inference; keeps those with a known target.
+
+    A baseline's windows cover the document. In a CogLTX window, a block is the query and MemRecall selects the rest.
+
+    If ``count`` is None, these are all windows if they are joined or every block is a query, otherwise one.
+    """
+    reasoner, layout = reader.model.reasoner, reader.model.layout(example.document, example.query)
+    several = reasoner.by_block or reasoner.joins_windows or count is not None
+    if isinstance(reader, CogLTX):
+        windows = list(reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, count)))
+    else:
+        assert isinstance(reader, SlidingWindow)
+        windows = reader.windows(layout)
+        if several:
+            windows = [windows[index] for index in _drawn(len(windows), rng, count)]
+    items = [ReasonerTarget(layout, window, reasoner.target(example, layout.blocks, window)) for window in windows]
+    if not several:
+        return _one_of(items, reasoner, example, rng)
+    return [item for item in items if item.target is not None]
+
+
+def _drawn(total: int, rng: np.random.Generator, count: int | None) -> list[int]:
+    return sorted(rng.permutation(total)[:count].tolist())
+
+
+def _one_of(
+    items: list[ReasonerTarget], reasoner: Reasoner[Any], example: Example, rng: np.random.Generator
+) -> list[ReasonerTarget]:
+    """Select one window: half of the time one with the answer (for yes and no: with relevant blocks), else any."""
+    labels, negative = items[0].layout.blocks.relevance_labels(example), reasoner.negative_target()
+    if negative is not None and not example.answer_spans and labels is not None and labels.any():
+        items = [item if labels[item.window.blocks].any() else replace(item, target=negative) for item in items]
+    known = [item for item in items if item.target is not None]
+    answering = [item for item in known if not reasoner.is_negative(item.target)]
+    pool = answering if answering and rng.random() < 0.5 else known
+    return [pool[int(rng.integers(len(pool)))]] if pool else []

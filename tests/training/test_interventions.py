@@ -22,7 +22,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, SpanReasoner
 from cogltx.training.config import TrainingConfig
-from cogltx.training.interventions import _removals, _rises, intervene
+from cogltx.training.interventions import ReasonerTarget, _removals, _rises, intervene
 from cogltx.training.relevance import (
     RelevanceConfig,
     RelevanceLabels,
@@ -30,7 +30,6 @@ from cogltx.training.relevance import (
     _similarity_of,
     _WordVectors,
 )
-from cogltx.training.sampling import ReasonerTarget
 from cogltx.training.trainer import Trainer
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)

@@ -25,14 +25,8 @@ from cogltx.memrecall import MemRecall, MemRecallConfig, fill
 from cogltx.model import Model
 from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
-from cogltx.training.sampling import (
-    ReasonerTarget,
-    drawn_windows,
-    gold_blocks,
-    judge_windows,
-    reasoner_windows,
-)
-from cogltx.training.steps import _token_labels
+from cogltx.training.interventions import ReasonerTarget
+from cogltx.training.steps import _drawn_windows, _judge_windows, _reasoner_windows, _token_labels, gold_blocks
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
 FORM = WindowFormat(TOKENIZER, 48)
@@ -66,7 +60,7 @@ def windows_of(
     layouts = [layout_of(item) for item in items]
     relevance = [layout.blocks.relevance_labels(item) for item, layout in zip(items, layouts, strict=True)]
     memrecall = MemRecall(judge or BM25Judge(), MemRecallConfig(capacity=48, **options), tokenizer=TOKENIZER)
-    return reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, by_judge=judge is not None)
+    return _reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, by_judge=judge is not None)
 
 
 def shown(window: Window) -> list[int]:
@@ -123,7 +117,7 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
         item = Example(id="", document=item.document, query=item.query, relevant=())
     blocks = blocks_of(item)
     scores = np.arange(len(blocks), dtype=np.float32) if scored else None
-    retrieval, rehearsal = judge_windows(layout_of(item), labels_of(item), rng(seed), scores)
+    retrieval, rehearsal = _judge_windows(layout_of(item), labels_of(item), rng(seed), scores)
     gold = [2, 5, 8][:relevant]
     for made in (retrieval, rehearsal):
         assert len(made) <= FORM.capacity
@@ -151,7 +145,7 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     counts: Counter[str] = Counter()
     firsts = set()
     for seed in range(300):
-        retrieval, _ = judge_windows(layout_of(item), labels_of(item), rng(seed), None)
+        retrieval, _ = _judge_windows(layout_of(item), labels_of(item), rng(seed), None)
         order = shown(retrieval)
         has_memory = order[0] in (2, 5) and order[1:2] != [order[0] + 1]
         counts["memory"] += has_memory
@@ -164,7 +158,7 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
 
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
-    (made,) = judge_windows(layout_of(short), labels_of(short), rng(), None)
+    (made,) = _judge_windows(layout_of(short), labels_of(short), rng(), None)
     assert shown(made) == [0, 1, 2]
 
 
@@ -289,7 +283,7 @@ def test_windows_of_a_baseline(tiny_encoder: Path) -> None:
     windows = reader.windows(reader.model.layout(item.document, item.query))
     kinds: Counter[int] = Counter()
     for seed in range(200):
-        (made,) = drawn_windows(reader, item, rng(seed), None)
+        (made,) = _drawn_windows(reader, item, rng(seed), None)
         assert isinstance(made, ReasonerTarget)
         assert any(made.window.token_ids.tolist() == window.token_ids.tolist() for window in windows)
         holds = any(made.window.block[first] == 5 for first, _ in made.target.spans)
@@ -305,7 +299,7 @@ def test_windows_of_a_baseline_for_yes_and_no(tiny_encoder: Path) -> None:
     start = document.text.index(FACTS[5])
     item = Example(id="", document=document, query=Query("?"), answers=("yes",), relevant=(Span(start, start + 9),))
     for seed in range(40):
-        (made,) = drawn_windows(reader, item, rng(seed), None)
+        (made,) = _drawn_windows(reader, item, rng(seed), None)
         assert made.target.kind == (YES if 5 in shown(made.window) else NO_ANSWER)
     unknown = Example(id="", document=Document("anna"), query=Query("?"))
-    assert drawn_windows(reader, unknown, rng(), None) == []
+    assert _drawn_windows(reader, unknown, rng(), None) == []
