@@ -18,15 +18,15 @@ from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.blocks import BUNDLED, AnyQuery, Blocks, load_tokenizer, split
 from cogltx.document import Document, Query
 from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.errors import ConfigError, describe
-from cogltx.judges import Judge, JudgeConfig, Memory, ScoringJudge, as_judge, create_judge
+from cogltx.errors import ConfigError
+from cogltx.judges import Judge, Memory, ScoringJudge, as_judge
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.prediction import Evidence
 
@@ -159,7 +159,7 @@ class MemRecall:
         self.form = WindowFormat(self.tokenizer, self.config.capacity)
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
-        self.judge = as_judge(_create_by_name(judge) if isinstance(judge, str) else judge, runner)
+        self.judge = as_judge(judge, runner)
         self._bm25 = BM25Judge()
 
     def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
@@ -268,13 +268,6 @@ class MemRecall:
             steps=tuple(search.first_step[block] for block in key_blocks),
             trace=tuple(search.trace),
         )
-
-
-def _create_by_name(name: str) -> object:
-    try:
-        return create_judge(JudgeConfig(name=name))
-    except ValidationError as error:
-        raise ConfigError(describe(error, JudgeConfig, within="judge")) from error
 
 
 @dataclass

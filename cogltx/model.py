@@ -266,15 +266,11 @@ def model_folder(name: str | Path) -> Path:
         similar = get_close_matches(path.name, siblings, 1)
         hint = f"; did you mean {path.parent / similar[0]}?" if similar else ""
         raise ModelError(f"{name}: no such folder{hint}")
-    return _download(str(name))
-
-
-def _download(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"]))
+        return Path(snapshot_download(str(name), allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"]))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(

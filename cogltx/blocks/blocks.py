@@ -11,7 +11,7 @@ from typing import TypeAlias, overload
 import numpy as np
 from jaxtyping import Bool, Int
 
-from cogltx.blocks.words import Words, words_of
+from cogltx.blocks.words import Words
 from cogltx.document import Document, Example, Query
 
 
@@ -139,7 +139,7 @@ class Blocks(Sequence[Block]):
     @cached_property
     def words(self) -> Words:
         """The words of the document."""
-        return words_of(self.document.text, self.token_starts, self.token_ends)
+        return Words.of(self.document.text, self.token_starts, self.token_ends)
 
     def as_query(self, index: int) -> BlockQuery:
         """Return a block as a query."""

@@ -7,6 +7,7 @@ every character of a script written without spaces, as far as the tokenizer sepa
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -30,6 +31,18 @@ class Words:
     ends: Int[np.ndarray, " words"]
     of_token: Int[np.ndarray, " tokens"]
 
+    @classmethod
+    def of(cls, text: str, starts: Int[np.ndarray, " tokens"], ends: Int[np.ndarray, " tokens"]) -> Self:
+        """Find the words of a text from the spans of its tokens; tokens of white space belong to no word."""
+        ends = _with_marks(text, starts, ends)
+        first_tokens = np.flatnonzero(_begins(text, starts, ends))
+        word_starts, word_ends = starts[first_tokens], np.maximum.reduceat(ends, first_tokens)
+        solid = word_starts < word_ends
+        first_tokens, word_starts, word_ends = first_tokens[solid], word_starts[solid], word_ends[solid]
+        of_token = np.full(len(starts), -1, dtype=np.int64)
+        of_token[first_tokens] = np.arange(len(first_tokens))
+        return cls(first_tokens, word_starts, word_ends, of_token)
+
     def __len__(self) -> int:
         return len(self.starts)
 
@@ -37,18 +50,6 @@ class Words:
         """Return the indices of the words that share a character with ``start:end``."""
         first = int(np.searchsorted(self.ends, start, side="right"))
         return range(first, max(first, int(np.searchsorted(self.starts, end, side="left"))))
-
-
-def words_of(text: str, starts: Int[np.ndarray, " tokens"], ends: Int[np.ndarray, " tokens"]) -> Words:
-    """Find the words of a text from the spans of its tokens; tokens of white space belong to no word."""
-    ends = _with_marks(text, starts, ends)
-    first_tokens = np.flatnonzero(_begins(text, starts, ends))
-    word_starts, word_ends = starts[first_tokens], np.maximum.reduceat(ends, first_tokens)
-    solid = word_starts < word_ends
-    first_tokens, word_starts, word_ends = first_tokens[solid], word_starts[solid], word_ends[solid]
-    of_token = np.full(len(starts), -1, dtype=np.int64)
-    of_token[first_tokens] = np.arange(len(first_tokens))
-    return Words(first_tokens, word_starts, word_ends, of_token)
 
 
 def _with_marks(text: str, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

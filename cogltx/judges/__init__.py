@@ -3,7 +3,6 @@
 import inspect
 import pkgutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,11 +98,17 @@ def create_judge(config: JudgeConfig, encoder: Encoder | None = None) -> nn.Modu
 
 
 def as_judge(judge: object, runner: BatchRunner) -> Judge:
-    """Make a ``Judge``, an object with a ``score`` method or a judge model over windows callable by MemRecall.
+    """Make a judge's name, a ``Judge``, an object with a ``score`` method or a judge model callable by MemRecall.
 
     Raises:
+        ConfigError: there is no judge of this name; see ``create_judge``.
         ModelError: the object is none of these.
     """
+    if isinstance(judge, str):
+        try:
+            judge = create_judge(JudgeConfig(name=judge))
+        except ValidationError as error:
+            raise ConfigError(describe(error, JudgeConfig, within="judge")) from error
     return WindowJudge(judge, runner) if isinstance(judge, nn.Module) else _adapted(judge)
 
 
@@ -113,28 +118,21 @@ class _ScoringJudgeAdapter(Judge):
     def __init__(self, scorer: ScoringJudge) -> None:
         self.scorer = scorer
 
-    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
-        """See ``Judge.retrieve``."""
-        return [memory.on_candidates(self._scores(memory, memory.candidates)) for memory in memories]
-
-    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
-        """See ``Judge.rehearse``."""
-        return [self._scores(memory, list(memory.kept)) for memory in memories]
-
-    def _scores(self, memory: Memory, candidates: list[int]) -> Float[np.ndarray, " candidates"]:
-        if not candidates:
+    def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
+        """See ``Judge.scores``."""
+        if not indices:
             return np.empty(0)
         query = memory.query.text if memory.query else ""
-        kept, texts = (list(map(memory.blocks.text_with_heading, indices)) for indices in (memory.kept, candidates))
+        kept, texts = (list(map(memory.blocks.text_with_heading, some)) for some in (memory.kept, indices))
         try:
             scores = np.asarray(self.scorer.score(query, kept, texts))
             if scores.dtype.kind not in "biufO":
                 raise TypeError(f"{scores.dtype.name} values are not numbers")
             scores = scores.astype(np.float64)
         except Exception as error:
-            raise judge_error(self.scorer, f"scoring {len(candidates)} texts failed", error) from error
-        if scores.shape != (len(candidates),):
-            raise judge_error(self.scorer, f"the scores of {len(candidates)} texts have shape {scores.shape}")
+            raise judge_error(self.scorer, f"scoring {len(indices)} texts failed", error) from error
+        if scores.shape != (len(indices),):
+            raise judge_error(self.scorer, f"the scores of {len(indices)} texts have shape {scores.shape}")
         if not np.isfinite(scores).all():
             raise judge_error(self.scorer, f"a score is {scores[~np.isfinite(scores)][0]}; scores must be finite")
         return scores

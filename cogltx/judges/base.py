@@ -1,6 +1,5 @@
 """The interface between MemRecall and judges, and the protocol for judges of users. Does not depend on a model."""
 
-import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
@@ -41,15 +40,9 @@ class Memory:
         kept = set(self.kept)
         return [index for index in self.layout.candidates if index not in kept]
 
-    def on_candidates(self, scores: Float[np.ndarray, " candidates"]) -> Float[np.ndarray, " blocks"]:
-        """Return a score per block from those of the candidates; NaN for the others."""
-        block_scores = np.full(len(self.blocks), np.nan)
-        block_scores[self.candidates] = scores
-        return block_scores
 
-
-class Judge(abc.ABC):
-    """Scores the blocks of many documents at once.
+class Judge:
+    """Scores the blocks of many documents at once; subclasses override ``scores``, or both other methods.
 
     Attributes:
         probabilities: whether fine scores are probabilities of relevance.
@@ -57,7 +50,10 @@ class Judge(abc.ABC):
 
     probabilities: ClassVar[bool] = False
 
-    @abc.abstractmethod
+    def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
+        """Score some blocks of one document next to z; in rehearsal ``indices`` are the blocks in z."""
+        raise NotImplementedError
+
     def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
         """Compute coarse scores (retrieval competition, CogLTX §3.2).
 
@@ -65,26 +61,14 @@ class Judge(abc.ABC):
             per memory one score per block, higher is more relevant; NaN for blocks in z and for a block that is the
             query.
         """
+        retrieved = [np.full(len(memory.blocks), np.nan) for memory in memories]
+        for memory, block_scores in zip(memories, retrieved, strict=True):
+            block_scores[memory.candidates] = self.scores(memory, memory.candidates)
+        return retrieved
 
-    @abc.abstractmethod
     def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
         """Compute fine scores of the blocks in z together (rehearsal, CogLTX §3.2), in the order of ``kept``."""
-
-
-class QueryJudge(Judge):
-    """A judge whose scores depend on the query alone, so retrieval and rehearsal give the same scores."""
-
-    @abc.abstractmethod
-    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
-        """Score every block of the document."""
-
-    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
-        """See ``Judge.retrieve``."""
-        return [memory.on_candidates(self.scores(memory)[memory.candidates]) for memory in memories]
-
-    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
-        """See ``Judge.rehearse``."""
-        return [self.scores(memory)[list(memory.kept)] for memory in memories]
+        return [self.scores(memory, list(memory.kept)) for memory in memories]
 
 
 @runtime_checkable

@@ -10,13 +10,13 @@ from jaxtyping import Float
 
 from cogltx.blocks import Blocks
 from cogltx.errors import ConfigError
-from cogltx.judges.base import Memory, QueryJudge
+from cogltx.judges.base import Judge, Memory
 
 # A word, or one character of a script that is written without spaces.
 _TERM = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_]+")
 
 
-class BM25Judge(QueryJudge):
+class BM25Judge(Judge):
     """BM25 (bm25s, Lucene's variant) over heading and text of the blocks of one document.
 
     Raises:
@@ -35,11 +35,11 @@ class BM25Judge(QueryJudge):
         """
         return _TERM.findall(text.lower())
 
-    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
-        """See ``QueryJudge.scores``."""
+    def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
+        """See ``Judge.scores``."""
         if memory.query is None:
             raise ConfigError('judge "bm25" needs a question')
-        return self.text_scores(memory.query.text, memory.blocks)
+        return self.text_scores(memory.query.text, memory.blocks)[indices]
 
     def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
         """Score the blocks of a document for any text; zero for a block that shares no term with it."""

@@ -13,12 +13,12 @@ from cogltx.encoding.encoder import BatchRunner, Encoder, Precision, load_encode
 from cogltx.encoding.layout import NONE, Window
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.judges.base import Memory, QueryJudge
+from cogltx.judges.base import Judge, Memory
 
 _MAX_TOKENS = 512  # per text, for encoders without a limit
 
 
-class EmbeddingJudge(QueryJudge):
+class EmbeddingJudge(Judge):
     """Cosine similarity of the sentence embeddings of the query and of each block with its heading.
 
     Args:
@@ -30,15 +30,15 @@ class EmbeddingJudge(QueryJudge):
         self._config = EncoderConfig(name=encoder, batch_tokens=batch_tokens)
         self._block_vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
 
-    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
-        """See ``QueryJudge.scores``."""
+    def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
+        """See ``Judge.scores``."""
         if memory.query is None:
             raise ConfigError('judge "embedding" needs a question')
         blocks = memory.blocks
         if blocks not in self._block_vectors:
             self._block_vectors[blocks] = self._embed(list(map(blocks.text_with_heading, range(len(blocks)))))
         (query_vector,) = self._embed([memory.query.text])
-        return np.asarray(self._block_vectors[blocks] @ query_vector)
+        return np.asarray((self._block_vectors[blocks] @ query_vector)[indices])
 
     def _embed(self, texts: Sequence[str]) -> Float[np.ndarray, "texts width"]:
         """Mean token vector per text, normalized to length 1; uses the tokenizer of this encoder."""
