@@ -67,9 +67,8 @@ def intervene(
     """
     removed = _removals(reasoner, examples, items, budget, rng)
     by_item: dict[int, list[tuple[int, float]]] = {}
-    if removed:
-        for removal, rise in zip(removed, _rises(reasoner, items, removed, runner), strict=True):
-            by_item.setdefault(removal.item, []).append((removal.block, rise))
+    for removal, rise in zip(removed, _rises(reasoner, items, removed, runner), strict=True):
+        by_item.setdefault(removal.item, []).append((removal.block, rise))
     return by_item
 
 
@@ -104,27 +103,17 @@ def _removals(
 def _rises(
     reasoner: Reasoner[Any], items: Sequence[ReasonerTarget], removed: Sequence[_Removal], runner: BatchRunner
 ) -> list[float]:
-    """The rise of the loss by each removal."""
+    """The rise of the loss by each removal, dropout off."""
     touched = sorted({removal.item for removal in removed})
-    solvable = [removal for removal in removed if removal.target is not None]
-    windows = [items[item].window for item in touched] + [removal.window for removal in solvable]
-    targets = [items[item].target for item in touched] + [removal.target for removal in solvable]
-    losses = _losses(reasoner, windows, targets, runner)
-    before = dict(zip(touched, losses, strict=False))
-    after = iter(losses[len(touched) :])
-    return [math.inf if removal.target is None else next(after) - before[removal.item] for removal in removed]
-
-
-def _losses(
-    reasoner: Reasoner[Any], windows: Sequence[Window], targets: Sequence[Any], runner: BatchRunner
-) -> list[float]:
-    """The loss of each window, dropout off, without gradients."""
+    measured = [(items[item].window, items[item].target) for item in touched]
+    measured += [(removal.window, removal.target) for removal in removed if removal.target is not None]
+    losses = np.zeros(len(measured))
     reasoner.eval()
-    losses = np.zeros(len(windows))
     with torch.no_grad(), runner.precision.autocast():
-        for group in batches(windows, runner.batch_tokens):
-            group_windows = [windows[index] for index in group]
-            outputs = reasoner(runner.tensors(group_windows))
-            group_losses = reasoner.intervention_losses(outputs, group_windows, [targets[index] for index in group])
+        for group in batches([window for window, _ in measured], runner.batch_tokens):
+            windows, targets = zip(*(measured[index] for index in group), strict=True)
+            group_losses = reasoner.intervention_losses(reasoner(runner.tensors(windows)), windows, targets)
             losses[group] = group_losses.float().cpu().numpy()
-    return [float(loss) for loss in losses]
+    before = dict(zip(touched, losses.tolist(), strict=False))
+    after = iter(losses[len(touched) :].tolist())
+    return [math.inf if removal.target is None else next(after) - before[removal.item] for removal in removed]

@@ -238,11 +238,7 @@ class _MaskedModel(nn.Module):
 
 
 def load_masked(config: EncoderConfig) -> _MaskedModel:
-    """Load a pretrained encoder with the head of its checkpoint, or a new one.
-
-    Raises:
-        ModelError: it cannot be loaded, or ``transformers`` has no masked-LM head for it.
-    """
+    """Load a pretrained encoder with the head of its checkpoint, or a new one; raises ModelError if it has none."""
     from transformers import AutoModelForMaskedLM
 
     loaded, missing = load_pretrained(config, AutoModelForMaskedLM)
@@ -268,12 +264,7 @@ def _predictions(model: nn.Module, batch: Batch, labels: Sequence[Row]) -> tuple
 
 
 def learn_masked(optimizer: Optimizer, rows: Sequence[tuple[Row, Row]]) -> float:
-    """Run one optimizer step on masked rows; returns the mean cross-entropy per masked token, in nats.
-
-    Args:
-        optimizer: of the model to train.
-        rows: pairs of the tokens of a row, some masked or replaced, and its labels: those tokens, −100 for others.
-    """
+    """Run one optimizer step on tokens and labels of ``_Masking``; returns the mean loss per masked token, in nats."""
 
     def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
         predictions = _predictions(model, batch, [rows[index][1] for index in group])

@@ -24,7 +24,7 @@ from cogltx.judges.bm25 import BM25Judge
 _EPOCH = re.compile(r"epoch-(\d+)\.safetensors")
 
 _Labels = Bool[np.ndarray, " blocks"]
-_Similarity = Callable[[Example, Blocks], "Float[np.ndarray, ' blocks'] | None"]
+_Similarity = Callable[[Example, Blocks], Float[np.ndarray, " blocks"]]
 
 
 class RelevanceConfig(BaseModel):
@@ -74,20 +74,11 @@ class RelevanceConfig(BaseModel):
 
 
 class RelevanceLabels:
-    """The relevant blocks of each training example.
-
-    Args:
-        config: source of the labels.
-    """
+    """The relevant blocks of each training example."""
 
     def __init__(self, config: RelevanceConfig) -> None:
-        self.config = config
+        self.config, self.from_data = config, config.source != "interventions"
         self.by_example: dict[int, _Labels] = {}
-
-    @property
-    def from_data(self) -> bool:
-        """Whether the labels are from the data."""
-        return self.config.source != "interventions"
 
     def known(self, examples: Sequence[Example]) -> bool:
         """Check whether any block is known to be relevant, so that the judge can learn."""
@@ -102,12 +93,7 @@ class RelevanceLabels:
         return self.by_example.setdefault(index, np.zeros(len(blocks), dtype=bool))
 
     def revise(self, index: int, rises: Iterable[tuple[int, float]]) -> int:
-        """Revise the labels of an example by interventions; returns the number of changed labels.
-
-        Args:
-            index: index of the example.
-            rises: pairs of a block and the rise of the loss without it.
-        """
+        """Revise labels by pairs of a block and the rise of the loss without it; returns the number of changed ones."""
         labels = self.by_example[index]
         before = labels.copy()
         for block, rise in rises:
@@ -120,8 +106,7 @@ class RelevanceLabels:
     def start(self, examples: Sequence[Example], reader: WindowReader) -> int | None:
         """Set the initial labels of interventions by similarity (CogLTX §3.3).
 
-        Returns:
-            the number of examples with a relevant block; None without initial labels.
+        Returns the number of examples with a relevant block; None without initial labels.
         """
         similarity = _similarity_of(self.config, reader)
         if similarity is None:
@@ -130,9 +115,8 @@ class RelevanceLabels:
             blocks = reader.model.split(example.document)
             labels = np.zeros(len(blocks), dtype=bool)
             scores = similarity(example, blocks)
-            if scores is not None:
-                best = np.argsort(-scores, kind="stable")[: self.config.initial_blocks]
-                labels[best[scores[best] > 0]] = True
+            best = np.argsort(-scores, kind="stable")[: self.config.initial_blocks]
+            labels[best[scores[best] > 0]] = True
             self.by_example[index] = labels
         return sum(bool(labels.any()) for labels in self.by_example.values())
 
@@ -154,15 +138,30 @@ class RelevanceLabels:
 
 
 def _similarity_of(config: RelevanceConfig, reader: WindowReader) -> _Similarity | None:
-    """Create the similarity that a configuration names; None for no initial labels."""
+    """Create the similarity that a configuration names, in [−1, 1] for vectors; None for no initial labels."""
     if config.initial == "none":
         return None
     if config.initial == "bm25":
         judge = BM25Judge()
-        return lambda example, blocks: judge.text_scores(_asked(example), blocks) if _asked(example) else None
-    if config.initial == "embedding":
-        return _Embeddings(reader)
-    return _WordVectors(config.vectors_file())
+        return lambda example, blocks: judge.text_scores(_asked(example), blocks)
+    word_vectors = _word_vectors(config.vectors_file()) if config.initial == "glove" else {}
+
+    def mean(text: str) -> Float[np.ndarray, " width"]:
+        known = [word_vectors[word] for word in BM25Judge.terms(text) if word in word_vectors]
+        return np.mean(known, axis=0) if known else np.zeros(1)
+
+    def similarity(example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
+        text = _asked(example)
+        if config.initial == "glove":
+            query, means = mean(text), [mean(blocks.text_with_heading(index)) for index in range(len(blocks))]
+        elif text:
+            query = _token_means(reader, reader.model.split(Document(text, id="query"))).mean(axis=0)
+            means = list(_token_means(reader, blocks))
+        else:
+            return np.zeros(len(blocks))
+        return np.array([_cosine(query, vector) for vector in means])
+
+    return similarity
 
 
 def _asked(example: Example) -> str:
@@ -176,61 +175,34 @@ def _asked(example: Example) -> str:
     return " ".join(BM25Judge.terms(" ".join(example.labels or ())))
 
 
-class _WordVectors:
-    """Cosine similarity of mean word vectors, from a file with a word and its numbers per line."""
-
-    def __init__(self, path: Path) -> None:
-        self.vectors: dict[str, Float[np.ndarray, " dimension"]] = {}
-        dimension = 0
-        for number, line in enumerate(read_lines(path), start=1):
-            word, *numbers = line.rstrip().split(" ")
-            try:
-                vector = np.array([float(value) for value in numbers], dtype=np.float32)
-            except ValueError as error:
-                raise DataError(f"{path}:{number}: not a word and its numbers: {line[:40]!r}") from error
-            dimension = dimension or len(vector)
-            if not dimension or len(vector) != dimension:
-                wanted = dimension or "at least one"
-                raise DataError(f"{path}:{number}: the word has {len(vector)} numbers; it needs {wanted}")
-            self.vectors[word] = vector
-        if not self.vectors:
-            raise DataError(f"{path}: the file has no word vectors")
-
-    def __call__(self, example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"] | None:
-        """Compute similarities in [−1, 1]; None if no word of the query has a vector."""
-        query = self._mean(BM25Judge.terms(_asked(example)))
-        if query is None:
-            return None
-        means = [self._mean(BM25Judge.terms(blocks.text_with_heading(index))) for index in range(len(blocks))]
-        return np.array([_cosine(query, vector) if vector is not None else 0.0 for vector in means])
-
-    def _mean(self, words: Iterable[str]) -> Float[np.ndarray, " dimension"] | None:
-        known = [self.vectors[word] for word in words if word in self.vectors]
-        return np.mean(known, axis=0) if known else None
+def _word_vectors(path: Path) -> dict[str, Float[np.ndarray, " width"]]:
+    """Load word vectors from a file with a word and its numbers per line."""
+    vectors: dict[str, Float[np.ndarray, " width"]] = {}
+    width = 0
+    for number, line in enumerate(read_lines(path), start=1):
+        word, *numbers = line.rstrip().split(" ")
+        try:
+            vector = np.array([float(value) for value in numbers], dtype=np.float32)
+        except ValueError as error:
+            raise DataError(f"{path}:{number}: not a word and its numbers: {line[:40]!r}") from error
+        width = width or len(vector)
+        if not width or len(vector) != width:
+            wanted = width or "at least one"
+            raise DataError(f"{path}:{number}: the word has {len(vector)} numbers; it needs {wanted}")
+        vectors[word] = vector
+    if not vectors:
+        raise DataError(f"{path}: the file has no word vectors")
+    return vectors
 
 
-class _Embeddings:
-    """Cosine similarity of mean token vectors of the reasoner's encoder."""
-
-    def __init__(self, reader: WindowReader) -> None:
-        self.reader = reader
-
-    def __call__(self, example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"] | None:
-        """Compute similarities in [−1, 1]; None without a query."""
-        text = _asked(example)
-        if not text:
-            return None
-        query = self._means(self.reader.model.split(Document(text, id="query")))
-        return np.array([_cosine(query.mean(axis=0), vector) for vector in self._means(blocks)])
-
-    def _means(self, blocks: Blocks) -> Float[np.ndarray, "blocks width"]:
-        model = self.reader.model
-        encoder = model.reasoner.encoder.eval()
-        means = np.zeros((len(blocks), encoder.width))
-        for window, vectors in model.runner.run(model.form.layout(None, blocks).windows(), encoder):
-            for block in np.unique(window.block[window.block >= 0]):
-                means[block] = vectors[window.block == block].mean(axis=0)
-        return means
+def _token_means(reader: WindowReader, blocks: Blocks) -> Float[np.ndarray, "blocks width"]:
+    """Mean token vector of each block by the reasoner's encoder."""
+    model, encoder = reader.model, reader.model.reasoner.encoder.eval()
+    means = np.zeros((len(blocks), encoder.width))
+    for window, vectors in model.runner.run(model.form.layout(None, blocks).windows(), encoder):
+        for block in np.unique(window.block[window.block >= 0]):
+            means[block] = vectors[window.block == block].mean(axis=0)
+    return means
 
 
 def _cosine(first: Float[np.ndarray, " width"], second: Float[np.ndarray, " width"]) -> float:

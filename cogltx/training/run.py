@@ -52,7 +52,7 @@ def train(
         model = cogltx.train({"reasoner": {"name": "classification"}, "training": {"epochs": 2}}, examples)
         model.predict("A long text").answer
     """
-    run = _run_config(config)
+    run = config if isinstance(config, RunConfig) else _run_config(config)
     if run.reader != "cogltx":
         raise ConfigError(f"reader: train() returns a CogLTX model; train the baseline {run.reader} with cogltx train")
     with tempfile.TemporaryDirectory() if output is None else nullcontext(str(output)) as folder:
@@ -60,9 +60,7 @@ def train(
         return CogLTX.from_pretrained(Path(folder))
 
 
-def _run_config(config: RunConfig | Mapping[str, Any]) -> RunConfig:
-    if isinstance(config, RunConfig):
-        return config
+def _run_config(config: Mapping[str, Any]) -> RunConfig:
     values = dict(config)
     if isinstance(values.get("data", {}), Mapping):
         values["data"] = {"train": "training data", **values.get("data", {})}

@@ -242,19 +242,16 @@ class ReasonerSteps:
     def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:
         """The training windows of each example: none, one or several; stores the judge's scores."""
         reader, reasoner = self.reader, self.reader.model.reasoner
-        pairs = [(self.examples[index], random(index)) for index in indices]
+        examples, rngs = [self.examples[index] for index in indices], [random(index) for index in indices]
         several = reasoner.by_block or reasoner.joins_windows or self.windows is not None
         if several or not isinstance(reader, CogLTX):
-            return [_drawn_windows(reader, example, rng, self.windows) for example, rng in pairs]
-        layouts = [reader.model.layout(example.document, example.query) for example, _ in pairs]
-        relevance = [
-            self.relevance.of(index, example, layout.blocks)
-            for index, (example, _), layout in zip(indices, pairs, layouts, strict=True)
-        ]
+            return [_drawn_windows(reader, *one, self.windows) for one in zip(examples, rngs, strict=True)]
+        layouts = [reader.model.layout(example.document, example.query) for example in examples]
+        blocks = [layout.blocks for layout in layouts]
+        relevance = list(map(self.relevance.of, indices, examples, blocks))
         items, scores = _reasoner_windows(
-            reasoner, [example for example, _ in pairs], layouts, relevance, reader.memrecall,
-            [rng for _, rng in pairs], by_judge=self.by_judge,
-        )  # fmt: skip
+            reasoner, examples, layouts, relevance, reader.memrecall, rngs, by_judge=self.by_judge
+        )
         if self.by_judge and self.keeps_scores:
             self.scores.update(zip(indices, (one.astype(np.float32) for one in scores), strict=True))
         return [[] if item is None else [item] for item in items]

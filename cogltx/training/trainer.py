@@ -6,7 +6,6 @@ The model of the best epoch is the model of the run. A killed run resumes from i
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -166,9 +165,13 @@ class Trainer:
 
     def _step(self, phase: int, name: str) -> Callable[[list[int]], float | None]:
         """The function that trains on a batch in a phase."""
-        random = partial(self._rng, phase=phase)
+        seed, epoch = self.config.seed, self.loop.progress.epoch
+
+        def random(index: int) -> np.random.Generator:
+            return np.random.default_rng([seed, epoch, phase, index, 1])
+
         if name == "reasoner":
-            intervenes = self.intervenes and self.loop.progress.epoch + 1 >= self.config.relevance.from_epoch
+            intervenes = self.intervenes and epoch + 1 >= self.config.relevance.from_epoch
             return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes)
         if not self.relevance.known(self.train_examples):
             return lambda indices: None  # no block is known to be relevant yet
@@ -186,9 +189,6 @@ class Trainer:
         reasoner.encoder.load_state_dict(judge.encoder.state_dict())
         if reasoner.relevance is not None:
             reasoner.relevance.load_state_dict(judge.head.state_dict())
-
-    def _rng(self, index: int, *, phase: int) -> np.random.Generator:
-        return np.random.default_rng([self.config.seed, self.loop.progress.epoch, phase, index, 1])
 
     def _validate(self) -> None:
         """Predict the validation examples, set the thresholds, and add the metrics to the history."""

@@ -28,7 +28,7 @@ from cogltx.training.relevance import (
     RelevanceLabels,
     _asked,
     _similarity_of,
-    _WordVectors,
+    _word_vectors,
 )
 from cogltx.training.trainer import Trainer
 
@@ -194,13 +194,14 @@ def vectors(path: Path, *lines: str) -> Path:
 def test_word_vectors(tiny_encoder: Path, tmp_path: Path) -> None:
     path = vectors(tmp_path / "v.txt", "anna 1 0", "boat 0.9 0.1", "fox 0 1", "dog 0 -1", "cup 0.5 0.5")
     blocks = split(DOCUMENT, TOKENIZER)
-    similarity = _WordVectors(path)
+    config = RelevanceConfig(source="interventions", initial="glove", vectors=str(path))
+    similarity = _similarity_of(config, fakes.reader(tiny_encoder))
+    assert similarity is not None
     scores = similarity(EXAMPLE, blocks)
-    assert scores is not None
     assert scores.argmax() == 0
     assert scores[1] == pytest.approx(0)
-    assert similarity(Example(id="", document=DOCUMENT, query=Query("nobody")), blocks) is None
-    labels = RelevanceLabels(RelevanceConfig(source="interventions", initial="glove", vectors=str(path)))
+    assert not similarity(Example(id="", document=DOCUMENT, query=Query("nobody")), blocks).any()
+    labels = RelevanceLabels(config)
     unlike = Example(id="b", document=DOCUMENT, query=Query("nobody"))
     assert labels.start([EXAMPLE, unlike], fakes.reader(tiny_encoder)) == 1
     assert [own.tolist() for own in labels.by_example.values()] == [[True, False, False, False], [False] * 4]
@@ -217,7 +218,7 @@ def test_word_vectors(tiny_encoder: Path, tmp_path: Path) -> None:
 )
 def test_wrong_word_vectors(tmp_path: Path, lines: list[str], expected: str) -> None:
     with pytest.raises(DataError, match=expected):
-        _WordVectors(vectors(tmp_path / "v.txt", *lines))
+        _word_vectors(vectors(tmp_path / "v.txt", *lines))
 
 
 def test_word_vectors_without_a_file(tiny_encoder: Path) -> None:
