@@ -148,7 +148,7 @@ def _similarity_of(config: RelevanceConfig, reader: WindowReader) -> _Similarity
 
     def mean(text: str) -> Float[np.ndarray, " width"]:
         known = [word_vectors[word] for word in BM25Judge.terms(text) if word in word_vectors]
-        return np.mean(known, axis=0) if known else np.zeros(1)
+        return np.mean(known, axis=0) if known else np.zeros_like(next(iter(word_vectors.values())))
 
     def similarity(example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
         text = _asked(example)
