@@ -121,11 +121,7 @@ class TrainingLoop:
         self.progress = progress
 
     def save(self) -> None:
-        """Write a checkpoint and remove the previous one.
-
-        Raises:
-            TrainingError: the disk is full; the previous checkpoint is kept.
-        """
+        """Write a checkpoint, then remove the previous one; raises TrainingError if the disk is full."""
         previous = self._numbers()
         self.progress.logged = self.log.size
         self.progress.steps = {name: optimizer.step for name, optimizer in self.optimizers.items()}
@@ -190,11 +186,7 @@ class _Log:
             self.writer = SummaryWriter(str(folder / "tensorboard"))
 
     def add(self, epoch: int, step: int, values: Mapping[str, float]) -> None:
-        """Add the figures of one step.
-
-        Raises:
-            TrainingError: the log cannot be written.
-        """
+        """Add the figures of one step; raises TrainingError if the log cannot be written."""
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"epoch": epoch, "step": step, **values}) + "\n")

@@ -215,11 +215,7 @@ class _MaskedModel(nn.Module):
         return logits[0]
 
     def checkpoint_gradients(self) -> None:
-        """Recompute each layer in the backward pass instead of keeping its activations.
-
-        Raises:
-            ModelError: the encoder does not support it.
-        """
+        """Recompute each layer in the backward pass; raises ModelError if the encoder does not support it."""
         base = self.encoder.model
         enable = getattr(base, "activation_checkpointing_enable", None) or base.gradient_checkpointing_enable
         try:
@@ -229,12 +225,11 @@ class _MaskedModel(nn.Module):
 
     def save_pretrained(self, folder: Path) -> None:
         """Write encoder and head as one checkpoint of ``transformers``."""
-        stand_in = getattr(self.head, self.head.base_model_prefix)
         self._set_backbone(self.encoder.model)
         try:
             self.head.save_pretrained(folder)
         finally:
-            self._set_backbone(stand_in)
+            self._set_backbone(_Identity())
 
 
 def load_masked(config: EncoderConfig) -> _MaskedModel:
@@ -306,9 +301,7 @@ class _MaskedTrainer:
         self.optimizer = Optimizer(_NAME, self.model, learner, training.steps, runner)
         data = fingerprint(row.tobytes() for row in (*train, *validation))
         self.loop = TrainingLoop(output, data, {_NAME: self.model}, {_NAME: self.optimizer}, training.checkpoint_steps)
-        self._order = lru_cache(maxsize=1)(
-            lambda epoch: np.random.default_rng([training.seed, epoch]).permutation(len(train))
-        )
+        self._order = lru_cache(1)(lambda epoch: np.random.default_rng([training.seed, epoch]).permutation(len(train)))
 
     def run(self, *, resume: bool = False) -> dict[str, Any]:
         """Train to the last step, save the encoder in the folder of the run, and return the figures (see ``mlm``)."""

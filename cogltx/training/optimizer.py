@@ -151,11 +151,7 @@ class Optimizer:
         return {f"{index}.{key}": value for index, slots in state.items() for key, value in slots.items()}
 
     def restore(self, tensors: dict[str, Tensor], step: int) -> None:
-        """Load a saved state.
-
-        Raises:
-            ValueError: it is not the state of this optimizer after so many steps.
-        """
+        """Load a saved state; raises ValueError if it is not of this optimizer after so many steps."""
         if step and not tensors:
             raise ValueError(f"{self.name}: the optimizer's state is empty after {step} steps")
         slots: dict[int, dict[str, Tensor]] = {}

@@ -59,12 +59,7 @@ class RelevanceConfig(BaseModel):
     budget: float | None = Field(2.5, gt=0)
 
     def vectors_file(self) -> Path:
-        """Return the file of word vectors.
-
-        Raises:
-            ConfigError: it is not set.
-            DataError: it does not exist.
-        """
+        """Return the file of word vectors; raises ConfigError if it is not set, DataError if it does not exist."""
         if self.vectors is None:
             raise ConfigError("training.relevance.vectors: initial: glove needs a file of word vectors; name one")
         path = Path(self.vectors)

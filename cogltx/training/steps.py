@@ -309,9 +309,8 @@ def _reasoner_windows(
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
     """Build windows of all relevant blocks and the judge's best-scoring others, filled to the capacity as at inference.
 
-    The others are ranked by the retrieval competition after the relevant blocks, which is MemRecall's last.
-
-    For ``neighbour_bonus``, relevant blocks have the score 1. Unless ``by_judge``, the others are random.
+    The others are ranked by the retrieval competition after the relevant blocks, which is MemRecall's last. For
+    ``neighbour_bonus``, relevant blocks have the score 1. Unless ``by_judge``, the others are random.
 
     Returns:
         a window per example, None where its target is unknown; and the scores of all blocks, NaN where the document is
@@ -352,7 +351,6 @@ def _drawn_windows(
     """Draw windows of a document as at inference; keeps those with a known target.
 
     A baseline's windows cover the document. In a CogLTX window, a block is the query and MemRecall selects the rest.
-
     If ``count`` is None, these are all windows if they are joined or every block is a query, otherwise one.
     """
     reasoner, layout = reader.model.reasoner, reader.model.layout(example.document, example.query)

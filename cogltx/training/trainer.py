@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from torch import nn
 from tqdm.auto import tqdm
 
 from cogltx.baselines import WindowReader
@@ -140,10 +139,9 @@ class Trainer:
         return _Summary(progress.history, best, len(self.reasoner_steps.skipped))
 
     def _epoch(self) -> None:
-        progress = self.loop.progress
-        phases = [*["judge"] * (self.config.judge_passes if self.trains_judge else 0), "reasoner"]
-        for phase in range(progress.phase, len(phases)):
-            self._phase(phase, phases[phase])
+        progress, judge_passes = self.loop.progress, self.config.judge_passes if self.trains_judge else 0
+        for phase in range(progress.phase, judge_passes + 1):
+            self._phase(phase, "judge" if phase < judge_passes else "reasoner")
             progress.phase, progress.batch = phase + 1, 0
         self._validate()
         progress.epoch, progress.phase = progress.epoch + 1, 0
@@ -259,11 +257,7 @@ def _main_metric(task: Task, reader: Reader) -> str:
 
 
 def check_examples(task: Task, reader: Reader, train: Sequence[Example], validation: Sequence[Example]) -> str:
-    """Return the metric that selects the best epoch; of answers alone for readers without evidence.
-
-    Raises:
-        DataError: there are no training examples, or no validation examples that the metric can measure.
-    """
+    """Return the metric that selects the best epoch; raises DataError without examples that train and measure it."""
     if not train or not validation:
         raise DataError(
             f"training: there are {len(train)} training and {len(validation)} validation examples; both are needed"
@@ -284,8 +278,7 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
         raise ConfigError(
             "training.relevance.source: interventions are not possible where each block is a query; use data"
         )
-    judge = reader.model.judge
-    if isinstance(judge, nn.Module) and config.judge_passes and not any(p.requires_grad for p in judge.parameters()):
+    if config.trains_judge(reader) and not any(p.requires_grad for p in reader.model.judge.parameters()):
         raise ConfigError(
             f"training.judge_passes is {config.judge_passes}, but the judge has no parameters to train; set it to 0"
         )
@@ -294,8 +287,7 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
             "judge.name: where each block is a query, the judge cannot be trained; use bm25, or judge.init_from with "
             "training.judge_passes: 0"
         )
-    every_window_has_target = reader.model.reasoner.negative_target() is None
-    several = by_block or (every_window_has_target and not isinstance(reader, CogLTX))
+    several = by_block or (reader.model.reasoner.negative_target() is None and not isinstance(reader, CogLTX))
     if config.windows is not None and not several:
         raise ConfigError(
             f"training.windows is {config.windows}, but the reasoner learns from one window per document; remove it"
