@@ -9,6 +9,7 @@ from typing import Any
 
 import corpus
 import fakes
+import numpy as np
 import pytest
 import tiny
 import yaml
@@ -61,6 +62,10 @@ def test_every_row_has_its_metrics_seconds_and_memory(rows: list[dict[str, Any]]
             shows_evidence = any(name.startswith("evidence") for name in one["metrics"])
             assert shows_evidence == (row["name"] in ("CogLTX", "BM25")), "baselines have no key blocks"
         assert (row["difference"] is None) == (row is rows[0])
+        if row is not rows[0]:
+            ours, first = (np.mean([one["metrics"]["f1"] for one in each["runs"]]) for each in (row, rows[0]))
+            assert 100 * row["difference"]["mean_difference"] == pytest.approx(ours - first), "the row minus the first"
+            assert row["difference"]["low"] <= row["difference"]["mean_difference"] <= row["difference"]["high"]
         assert len(row["commands"]) == (1 if "trained" in reader else 2)
     text = (folder / "out" / "quality.md").read_text()
     assert all(f"| {row['name']} |" in text for row in rows)
