@@ -233,7 +233,7 @@ class _MaskedModel(nn.Module):
 
 
 def load_masked(config: EncoderConfig) -> _MaskedModel:
-    """Load a pretrained encoder with the head of its checkpoint, or a new one; raises ModelError if it has none."""
+    """Load a pretrained encoder with the head of its checkpoint, or a new one; raises ModelError if there is none."""
     from transformers import AutoModelForMaskedLM
 
     loaded, missing = load_pretrained(config, AutoModelForMaskedLM)
