@@ -25,7 +25,7 @@ from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.files import changed, new_folder, read_json, write_json
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
 from cogltx.memrecall import MemRecallConfig
-from cogltx.reasoners import AnyReasonerConfig, Reasoner, SpanReasonerConfig, create_reasoner
+from cogltx.reasoners import REASONERS, AnyReasonerConfig, Reasoner, SpanReasonerConfig
 from cogltx.reasoners.base import WindowOutputs
 
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
@@ -139,7 +139,7 @@ class Model:
             ConfigError: the configuration is inconsistent.
             ModelError: an encoder, a judge or a model to start from cannot be loaded.
         """
-        reasoner = create_reasoner(config.reasoner, load_encoder(config.encoder))
+        reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder), config.reasoner)
         judge: nn.Module | Judge | None = None
         if with_judge:
             judge = create_judge(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
@@ -179,7 +179,7 @@ class Model:
         """
         config = config or ModelConfig.load(folder)
         read_json(folder / "encoder" / "config.json")
-        reasoner = create_reasoner(config.reasoner, load_encoder(config.encoder, folder / "encoder"))
+        reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, folder / "encoder"), config.reasoner)
         load_weights(reasoner, folder / "reasoner.safetensors")
         model_judge: Any = judge
         if judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):

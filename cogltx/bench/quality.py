@@ -8,7 +8,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -148,7 +148,7 @@ def run(
             if row is rows[0]:
                 first = sums
             elif sums and first:
-                row["difference"] = asdict(paired_bootstrap(sums, first))
+                row["difference"] = paired_bootstrap(sums, first)
     text = _markdown(rows, metric)
     write_json(output / "quality.json", {"metric": metric, "rows": rows})
     write_file(output / "quality.md", text)

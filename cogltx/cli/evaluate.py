@@ -102,8 +102,7 @@ def _compare(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Predic
     comparisons: list[dict[str, str | float]] = []
     for metric in (metric for metric in ours if ours[metric].keys() == theirs.get(metric, {}).keys()):
         interval = paired_bootstrap([ours[metric]], [theirs[metric]])
-        low, high = 100 * interval.low, 100 * interval.high
-        difference = 100 * interval.mean_difference
+        difference, low, high = (100 * interval[key] for key in ("mean_difference", "low", "high"))
         comparisons.append({"metric": metric, "difference": difference, "low": low, "high": high})
     return comparisons
 

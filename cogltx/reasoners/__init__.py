@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Discriminator, Tag
 
-from cogltx.encoding.encoder import Encoder
 from cogltx.reasoners.base import Reasoner, ReasonerConfig
 from cogltx.reasoners.classification import ClassificationConfig, ClassificationReasoner
 from cogltx.reasoners.span import SpanReasoner, SpanReasonerConfig
@@ -24,7 +23,6 @@ __all__ = [
     "SpanReasonerConfig",
     "TaggingConfig",
     "TaggingReasoner",
-    "create_reasoner",
 ]
 
 REASONERS: dict[str, type[Reasoner[Any]]] = {
@@ -46,8 +44,3 @@ else:
         reduce(or_, (Annotated[config, Tag(name)] for name, config in REASONER_CONFIGS.items())), Discriminator(_name)
     ]
 """The configuration of any reasoner; its ``name`` selects the class."""
-
-
-def create_reasoner(config: ReasonerConfig, encoder: Encoder) -> Reasoner[Any]:
-    """Create the reasoner that a configuration names, with a new head."""
-    return REASONERS[config.name](encoder, config)

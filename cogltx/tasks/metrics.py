@@ -66,15 +66,6 @@ class Score:
         return Score(self.em * other.em, _harmonic(precision, recall), precision, recall)
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A difference of means and its 95 % confidence interval, in the unit of the compared numbers."""
-
-    mean_difference: float
-    low: float
-    high: float
-
-
 def answer_score(prediction: str, answers: Collection[str], *, closed: bool = False) -> Score:
     """Exact match and token F1 with the best accepted answer, in lower case without punctuation and articles.
 
@@ -111,8 +102,8 @@ def sums_by_document(fractions: Iterable[tuple[str, Fractions]]) -> dict[str, di
 
 def paired_bootstrap(
     a: Sequence[Mapping[str, Fraction]], b: Sequence[Mapping[str, Fraction]], *, seed: int = 0, samples: int = 10_000
-) -> Interval:
-    """Difference ``a - b`` of a metric, mean over the seeds, with its 95 % percentile interval.
+) -> dict[str, float]:
+    """Difference ``a - b`` of a metric, mean over the seeds, with the ends of its 95 % percentile interval.
 
     Whole documents are resampled, because the questions about one document are not independent, and so are seeds.
 
@@ -126,7 +117,7 @@ def paired_bootstrap(
         ValueError: the two differ in seeds or documents, or are empty.
 
     >>> paired_bootstrap([{"x": (2, 2), "y": (1, 1)}], [{"x": (0, 2), "y": (0, 1)}])
-    Interval(mean_difference=1.0, low=1.0, high=1.0)
+    {'mean_difference': 1.0, 'low': 1.0, 'high': 1.0}
     """
     documents = list(a[0]) if a else []
     if not documents or len(a) != len(b) or any(set(one) != set(documents) for one in (*a, *b)):
@@ -141,7 +132,7 @@ def paired_bootstrap(
         differences = _difference(np.stack([sums[:, :, row].sum(axis=2) for row in chosen]))
         means.append(np.take_along_axis(differences, seeds, axis=1).mean(axis=1))
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
-    return Interval(float(_difference(sums.sum(axis=2)).mean()), float(low), float(high))
+    return {"mean_difference": float(_difference(sums.sum(axis=2)).mean()), "low": float(low), "high": float(high)}
 
 
 def _difference(sums: np.ndarray) -> np.ndarray:

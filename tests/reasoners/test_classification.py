@@ -19,7 +19,7 @@ from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Prediction
-from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, create_reasoner
+from cogltx.reasoners import ClassificationConfig, ClassificationReasoner
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)
@@ -36,7 +36,7 @@ def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def reasoner(folder: Path, **options: object) -> ClassificationReasoner:
     config = ClassificationConfig.model_validate({"name": "classification", "labels": LABELS} | options)
-    made = create_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
+    made = ClassificationReasoner(load_encoder(EncoderConfig(name=str(folder), precision="float32")), config)
     assert isinstance(made, ClassificationReasoner)
     return made.eval()
 

@@ -12,7 +12,7 @@ from cogltx.document import Document
 from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, create_reasoner
+from cogltx.reasoners import ClassificationConfig, ClassificationReasoner
 from cogltx.reasoners.pooling import _sinusoidal, window_pooling
 
 KINDS = ("mlp", "lstm", "transformer")
@@ -32,7 +32,7 @@ def reasoner(folder: Path, kind: str, *, multi_label: bool = False) -> Classific
     torch.manual_seed(0)
     values = {"name": "classification", "labels": ("city", "food"), "over_windows": kind, "multi_label": multi_label}
     config = ClassificationConfig.model_validate(values)
-    made = create_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
+    made = ClassificationReasoner(load_encoder(EncoderConfig(name=str(folder), precision="float32")), config)
     assert isinstance(made, ClassificationReasoner)
     return made.eval()
 

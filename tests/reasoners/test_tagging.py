@@ -20,7 +20,7 @@ from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Prediction
-from cogltx.reasoners import TaggingConfig, TaggingReasoner, create_reasoner
+from cogltx.reasoners import TaggingConfig, TaggingReasoner
 from cogltx.reasoners.crf import OUTSIDE, begin, inside
 from cogltx.reasoners.tagging import _word_tags, _words_to_predict
 
@@ -51,7 +51,7 @@ def encoder_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def reasoner(folder: Path, **options: object) -> TaggingReasoner:
     config = TaggingConfig.model_validate({"name": "tagging", "labels": LABELS} | options)
-    made = create_reasoner(config, load_encoder(EncoderConfig(name=str(folder), precision="float32")))
+    made = TaggingReasoner(load_encoder(EncoderConfig(name=str(folder), precision="float32")), config)
     assert isinstance(made, TaggingReasoner)
     return made.eval()
 

@@ -113,10 +113,10 @@ def means(scores: list[float], per_document: int = 1) -> dict[str, tuple[float, 
 def test_bootstrap_covers_a_known_difference() -> None:
     a, b = means([1.0, 0.0] * 200), means([0.0, 0.0] * 200)
     interval = paired_bootstrap([a], [b], seed=1, samples=2000)
-    assert interval.mean_difference == 0.5
+    assert interval["mean_difference"] == 0.5
     # the standard error of the mean is 0.5 / sqrt(400) = 0.025
-    assert interval.low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.005)
-    assert interval.high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.005)
+    assert interval["low"] == pytest.approx(0.5 - 1.96 * 0.025, abs=0.005)
+    assert interval["high"] == pytest.approx(0.5 + 1.96 * 0.025, abs=0.005)
 
 
 def test_questions_about_one_document_are_resampled_together() -> None:
@@ -124,25 +124,25 @@ def test_questions_about_one_document_are_resampled_together() -> None:
     a = means([score for score in (1.0, 0.0) * 20 for _ in range(10)], per_document=10)
     b = means([0.0] * 400, per_document=10)
     interval = paired_bootstrap([a], [b], samples=2000)
-    assert interval.mean_difference == 0.5
+    assert interval["mean_difference"] == 0.5
     # the standard error of the mean of 40 documents is 0.5 / sqrt(40) = 0.079
-    assert interval.high - interval.low == pytest.approx(2 * 1.96 * 0.079, rel=0.1)
+    assert interval["high"] - interval["low"] == pytest.approx(2 * 1.96 * 0.079, rel=0.1)
 
 
 def test_seeds_are_resampled() -> None:
     """Two seeds that differ more than the documents make the interval as wide as the two."""
     good, bad = means([1.0] * 100), means([0.0] * 100)
     interval = paired_bootstrap([good, bad], [bad, bad])
-    assert (interval.mean_difference, interval.low, interval.high) == (0.5, 0.0, 1.0)
+    assert (interval["mean_difference"], interval["low"], interval["high"]) == (0.5, 0.0, 1.0)
 
 
 def test_bootstrap_of_micro_f1() -> None:
     a = {"x": (2.0, 2.0), "y": (0.0, 6.0)}
     interval = paired_bootstrap([a], [{"x": (0.0, 2.0), "y": (0.0, 6.0)}], samples=500)
-    assert interval.mean_difference == 0.25, "a ratio of sums, not a mean of ratios"
-    assert (interval.low, interval.high) == (0.0, 1.0)
+    assert interval["mean_difference"] == 0.25, "a ratio of sums, not a mean of ratios"
+    assert (interval["low"], interval["high"]) == (0.0, 1.0)
     nothing = {"x": (0.0, 0.0)}
-    assert paired_bootstrap([nothing], [nothing], samples=5).high == 0
+    assert paired_bootstrap([nothing], [nothing], samples=5)["high"] == 0
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=30))
@@ -150,11 +150,11 @@ def test_bootstrap_turns_round(pairs: list[tuple[float, float]]) -> None:
     a, b = [means([pair[0] for pair in pairs])], [means([pair[1] for pair in pairs])]
     there, back = paired_bootstrap(a, b, samples=50), paired_bootstrap(b, a, samples=50)
     assert there == paired_bootstrap(a, b, samples=50)
-    assert (there.mean_difference, there.low) == (
-        pytest.approx(-back.mean_difference, abs=1e-12),
-        pytest.approx(-back.high, abs=1e-12),
+    assert (there["mean_difference"], there["low"]) == (
+        pytest.approx(-back["mean_difference"], abs=1e-12),
+        pytest.approx(-back["high"], abs=1e-12),
     )
-    assert there.low <= there.high
+    assert there["low"] <= there["high"]
 
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([], [])])
