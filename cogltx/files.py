@@ -22,16 +22,16 @@ from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, Train
 _WEIGHTS = ".safetensors"
 
 
-def read_text(path: Path | str) -> str:
+def read_text(path: Path | str, kind: type[CogltxError] = DataError) -> str:
     """Read a plain or gzipped UTF-8 file; ``-`` is the standard input.
 
     Raises:
-        DataError: the file is missing, a folder, not UTF-8 or a truncated gzip.
+        kind: the file is missing, a folder, not UTF-8 or a truncated gzip.
     """
     if str(path) == "-":
-        return _decode(sys.stdin.buffer.read(), "standard input", 1)
-    with open_binary(Path(path)) as file:
-        return _decode(file.read(), str(path), 1)
+        return _decode(sys.stdin.buffer.read(), "standard input", 1, kind)
+    with open_binary(Path(path), kind) as file:
+        return _decode(file.read(), str(path), 1, kind)
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -51,8 +51,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read the JSON object in a file of a model or run; raises ModelError if there is none."""
-    with open_binary(path, ModelError) as file:
-        return _object(_decode(file.read(), str(path), 1, ModelError), str(path), ModelError)
+    return _object(read_text(path, ModelError), str(path), ModelError)
 
 
 @contextmanager

@@ -224,7 +224,11 @@ class MemRecall:
             return
         is_last = number == len(self.config.strides)
         coarse = self.judge.retrieve([search.memory(search.kept) for search in searches])
-        retrieved = [self._retrieve(search, scores) for search, scores in zip(searches, coarse, strict=True)]
+        retrieved = []
+        for search, scores in zip(searches, coarse, strict=True):
+            scores = self.compete(scores, {block: search.fine[block] for block in search.kept}, search.lexical_bonus)
+            blocks = search.layout.blocks
+            retrieved.append(fill(scores, blocks, search.layout.room - blocks.total_size(search.kept)))
         memories = [search.memory([*search.kept, *new]) for search, new in zip(searches, retrieved, strict=True)]
         fine = self._rehearse(memories) if self.config.rehearse else [None] * len(memories)
         for search, memory, block_scores, new, fine_scores in zip(
@@ -247,19 +251,10 @@ class MemRecall:
                 for block in decayed:
                     search.first_step.pop(block)
 
-    def _retrieve(self, search: "_Search", coarse: BlockScores) -> list[int]:
-        """The best-scoring blocks that fit next to z, best first."""
-        layout = search.layout
-        fine = {block: search.fine[block] for block in search.kept}
-        scores = self.compete(coarse, fine, search.lexical_bonus)
-        return fill(scores, layout.blocks, layout.room - layout.blocks.total_size(search.kept))
-
     def _result(self, search: "_Search") -> Recall:
-        if search.trace:
-            ranked = (*search.trace[-1].kept, *search.trace[-1].decayed)
-            key_blocks = tuple(sorted(ranked[: self.config.most_blocks]))
-        else:
-            key_blocks = tuple(sorted(search.kept))
+        last = search.trace[-1] if search.trace else None
+        ranked = [*last.kept, *last.decayed][: self.config.most_blocks] if last else search.kept
+        key_blocks = tuple(sorted(ranked))
         return Recall(
             layout=search.layout,
             key_blocks=key_blocks,

@@ -66,11 +66,7 @@ class Reader(abc.ABC):
         """Read a batch of documents, each with its query."""
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Write the model to a folder; the write is atomic.
-
-        Raises:
-            TrainingError: the folder cannot be written; its previous content is kept.
-        """
+        """Write the model to a folder; see ``Model.save``."""
         self.model.save(Path(folder))
 
     def predict(self, document: Document | str, query: Query | str | None = None) -> Prediction:
@@ -158,9 +154,10 @@ class CogLTX(Reader):
         """Read a batch of documents, each with its query: the whole flow."""
         layouts = [self.model.layout(*request) for request in requests]
         if self.model.reasoner.by_block:
-            return [self._read_by_block(layout) for layout in layouts]
-        recalls = self.memrecall(layouts)
-        return self.reason_over(recalls)
+            windows = (self.windows_by_block(layout, range(len(layout.blocks))) for layout in layouts)
+            outputs = map(self.model.reason, windows)
+            return list(map(self.model.reasoner.predict, layouts, outputs))
+        return self.reason_over(self.memrecall(layouts))
 
     def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
         """Solve the task on the key blocks of each document."""
@@ -172,13 +169,8 @@ class CogLTX(Reader):
             predictions.append(replace(prediction, evidence=recall.evidence))
         return predictions
 
-    def _read_by_block(self, layout: Layout) -> Prediction:
-        """Label a whole document: each block in turn is the query, and MemRecall adds context from the rest."""
-        windows = self.windows_by_block(layout, range(len(layout.blocks)))
-        return self.model.reasoner.predict(layout, self.model.reason(windows))
-
     def windows_by_block(self, layout: Layout, blocks: Sequence[int]) -> Iterator[Window]:
-        """Build ``[CLS] block [SEP] z`` for each of some blocks, in bounded memory."""
+        """Build ``[CLS] block [SEP] z`` for each of some blocks, with z from the rest, in bounded memory."""
         for first in range(0, len(blocks), _LAYOUTS_PER_RECALL):
             chunk = blocks[first : first + _LAYOUTS_PER_RECALL]
             for recall in self.memrecall([layout.for_block(block) for block in chunk]):

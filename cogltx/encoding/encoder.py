@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
-from cogltx.encoding.pretrained import EncoderConfig, empty_model, load_pretrained
+from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError
 
 _PAD_MULTIPLE = 32
@@ -94,12 +94,8 @@ class Encoder(nn.Module):
 
 
 def load_encoder(config: EncoderConfig, folder: Path | None = None) -> Encoder:
-    """Load a pretrained encoder, or create one with random weights from the settings in a folder.
-
-    Raises:
-        ModelError: it is not found, cannot be read, or is not an encoder.
-    """
-    model = load_pretrained(config)[0] if folder is None else empty_model(folder, config)
+    """Load an encoder without a head; see ``load_pretrained``."""
+    model, _ = load_pretrained(config, folder=folder)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     encoder = Encoder(model)

@@ -87,9 +87,8 @@ class WindowFormat:
             ConfigError: the capacity is too small for the largest block.
             DataError: the question leaves no room for one block.
         """
-        smallest = blocks.max_size + (1 if query is None else 3)
-        if isinstance(query, BlockQuery):
-            smallest += blocks.max_size
+        n_blocks = 2 if isinstance(query, BlockQuery) else 1
+        smallest = n_blocks * blocks.max_size + (1 if query is None else 3)
         if smallest > self.capacity:
             raise ConfigError(
                 f"capacity is {self.capacity}; blocks of up to {blocks.max_size} tokens need at least {smallest}"

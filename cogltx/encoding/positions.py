@@ -81,9 +81,7 @@ def extend_positions(
     Args:
         encoder: a model of ``transformers``, with or without a head, or a module that contains one; modified in place.
         length: number of positions, at least the encoder's n, at most n² for ``hierarchical``.
-        method: ``hierarchical``, ``tiled`` or ``random``.
-        alpha: parameter of ``hierarchical``.
-        form: computed from the trained rows, or a table that plain ``transformers`` loads.
+        method, alpha, form: see ``PositionsConfig``.
 
     Raises:
         ConfigError: an argument is invalid or out of range.
@@ -109,7 +107,11 @@ def extend_positions(
         extended = _ComputedPositions(table, config)
     setattr(holder, _TABLE, extended)
     rows = length + _first_row(table)
-    _lengthen_buffers(holder, rows)
+    for name in ("position_ids", "token_type_ids"):  # buffers with one entry per position; token types are zero
+        before = getattr(holder, name, None)
+        if isinstance(before, Tensor):
+            numbers = torch.arange(rows, device=before.device) * (name == "position_ids")
+            holder.register_buffer(name, numbers[None], persistent=False)
     for settings in _configurations(encoder):
         if isinstance(extended, _ComputedPositions):
             setattr(settings, _CONFIG_KEY, config.model_dump())
@@ -205,12 +207,3 @@ def _configurations(encoder: nn.Module) -> list[Any]:
     """The distinct configurations of the ``transformers`` models inside."""
     configurations = [getattr(module, "config", None) for module in encoder.modules()]
     return list({id(config): config for config in configurations if hasattr(config, "model_type")}.values())
-
-
-def _lengthen_buffers(holder: nn.Module, rows: int) -> None:
-    """Lengthen the buffers with one entry per position: position numbers, and token types of zero."""
-    for name in ("position_ids", "token_type_ids"):
-        before = getattr(holder, name, None)
-        if isinstance(before, Tensor):
-            numbers = torch.arange(rows, device=before.device) * (name == "position_ids")
-            holder.register_buffer(name, numbers[None], persistent=False)

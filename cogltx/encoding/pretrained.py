@@ -40,56 +40,45 @@ class EncoderConfig(BaseModel):
     positions: PositionsConfig | None = None
 
 
-def load_pretrained(config: EncoderConfig, auto_class: Any = None) -> tuple[Any, frozenset[str]]:
-    """Load a pretrained encoder, with or without a head.
+def load_pretrained(
+    config: EncoderConfig, auto_class: Any = None, folder: Path | None = None
+) -> tuple[Any, frozenset[str]]:
+    """Load a pretrained encoder, with or without a head, or create one with random weights to load weights into.
 
     Args:
         config: names the encoder and its positions.
         auto_class: a class such as ``AutoModelForMaskedLM``; ``AutoModel`` by default.
+        folder: has the settings of an encoder to create.
 
     Returns:
         the model of ``transformers``, and the names of weights that the checkpoint lacks, which are random.
 
     Raises:
-        ModelError: it is not found or cannot be read, or weights of the encoder are missing.
+        ModelError: it is not found, cannot be read or is not an encoder, or weights of the encoder are missing.
     """
     from transformers import AutoConfig, AutoModel
 
     def load() -> Any:
-        path = encoder_path(config.name)
-        settings = AutoConfig.from_pretrained(path, trust_remote_code=False)
+        path = folder or encoder_path(config.name)
+        settings = _set_dropout(AutoConfig.from_pretrained(path, trust_remote_code=False), config)
+        if folder is not None:
+            return AutoModel.from_config(settings, **_attention_options(settings)), {"missing_keys": ()}
         return (auto_class or AutoModel).from_pretrained(
-            path, config=_set_dropout(settings, config), dtype=torch.float32, use_safetensors=True,
+            path, config=settings, dtype=torch.float32, use_safetensors=True,
             output_loading_info=True, **_attention_options(settings),
         )  # fmt: skip
 
-    model, report = load_from_transformers(
-        load, f"encoder {config.name!r}: no encoder that transformers can load from safetensors"
-    )
+    problem = f"encoder {config.name!r}: no encoder that transformers can load from safetensors"
+    model, report = load_from_transformers(load, f"{folder}: not the settings of an encoder" if folder else problem)
     missing = frozenset(report["missing_keys"])
     prefix = "" if model.base_model is model else f"{model.base_model_prefix}."
     lost = sorted(name for name in missing if name.startswith(prefix) and "pooler." not in name)
     if lost:
         raise ModelError(f"encoder {config.name!r}: the weights of {type(model).__name__} are incomplete; no {lost[0]}")
     restore_positions(model)
-    if config.positions is not None:
+    if folder is None and config.positions is not None:
         extend_positions(model, **config.positions.model_dump())
     return model, missing
-
-
-def empty_model(folder: Path, config: EncoderConfig) -> Any:
-    """Create an encoder from a folder's settings with random weights, to load weights into.
-
-    Raises:
-        ModelError: the settings cannot be read, or do not belong to an encoder.
-    """
-    from transformers import AutoConfig, AutoModel
-
-    def create() -> Any:
-        settings = AutoConfig.from_pretrained(folder, trust_remote_code=False)
-        return AutoModel.from_config(_set_dropout(settings, config), **_attention_options(settings))
-
-    return restore_positions(load_from_transformers(create, f"{folder}: not the settings of an encoder"))
 
 
 def _set_dropout(settings: Any, config: EncoderConfig) -> Any:
