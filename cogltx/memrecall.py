@@ -267,13 +267,7 @@ class MemRecall:
 
 @dataclass
 class _Search:
-    """The state of one document.
-
-    Attributes:
-        n_kept: number of blocks that decay may keep.
-        first_step: the step that retrieved each block in z.
-        fine: the latest score of each block that has been in z.
-    """
+    """The state of one document: z, its limit, and the first step and latest score of each block that was in z."""
 
     layout: Layout
     lexical_bonus: BlockScores

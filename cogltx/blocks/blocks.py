@@ -43,12 +43,9 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockQuery:
-    """A block of the document itself as the query, for tasks that label every part of a text (CogLTX figure 2c).
+    """A block of the document as the query, for tasks that label every part of a text (CogLTX figure 2c).
 
-    Attributes:
-        block: its index; it is not a candidate for z.
-        text: its heading, if any, and its text.
-        token_ids: its tokens in a window, of which the first ``n_heading`` are the heading's.
+    It is not a candidate for z. The first ``n_heading`` of its ``token_ids`` are its heading's.
     """
 
     block: int

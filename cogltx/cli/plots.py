@@ -41,14 +41,7 @@ class Picture:
     def draw_curves(
         self, curves: Mapping[str, Sequence[tuple[float, float]]], *, across: str, up: str, logarithmic: bool = False
     ) -> None:
-        """Draw and save curves.
-
-        Args:
-            curves: the points of each curve, by its name.
-            across: label of the horizontal axis.
-            up: label of the vertical axis.
-            logarithmic: scale both axes by powers of two.
-        """
+        """Draw and save curves, the points of each by its name; ``logarithmic`` scales both axes by powers of two."""
         for name, points in curves.items():
             self.axes.plot(*zip(*points, strict=True), marker=".", label=name)
         self.axes.set_xlabel(across)

@@ -28,13 +28,7 @@ _LINE_START = b'{"id": '  # of a prediction
 
 
 class Predictor:
-    """A trained model of any kind, with the options of a command.
-
-    Args:
-        run: a run, a model folder, or a name on the Hugging Face hub.
-        changes: ``KEY=VALUE`` settings to replace.
-        judge: replaces the judge of the model.
-        device: where it runs.
+    """A trained model of any kind (a run, a folder or a name on the hub), with the options of a command.
 
     Raises:
         ConfigError: a change is invalid, or a baseline is given a judge.
@@ -67,15 +61,14 @@ class Predictor:
             task: adds its fields to the written lines.
             examples: read lazily.
             title: of the progress bar.
-            written: a JSON Lines file of predictions. Those that it already has are reused; new ones are appended.
-            key_blocks: what the reasoner reads: the blocks that MemRecall finds, or the gold blocks (an upper bound).
+            written: predictions in JSON Lines; those that the file already has are reused, new ones are appended.
+            key_blocks: the reasoner reads the blocks that MemRecall finds, or the gold blocks (an upper bound).
             settings: stored next to a new file, with model and options, and compared when a file is resumed.
             subset: accept a file with predictions of more examples, if it has all of these.
 
         Raises:
             ConfigError: the file was started with other settings.
-            DataError: the file has predictions of other examples or texts, or is something else; it is not changed. Or
-                an example cannot be read; the predictions before it are kept.
+            DataError: the file is of other examples or texts (it is not changed), or an example cannot be read.
         """
 
         def pairs() -> Iterator[Pair]:

@@ -18,12 +18,7 @@ Key = tuple[str, ...]
 
 
 def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
-    """Load and validate a configuration.
-
-    Args:
-        kind: its class.
-        path: the YAML file.
-        changes: ``KEY=VALUE`` with a dotted key and a YAML value; each replaces a value of the file.
+    """Load and validate a configuration; ``KEY=VALUE`` changes replace values of the file by dotted key.
 
     Raises:
         DataError: the file is missing or not UTF-8.
@@ -50,12 +45,7 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
 
 
 def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], str] = lambda key: "") -> T:
-    """Validate a configuration of plain values.
-
-    Args:
-        kind: its class.
-        values: nested keys and values.
-        place: returns the file and line of a key, or another origin, for messages.
+    """Validate a configuration of plain values; ``place`` returns the file and line of a key, for messages.
 
     Raises:
         ConfigError: a key or value is invalid; names all of them.

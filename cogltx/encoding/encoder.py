@@ -31,13 +31,7 @@ _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
 
 @dataclass(frozen=True)
 class Batch:
-    """Windows as tensors.
-
-    Attributes:
-        input_ids: shape [windows, tokens].
-        attention_mask: True where a window has a token.
-        token_type_ids: 0 for the query, 1 for blocks.
-    """
+    """Windows as tensors, padded to one length; ``token_type_ids`` is 0 for the query and 1 for blocks."""
 
     input_ids: Int[Tensor, "windows tokens"]
     attention_mask: Bool[Tensor, "windows tokens"]

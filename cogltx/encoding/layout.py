@@ -111,14 +111,7 @@ class WindowFormat:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """A query and a document, ready for windows.
-
-    Attributes:
-        form: special tokens and capacity.
-        query: the question, a block of the document, or None.
-        blocks: the blocks of the document.
-        prefix: token ids of ``[CLS] Q [SEP]``, or ``[CLS]`` without a query.
-    """
+    """A query and a document, ready for windows; ``prefix`` is ``[CLS] Q [SEP]``, or ``[CLS]`` without a query."""
 
     form: WindowFormat
     query: AnyQuery

@@ -14,12 +14,7 @@ from cogltx.errors import ModelError
 
 @dataclass(frozen=True)
 class Memory:
-    """The state of MemRecall for one document: the query and z.
-
-    Attributes:
-        layout: the query and the document.
-        kept: indices of the blocks in z, in document order.
-    """
+    """The state of MemRecall for one document: the query, and in ``kept`` the blocks of z in document order."""
 
     layout: Layout
     kept: tuple[int, ...] = ()

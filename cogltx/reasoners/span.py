@@ -81,13 +81,7 @@ class SpanReasonerConfig(ReasonerConfig):
 
 @dataclass(frozen=True)
 class _Target:
-    """The training target of a window.
-
-    Attributes:
-        kind: SPAN, YES, NO or NO_ANSWER.
-        spans: every (first, last) token of the window that answers; empty unless kind is SPAN.
-        relevant: indices of the document's relevant blocks; None where they are unknown.
-    """
+    """The kind of answer of a window, every (first, last) token that answers, and the document's relevant blocks."""
 
     kind: int
     spans: tuple[tuple[int, int], ...] = ()

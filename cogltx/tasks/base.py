@@ -1,6 +1,7 @@
 """The base class of tasks: reads files into Examples and measures predictions."""
 
 import abc
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cogltx.document import Example
+from cogltx.document import Example, Span
 from cogltx.errors import DataError, describe
 from cogltx.prediction import Prediction
 from cogltx.tasks.metrics import Fractions, answer_score, sums_by_document
@@ -125,3 +126,31 @@ def errors_at(where: str, model: type[BaseModel] | None = None) -> Iterator[None
     except DataError as error:
         text = str(error)
         raise DataError(text if text.startswith(where) else f"{where}: {text}") from None
+
+
+def occurrences(text: str, needle: str, within: Span | None = None, *, whole_words: bool = False) -> tuple[Span, ...]:
+    """Spans of ``needle`` in the text, in text order, without overlap; none for a blank needle.
+
+    Args:
+        text: the text.
+        needle: the exact string; white space around it is ignored.
+        within: limits the search.
+        whole_words: find it at word boundaries only; otherwise anywhere if it is never at word boundaries.
+
+    >>> occurrences("can a cat concatenate a cat", "cat")
+    (Span(start=6, end=9), Span(start=24, end=27))
+    >>> occurrences("concatenate", "cat"), occurrences("concatenate", "cat", whole_words=True)
+    ((Span(start=3, end=6),), ())
+    """
+    within, needle = within or Span(0, len(text) or 1), needle.strip()
+    matches = re.compile(re.escape(needle)).finditer(text, within.start, within.end) if needle else ()
+    spans = tuple(Span(*match.span()) for match in matches)
+    at_words = tuple(span for span in spans if _at_word_boundaries(text, span))
+    return at_words if at_words or whole_words else spans
+
+
+def _at_word_boundaries(text: str, span: Span) -> bool:
+    """Whether no word continues over either end of the span."""
+    before = span.start > 0 and text[span.start - 1].isalnum() and text[span.start].isalnum()
+    after = span.end < len(text) and text[span.end].isalnum() and text[span.end - 1].isalnum()
+    return not (before or after)

@@ -14,8 +14,7 @@ from pydantic import BaseModel, ConfigDict, PlainValidator, StrictInt, StrictStr
 from cogltx.document import Document, Entity, Example, Query, Segment, Span
 from cogltx.errors import DataError, shorten
 from cogltx.files import read_json_lines, write_file
-from cogltx.tasks.base import ReadReport, Split, Task, errors_at
-from cogltx.tasks.spans import occurrences
+from cogltx.tasks.base import ReadReport, Split, Task, errors_at, occurrences
 
 
 class JsonLines(Task):

@@ -55,13 +55,8 @@ def read_examples(
 ) -> tuple[list[Example], ReadReport]:
     """Read examples with a model's task; also returns what the task could not map.
 
-    Args:
-        config: names the task and the encoder.
-        source: the examples.
-        split: which part to read where one file has several.
-        limit: maximum number of examples; drawn at random with ``seed``, in the order of the file.
-        longer_than: keep only documents with more tokens.
-        tokenizer: counts the tokens; that of the encoder by default.
+    At most ``limit`` are drawn at random with ``seed``, in the order of the file; ``longer_than`` counts the tokens of
+    ``tokenizer``, by default the encoder's.
 
     Raises:
         DataError: there are no examples, or they are not in the format of the task.

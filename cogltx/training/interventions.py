@@ -51,15 +51,8 @@ def intervene(
 ) -> dict[int, list[tuple[int, float]]]:
     """Remove blocks from windows, one at a time: every block, or as many as a budget allows, drawn at random.
 
-    The only block of a window is removed, too; the reasoner then reads the query alone.
-
-    Args:
-        reasoner: computes targets and losses.
-        examples: examples of the windows.
-        items: windows that the reasoner was trained on.
-        budget: maximum number of tokens in all new windows, per token of the original windows; None: no limit.
-        rng: generator of the draw.
-        runner: settings of the forward passes.
+    The only block of a window is removed, too; the reasoner then reads the query alone. ``budget`` is the largest
+    number of tokens in all new windows per token of the original windows; None: no limit.
 
     Returns:
         for each window, pairs of a removed block and the rise loss(z − z_i) − loss(z) in nats, which is infinite if

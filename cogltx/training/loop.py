@@ -30,16 +30,7 @@ _N_AVERAGED = 20  # recent losses in the progress bar
 
 @dataclass
 class _Progress:
-    """Progress of a run.
-
-    Attributes:
-        data: fingerprint of the training and validation data.
-        phase: index of the current phase of the epoch.
-        batch: finished batches of the phase.
-        steps: finished steps of each optimizer.
-        history: validation metrics of every finished epoch.
-        logged: size of the log in bytes.
-    """
+    """Progress of a run; ``phase`` counts within the epoch, ``batch`` within the phase, ``logged`` bytes of the log."""
 
     data: str = ""
     epoch: NonNegativeInt = 0
@@ -52,7 +43,7 @@ class _Progress:
 
 
 class TrainingLoop:
-    """Runs optimizer steps; a killed run that is resumed ends at the same weights.
+    """Runs optimizer steps with a log and checkpoints; resuming is exact.
 
     Args:
         output: folder of the run.
@@ -149,13 +140,8 @@ class TrainingLoop:
     ) -> list[float]:
         """Run the remaining steps of a phase and return their losses.
 
-        Args:
-            total: number of steps in the phase.
-            name: name of the model in training.
-            title: text of the progress bar.
-            step: runs a step, given its number; returns the loss, None if there was nothing to learn.
-            epoch: returns the epoch of a step, for the log.
-            after: called after every step, before a checkpoint.
+        ``step`` returns the loss of a step, None if there was nothing to learn; ``epoch`` its epoch, for the log;
+        ``after`` is called after every step, before a checkpoint.
         """
         losses: list[float] = []
         with tqdm(total=total, initial=self.progress.batch, desc=title, disable=None, leave=False) as bar:

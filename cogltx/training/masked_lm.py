@@ -373,13 +373,7 @@ class _MaskedTrainer:
 def mlm(
     run: MaskedConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print
 ) -> dict[str, Any]:
-    """Continue to pretrain an encoder as a masked language model on texts.
-
-    Args:
-        run: encoder, texts and training.
-        output: the folder of the run; its folder ``encoder`` is an encoder for any other run.
-        resume: continue from the last checkpoint.
-        report: receives lines of progress.
+    """Continue to pretrain an encoder as a masked language model on texts; the run's folder ``encoder`` has the result.
 
     Returns:
         the content of ``mlm.json``: the folder ``encoder``, the numbers ``rows`` and ``validation_rows``, ``new_head``

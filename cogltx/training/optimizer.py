@@ -73,15 +73,7 @@ def _groups(model: nn.Module, config: OptimizerConfig) -> list[dict[str, Any]]:
 
 
 class Optimizer:
-    """Trains one model with AdamW.
-
-    Args:
-        name: name of the model in messages.
-        model: the model to train.
-        config: settings.
-        steps: number of optimizer steps of the whole run.
-        runner: precision, padding, and maximum number of tokens per forward pass; gradients of several passes are
-            accumulated.
+    """Trains one model with AdamW; gradients of several forward passes of the runner's size are accumulated.
 
     Raises:
         ConfigError: several processes were started.

@@ -307,14 +307,10 @@ def _reasoner_windows(
     *,
     by_judge: bool = True,
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
-    """Build windows of all relevant blocks and the judge's best-scoring others, filled to the capacity as at inference.
+    """Build windows of all relevant blocks and the best others, filled to the capacity as at inference.
 
-    The others are ranked by the retrieval competition after the relevant blocks, which is MemRecall's last. For
-    ``neighbour_bonus``, relevant blocks have the score 1. Unless ``by_judge``, the others are random.
-
-    Returns:
-        a window per example, None where its target is unknown; and the scores of all blocks, NaN where the document is
-        read whole without the judge.
+    The others are ranked as in MemRecall's last retrieval, with the relevant blocks in z; or at random.
+    Also returns the scores of all blocks, NaN where the document is read whole.
     """
     golds, memories = [], []
     for example, layout, labels in zip(examples, layouts, relevance, strict=True):

@@ -112,10 +112,7 @@ class Trainer:
         return {"reasoner": reasoner, "judge": Optimizer("judge", model.judge, config.judge, batches * passes, runner)}
 
     def run(self, *, resume: bool = False) -> _Summary:
-        """Train to the end; the best epoch's model is in the folder of the run.
-
-        Args:
-            resume: continue from the last checkpoint, if there is one.
+        """Train to the end, or continue; the best epoch's model is in the folder of the run.
 
         Raises:
             TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.

@@ -10,7 +10,7 @@ from cogltx.document import Document, Example, Span
 from cogltx.errors import ConfigError
 from cogltx.prediction import Evidence, Prediction
 from cogltx.tasks import TASKS, make_task
-from cogltx.tasks.spans import occurrences
+from cogltx.tasks.base import occurrences
 
 
 def test_names() -> None:

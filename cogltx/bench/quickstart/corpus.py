@@ -26,16 +26,7 @@ _ROOM_WORDS = 40  # for each fact with the filler around it
 
 @dataclass(frozen=True)
 class _Chain:
-    """Two facts that lead from a person (`subject`) over a second person to an answer.
-
-    Attributes:
-        subject: the person whom the question names.
-        bridge: the second person.
-        first: the sentence about both people.
-        second: the sentence about the second person and the answer.
-        answer: a word of `second`.
-        offset: first character of the answer in `second`.
-    """
+    """Two facts that lead from a person over a second one to an answer, `offset` characters into the second fact."""
 
     subject: str
     bridge: str
@@ -64,12 +55,10 @@ def generate(
 
     Args:
         count: number of examples.
-        seed: any number; use another one with `split="train"` for a validation set.
-        split: names and answers to use, "train" or "test".
-        tokens: length of a document in BERT word pieces, to within about 5 %; None: the facts in any order with little
-            or no filler, to be read in one window.
-        chains: chains of two facts per document, or the fewest and the most; all but one are decoys, so chance is
-            1 / chains.
+        seed: use another one with `split="train"` for a validation set.
+        split: names and answers to use.
+        tokens: length of a document in BERT word pieces, within about 5 %; None: the facts with little or no filler.
+        chains: chains of two facts per document, or the fewest and the most; all but one are decoys.
         broken: share of the decoys that keep only one of their two facts.
         filler: share of the facts with a filler sentence before them, if `tokens` is None.
         gap: least number of words between any first fact and any second fact.

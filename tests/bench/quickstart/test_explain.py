@@ -6,7 +6,7 @@ import pytest
 import tiny
 from fakes import example, reader, sentences
 
-from cogltx.bench.quickstart.explain import explain
+from cogltx.bench.quickstart.run import explain
 from cogltx.document import Example
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
