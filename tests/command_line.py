@@ -1,12 +1,16 @@
 """What the tests of the command line share: the output of a command, a trained run, and small helpers."""
 
 import json
+import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from cogltx.__main__ import main
 
 COUNT = 5
 QUESTION = "what does anna have?"
@@ -24,6 +28,18 @@ class Output:
 
 
 Call = Callable[..., Output]
+
+
+def invoke(*arguments: object) -> int:
+    """Run one command in this process; returns its exit code."""
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
+        patch.setattr(sys, "argv", ["cogltx", *map(str, arguments)])
+        try:
+            main()
+        finally:
+            signal.signal(signal.SIGINT, before)
+    return int(stopped.value.code or 0)
 
 
 @dataclass(frozen=True)

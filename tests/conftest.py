@@ -17,6 +17,7 @@ import pytest
 import tiny
 import torch
 import transformers
+from command_line import Call, Output, invoke
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # speed is no test
@@ -42,6 +43,18 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def architecture_encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny encoder, once for each architecture."""
     return tiny.make_encoder(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    """Runs one command in this process; returns its code and what it printed."""
+
+    def run(*arguments: object) -> Output:
+        code = invoke(*arguments)
+        printed = capsys.readouterr()
+        return Output(code, printed.out, printed.err)
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -1,40 +1,20 @@
 """A new user's own data: a short YAML file or one Python call trains each kind, and the first mistakes have an answer."""
 
 import json
-import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import Call
 
 import cogltx
-from cogltx.__main__ import main
 from cogltx.errors import ConfigError, DataError
 from cogltx.pipeline import CogLTX
 from cogltx.training import train
 
-Call = Callable[..., tuple[int, str]]
 SMALL: dict[str, Any] = {"max_block_tokens": 16, "memrecall": {"capacity": 64, "strides": [2]}}
 NOISE = "Filler words fill the page; the dog does not mind. "
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Run one command in this process; returns its code and what it wrote to standard error."""
-
-    def run(*arguments: object) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["cogltx", *map(str, arguments)])
-        before = signal.getsignal(signal.SIGINT)
-        try:
-            with pytest.raises(SystemExit) as stopped:
-                main()
-        finally:
-            signal.signal(signal.SIGINT, before)
-        return int(stopped.value.code or 0), capsys.readouterr().err
-
-    return run
 
 
 def questions(count: int = 30) -> list[dict[str, Any]]:
@@ -116,7 +96,8 @@ def test_a_short_file_trains_own_data(kind: str, tiny_encoder: Path, tmp_path: P
     assert len(lines) <= 6
     config = tmp_path / "run.yaml"
     config.write_text("\n".join(lines))
-    code, err = call("train", config, "--output", tmp_path / "run")
+    done = call("train", config, "--output", tmp_path / "run")
+    code, err = done.code, done.err
     assert code == 0, err
     assert "best epoch 1" in err
     assert CogLTX.from_pretrained(tmp_path / "run").predict(texts(1)[0]["text"], "Where is the key?").n_blocks > 1
@@ -181,7 +162,8 @@ def test_holding_out_everything_names_the_setting(tiny_encoder: Path, tmp_path: 
     data = write_lines(tmp_path / "questions.jsonl", questions())
     config = tmp_path / "run.yaml"
     config.write_text(f"encoder: {{name: {tiny_encoder}}}\ndata: {{train: {data}, held_out: 30}}\n")
-    code, err = call("train", config, "--output", tmp_path / "run")
+    done = call("train", config, "--output", tmp_path / "run")
+    code, err = done.code, done.err
     assert code == 2
     assert "data.held_out: holding out 30 of 30 examples" in err
 
@@ -196,8 +178,9 @@ def test_a_training_that_failed_early_leaves_its_folder_free(
     config.write_text(text)
     with monkeypatch.context() as patch:
         patch.setattr("cogltx.training.steps.JudgeSteps.step", lambda *_: (_ for _ in ()).throw(DataError("broken")))
-        assert call("train", config, "--output", tmp_path / "run")[0] == 2
+        assert call("train", config, "--output", tmp_path / "run").code == 2
     assert (tmp_path / "run" / "run-config.json").exists()
     config.write_text(text + "max_block_tokens: 16\n")
-    code, err = call("train", config, "--output", tmp_path / "run", *more)
+    done = call("train", config, "--output", tmp_path / "run", *more)
+    code, err = done.code, done.err
     assert code == 0, err

@@ -185,7 +185,7 @@ class _Masking:
 
 
 class _Identity(nn.Module):
-    """Identity stand-in for the backbone."""
+    """Returns its input in place of an encoder."""
 
     def forward(self, *_: object, inputs_embeds: Tensor, **__: object) -> Any:
         """Return the input vectors in an encoder's output class."""

@@ -1,8 +1,6 @@
 """The comparison of positions: every way once, from one checkpoint, and on after an interruption."""
 
 import json
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +8,8 @@ import corpus
 import pytest
 import tiny
 import yaml
+from command_line import Call
 
-from cogltx.__main__ import main
 from cogltx.bench import positions as module
 from cogltx.bench.positions import _runs, _table, compare
 from cogltx.encoding.pretrained import EncoderConfig
@@ -78,27 +76,18 @@ def test_a_comparison_and_the_same_again(config: MaskedConfig, tmp_path: Path, m
     assert lines[-1].startswith("picture: expected the package matplotlib")
 
 
-def test_the_command(
-    config: MaskedConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command(config: MaskedConfig, tmp_path: Path, call: Call) -> None:
     path = tmp_path / "mlm.yaml"
     path.write_text(yaml.safe_dump(config.model_dump(mode="json")))
 
-    def call(*arguments: str) -> int:
-        monkeypatch.setattr(sys, "argv", ["cogltx", "bench", "positions", str(path), *arguments])
-        before = signal.getsignal(signal.SIGINT)
-        try:
-            with pytest.raises(SystemExit) as stopped:
-                main()
-        finally:
-            signal.signal(signal.SIGINT, before)
-        return int(stopped.value.code or 0)
-
-    assert call("--output", str(tmp_path / "out"), "--alphas", "0.3", "--set", "training.steps=1", "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    options = ["--output", tmp_path / "out", "--alphas", "0.3", "--set", "training.steps=1", "--json"]
+    done = call("bench", "positions", path, *options)
+    assert done.code == 0
+    found = done.json
     assert [curve["name"] for curve in found["curves"]] == ["hierarchical-0.3", "tiled", "random", "own-64"]
-    assert call("--alphas", "0.3;0.4") == 2
-    assert capsys.readouterr().err == "cogltx: --alphas: '0.3;0.4' is not a list of numbers, such as 0.2,0.4\n"
+    done = call("bench", "positions", path, "--alphas", "0.3;0.4")
+    assert done.code == 2
+    assert done.err == "cogltx: --alphas: '0.3;0.4' is not a list of numbers, such as 0.2,0.4\n"
 
 
 def test_the_table() -> None:

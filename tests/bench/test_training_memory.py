@@ -1,15 +1,13 @@
 """The memory of training: its table, and that more rows, longer rows and kept layers take more."""
 
 import json
-import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tiny
+from command_line import Call
 
-from cogltx.__main__ import main as command_line
 from cogltx.bench.training_memory import _peak, _table, _train, measure
 from cogltx.errors import ConfigError, ModelError
 
@@ -90,14 +88,8 @@ def test_table() -> None:
     assert {len(line) for line in lines} == {len(head)}
 
 
-def test_the_command(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--encoder", str(tiny_encoder), "--lengths", "64", "--budget", "2", "--batches", "6,2"]
-    monkeypatch.setattr(sys, "argv", ["cogltx", "bench", "memory", *options])
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        with pytest.raises(SystemExit) as stopped:
-            command_line()
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert stopped.value.code == 2
-    assert capsys.readouterr().err == "cogltx: --batches: 6, 2 are not two ascending numbers\n"
+def test_the_command(tiny_encoder: Path, call: Call) -> None:
+    options = ["--encoder", tiny_encoder, "--lengths", "64", "--budget", "2", "--batches", "6,2"]
+    done = call("bench", "memory", *options)
+    assert done.code == 2
+    assert done.err == "cogltx: --batches: 6, 2 are not two ascending numbers\n"

@@ -1,7 +1,5 @@
 """Runs commands in this process, and trains one small run of each kind."""
 
-import signal
-import sys
 from pathlib import Path
 
 import corpus
@@ -9,9 +7,8 @@ import fakes
 import pytest
 import tiny
 import yaml
-from command_line import COUNT, Call, Files, Output
+from command_line import COUNT, Files, invoke
 
-from cogltx.__main__ import main
 from cogltx.files import write_file
 from cogltx.tasks.jsonl import write_examples
 
@@ -38,30 +35,7 @@ class Silent:
 
 
 def _train(config: Path, output: Path) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as stopped:
-        patch.setattr(sys, "argv", ["cogltx", "train", str(config), "--output", str(output)])
-        main()
-    signal.signal(signal.SIGINT, before)
-    assert not stopped.value.code
-
-
-@pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """Runs one command in this process."""
-
-    def run(*arguments: object) -> Output:
-        monkeypatch.setattr(sys, "argv", ["cogltx", *map(str, arguments)])
-        before = signal.getsignal(signal.SIGINT)
-        try:
-            with pytest.raises(SystemExit) as stopped:
-                main()
-        finally:
-            signal.signal(signal.SIGINT, before)
-        printed = capsys.readouterr()
-        return Output(int(stopped.value.code or 0), printed.out, printed.err)
-
-    return run
+    assert not invoke("train", config, "--output", output)
 
 
 @pytest.fixture(scope="session")
