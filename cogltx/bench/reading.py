@@ -118,6 +118,7 @@ def _new_model(config: ModelConfig) -> WindowReader:
 
 def _training_step(model: WindowReader) -> Callable[[Document], object]:
     """Return a function that trains one step on a document: judge, retrieval, reasoner."""
+    from cogltx.training.config import TrainingConfig
     from cogltx.training.optimizer import Optimizer, OptimizerConfig
     from cogltx.training.relevance import RelevanceConfig, RelevanceLabels
     from cogltx.training.steps import JudgeSteps, ReasonerSteps
@@ -128,12 +129,13 @@ def _training_step(model: WindowReader) -> Callable[[Document], object]:
     def learner(name: str, trained: nn.Module) -> Optimizer:
         return Optimizer(name, trained, OptimizerConfig(learning_rate=1e-5), _N_DOCUMENTS, parts.runner)
 
+    config = TrainingConfig()
     reasoner = ReasonerSteps(
-        model, learner("reasoner", parts.reasoner), examples, relevance, {}, by_judge=True, keeps_scores=False
+        model, learner("reasoner", parts.reasoner), examples, relevance, {}, config, keeps_scores=False
     )
     judge = None
     if isinstance(parts.judge, nn.Module):
-        judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, {})
+        judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, {}, config)
 
     def step(document: Document) -> None:
         start = document.text.index(" ", len(document.text) // 2) + 1  # the answer is a word in the middle

@@ -28,9 +28,13 @@ class TrainingConfig(BaseModel):
             highest, from the second epoch on; otherwise with random blocks only, as in the paper.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: the judge's best-scoring
             (``recall``) or random ones (``random``, the paper's ablation of train-test matching).
-        windows: number of windows per document and epoch, drawn at random, where the reasoner learns from several
-            (tagging, and classification by baselines); None: all, or one where each window is classified separately
-            (``over_windows: mean`` and ``max``).
+        memory_share: share of the judge's retrieval windows with some relevant blocks in z, as in later steps of
+            MemRecall; in the paper 0.
+        relevant_share: share of the judge's retrieval windows that hold a relevant block for certain; the others are
+            anywhere in the document, as all are in the paper.
+        windows: number of windows per document and epoch, drawn at random, for tagging and baselines; None: all if
+            they have one loss together (tagging, ``over_windows: mlp``, ``lstm``, ``transformer``), otherwise one.
+        answer_share: share of a baseline's windows that hold the answer for certain; the others are any.
         relevance: source of the relevance labels.
         patience: epochs without a better validation metric before training stops; None: never.
         checkpoint_steps: optimizer steps between checkpoints.
@@ -46,7 +50,10 @@ class TrainingConfig(BaseModel):
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"
+    memory_share: float = Field(0.5, ge=0, le=1)
+    relevant_share: float = Field(0.5, ge=0, le=1)
     windows: int | None = Field(None, ge=1)
+    answer_share: float = Field(0.5, ge=0, le=1)
     relevance: RelevanceConfig = RelevanceConfig()
     patience: int | None = Field(None, ge=1)
     checkpoint_steps: int = Field(100, ge=1)

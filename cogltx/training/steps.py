@@ -24,12 +24,10 @@ from cogltx.judges.encoder import WindowJudge
 from cogltx.memrecall import MemRecall, fill
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import Reasoner
+from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
-
-_WITH_MEMORY = 0.5  # share of retrieval windows with relevant blocks in z, as in MemRecall's later steps
-_NEAR_RELEVANT = 0.5  # share of retrieval windows whose run certainly contains a relevant block
 
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
 """Returns the generator of one example in the current phase."""
@@ -40,7 +38,7 @@ class JudgeSteps:
     """Trains the judge on windows as in retrieval and as in rehearsal.
 
     Attributes:
-        scores: coarse scores of an earlier epoch, by example; empty for random irrelevant blocks only.
+        scores: coarse scores of an earlier epoch, by example, for hard negatives.
     """
 
     reader: WindowReader
@@ -48,6 +46,7 @@ class JudgeSteps:
     examples: Sequence[Example]
     relevance: RelevanceLabels
     scores: dict[int, np.ndarray]
+    config: TrainingConfig
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
         """Run one optimizer step; returns the mean loss per token, None if no example has labels."""
@@ -58,7 +57,8 @@ class JudgeSteps:
             relevant = self.relevance.of(index, example, layout.blocks)
             if relevant is None:
                 continue
-            for window in _judge_windows(layout, relevant, random(index), self.scores.get(index)):
+            scores = self.scores.get(index) if self.config.hard_negatives else None
+            for window in _judge_windows(layout, relevant, random(index), scores, self.config):
                 windows.append(window)
                 labels_of.append(_token_labels(window, relevant))
         if not windows:
@@ -93,6 +93,7 @@ def _judge_windows(
     labels: Bool[np.ndarray, " blocks"],
     rng: np.random.Generator,
     scores: Float[np.ndarray, " blocks"] | None,
+    config: TrainingConfig,
 ) -> list[Window]:
     """Build the two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
@@ -102,26 +103,26 @@ def _judge_windows(
     if blocks.total_size(range(len(blocks))) <= room:
         return [layout.window(range(len(blocks)))]
     relevant = np.flatnonzero(labels).tolist()
-    memory = _random_memory(relevant, blocks, room, rng)
-    run = _random_run(relevant, memory, blocks, room, rng)
+    memory = _random_memory(relevant, blocks, room, rng, config.memory_share)
+    run = _random_run(relevant, memory, blocks, room, rng, config.relevant_share)
     return [layout.window([*memory, *run]), layout.window(_rehearsed(relevant, blocks, room, rng, scores))]
 
 
-def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator) -> list[int]:
-    """Half of the time some of the relevant blocks, as in z in a later step of MemRecall."""
-    if len(relevant) < 2 or rng.random() >= _WITH_MEMORY:
+def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator, share: float) -> list[int]:
+    """With a probability of ``share`` some of the relevant blocks, as in z in a later step of MemRecall."""
+    if len(relevant) < 2 or rng.random() >= share:
         return []
     candidates = rng.permutation(relevant)[: rng.integers(1, len(relevant))].tolist()
     return sorted(_fitting(candidates, blocks, min(room // 2, room - blocks.max_size)))
 
 
 def _random_run(
-    relevant: list[int], memory: list[int], blocks: Blocks, room: int, rng: np.random.Generator
+    relevant: list[int], memory: list[int], blocks: Blocks, room: int, rng: np.random.Generator, share: float
 ) -> list[int]:
-    """Consecutive blocks outside z, half of the time around a relevant one."""
+    """Consecutive blocks outside z, with a probability of ``share`` around a relevant one."""
     candidates = [block for block in range(len(blocks)) if block not in set(memory)]
     remaining = [block for block in relevant if block not in set(memory)]
-    near = remaining and rng.random() < _NEAR_RELEVANT
+    near = remaining and rng.random() < share
     anchor = int(rng.choice(remaining)) if near else int(rng.choice(candidates))
     room -= blocks.total_size(memory)
     before = room * rng.random()
@@ -165,9 +166,6 @@ class ReasonerSteps:
     Attributes:
         relevance: the relevant blocks of the examples, which interventions revise.
         scores: receives the coarse scores of the blocks, by example, if ``keeps_scores``.
-        by_judge: select the other blocks by the judge; otherwise at random (the paper's ablation).
-        windows: maximum number of windows per document and epoch where there are several; None: all if they are joined
-            or every block is a query, otherwise one.
         skipped: ids of examples without a known target.
         changed: number of labels that interventions changed in this epoch.
         tried: number of blocks that interventions removed in this epoch.
@@ -179,9 +177,8 @@ class ReasonerSteps:
     examples: Sequence[Example]
     relevance: RelevanceLabels
     scores: dict[int, np.ndarray]
-    by_judge: bool
+    config: TrainingConfig
     keeps_scores: bool
-    windows: int | None = None
     skipped: set[str] = field(default_factory=set)
     changed: int = 0
     tried: int = 0
@@ -243,16 +240,16 @@ class ReasonerSteps:
         """The training windows of each example: none, one or several; stores the judge's scores."""
         reader, reasoner = self.reader, self.reader.model.reasoner
         examples, rngs = [self.examples[index] for index in indices], [random(index) for index in indices]
-        several = reasoner.by_block or reasoner.joins_windows or self.windows is not None
-        if several or not isinstance(reader, CogLTX):
-            return [_drawn_windows(reader, *one, self.windows) for one in zip(examples, rngs, strict=True)]
+        if reasoner.by_block or not isinstance(reader, CogLTX):
+            return [_drawn_windows(reader, *one, self.config) for one in zip(examples, rngs, strict=True)]
         layouts = [reader.model.layout(example.document, example.query) for example in examples]
         blocks = [layout.blocks for layout in layouts]
         relevance = list(map(self.relevance.of, indices, examples, blocks))
+        by_judge = self.config.reasoner_blocks == "recall"
         items, scores = _reasoner_windows(
-            reasoner, examples, layouts, relevance, reader.memrecall, rngs, by_judge=self.by_judge
+            reasoner, examples, layouts, relevance, reader.memrecall, rngs, by_judge=by_judge
         )
-        if self.by_judge and self.keeps_scores:
+        if by_judge and self.keeps_scores:
             self.scores.update(zip(indices, (one.astype(np.float32) for one in scores), strict=True))
         return [[] if item is None else [item] for item in items]
 
@@ -342,25 +339,27 @@ def _reasoner_windows(
 
 
 def _drawn_windows(
-    reader: WindowReader, example: Example, rng: np.random.Generator, count: int | None
+    reader: WindowReader, example: Example, rng: np.random.Generator, config: TrainingConfig
 ) -> list[ReasonerTarget]:
     """Draw windows of a document as at inference; keeps those with a known target.
 
     A baseline's windows cover the document. In a CogLTX window, a block is the query and MemRecall selects the rest.
-    If ``count`` is None, these are all windows if they are joined or every block is a query, otherwise one.
+    Without a number in the configuration, these are all windows if they are joined or every block is a query,
+    otherwise one.
     """
     reasoner, layout = reader.model.reasoner, reader.model.layout(example.document, example.query)
-    several = reasoner.by_block or reasoner.joins_windows or count is not None
     if isinstance(reader, CogLTX):
-        windows = list(reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, count)))
+        windows = list(reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, config.windows)))
     else:
         assert isinstance(reader, SlidingWindow)
         windows = reader.windows(layout)
-        if several:
+        if reasoner.negative_target() is None:
+            several = reasoner.by_block or reasoner.joins_windows
+            count = config.windows if several else config.windows or 1
             windows = [windows[index] for index in _drawn(len(windows), rng, count)]
     items = [ReasonerTarget(layout, window, reasoner.target(example, layout.blocks, window)) for window in windows]
-    if not several:
-        return _one_of(items, reasoner, example, rng)
+    if reasoner.negative_target() is not None:
+        return _with_answers(items, reasoner, example, rng, config)
     return [item for item in items if item.target is not None]
 
 
@@ -368,14 +367,24 @@ def _drawn(total: int, rng: np.random.Generator, count: int | None) -> list[int]
     return sorted(rng.permutation(total)[:count].tolist())
 
 
-def _one_of(
-    items: list[ReasonerTarget], reasoner: Reasoner[Any], example: Example, rng: np.random.Generator
+def _with_answers(
+    items: list[ReasonerTarget],
+    reasoner: Reasoner[Any],
+    example: Example,
+    rng: np.random.Generator,
+    config: TrainingConfig,
 ) -> list[ReasonerTarget]:
-    """Select one window: half of the time one with the answer (for yes and no: with relevant blocks), else any."""
+    """Draw windows, a share of them from those with the answer (for yes and no: with relevant blocks)."""
     labels, negative = items[0].layout.blocks.relevance_labels(example), reasoner.negative_target()
     if negative is not None and not example.answer_spans and labels is not None and labels.any():
         items = [item if labels[item.window.blocks].any() else replace(item, target=negative) for item in items]
     known = [item for item in items if item.target is not None]
     answering = [item for item in known if not reasoner.is_negative(item.target)]
-    pool = answering if answering and rng.random() < 0.5 else known
-    return [pool[int(rng.integers(len(pool)))]] if pool else []
+    drawn: list[ReasonerTarget] = []
+    for _ in range(min(config.windows or 1, len(known))):
+        pool = answering if answering and rng.random() < config.answer_share else known
+        item = pool[int(rng.integers(len(pool)))]
+        drawn.append(item)
+        known = [other for other in known if other is not item]
+        answering = [other for other in answering if other is not item]
+    return drawn

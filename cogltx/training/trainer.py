@@ -96,9 +96,8 @@ class Trainer:
         modules, optimizers = model.model.modules, self.optimizers
         self.loop = TrainingLoop(self.output, data, modules, optimizers, config.checkpoint_steps, arrays)
         self.reasoner_steps = ReasonerSteps(
-            model, optimizers["reasoner"], train, self.relevance, self.scores,
-            by_judge=config.reasoner_blocks == "recall", keeps_scores=self.trains_judge, windows=config.windows,
-        )  # fmt: skip
+            model, optimizers["reasoner"], train, self.relevance, self.scores, config, keeps_scores=self.trains_judge
+        )
 
     def _optimizers(self) -> dict[str, Optimizer]:
         batches = -(-len(self.train_examples) // self.config.batch_size)
@@ -171,7 +170,9 @@ class Trainer:
         if not self.relevance.known(self.train_examples):
             return lambda indices: None  # no block is known to be relevant yet
         scores = self.scores if self.config.hard_negatives else {}
-        judge = JudgeSteps(self.reader, self.optimizers["judge"], self.train_examples, self.relevance, scores)
+        judge = JudgeSteps(
+            self.reader, self.optimizers["judge"], self.train_examples, self.relevance, scores, self.config
+        )
         return lambda indices: judge.step(indices, random)
 
     def _start_from_judge(self) -> None:
@@ -284,11 +285,8 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
             "judge.name: where each block is a query, the judge cannot be trained; use bm25, or judge.init_from with "
             "training.judge_passes: 0"
         )
-    several = by_block or (reader.model.reasoner.negative_target() is None and not isinstance(reader, CogLTX))
-    if config.windows is not None and not several:
-        raise ConfigError(
-            f"training.windows is {config.windows}, but the reasoner learns from one window per document; remove it"
-        )
+    if config.windows is not None and isinstance(reader, CogLTX) and not by_block:
+        raise ConfigError(f"training.windows is {config.windows}, but CogLTX reads one window per document; remove it")
 
 
 def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:

@@ -273,9 +273,7 @@ def test_some_windows_of_a_document(kind: str, wide_encoder: Path, tmp_path: Pat
 
 
 def test_one_window_of_a_document_where_it_is_read_as_one(wide_encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigError, match=r"^training.windows is 2, but the reasoner learns from one window per document; remove it"
-    ):
+    with pytest.raises(ConfigError, match=r"^training.windows is 2, but CogLTX reads one window per document"):
         train(reader(wide_encoder), tmp_path, parted(4), windows=2)
 
 

@@ -25,6 +25,7 @@ from cogltx.memrecall import MemRecall, MemRecallConfig, fill
 from cogltx.model import Model
 from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
+from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
 from cogltx.training.steps import _drawn_windows, _judge_windows, _reasoner_windows, _token_labels, gold_blocks
 
@@ -117,7 +118,7 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
         item = Example(id="", document=item.document, query=item.query, relevant=())
     blocks = blocks_of(item)
     scores = np.arange(len(blocks), dtype=np.float32) if scored else None
-    retrieval, rehearsal = _judge_windows(layout_of(item), labels_of(item), rng(seed), scores)
+    retrieval, rehearsal = _judge_windows(layout_of(item), labels_of(item), rng(seed), scores, TrainingConfig())
     gold = [2, 5, 8][:relevant]
     for made in (retrieval, rehearsal):
         assert len(made) <= FORM.capacity
@@ -145,7 +146,7 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     counts: Counter[str] = Counter()
     firsts = set()
     for seed in range(300):
-        retrieval, _ = _judge_windows(layout_of(item), labels_of(item), rng(seed), None)
+        retrieval, _ = _judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig())
         order = shown(retrieval)
         has_memory = order[0] in (2, 5) and order[1:2] != [order[0] + 1]
         counts["memory"] += has_memory
@@ -156,9 +157,24 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     assert len(firsts) > 6
 
 
+def test_shares_of_the_judges_retrieval_windows() -> None:
+    item = hops()
+
+    def retrieval(seed: int, **shares: float) -> list[int]:
+        return shown(_judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig(**shares))[0])
+
+    for seed in range(60):
+        paper = retrieval(seed, memory_share=0, relevant_share=0)
+        assert paper == list(range(paper[0], paper[-1] + 1)), "the paper's is a run of consecutive blocks"
+        memory, *run = retrieval(seed, memory_share=1, relevant_share=1)
+        assert {memory} | ({2, 5} & set(run)) == {2, 5}, "one relevant block in z, the other in the run"
+    holds = [bool({2, 5} & set(retrieval(seed, memory_share=0, relevant_share=0))) for seed in range(60)]
+    assert not all(holds), "the paper's is anywhere"
+
+
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
-    (made,) = _judge_windows(layout_of(short), labels_of(short), rng(), None)
+    (made,) = _judge_windows(layout_of(short), labels_of(short), rng(), None, TrainingConfig())
     assert shown(made) == [0, 1, 2]
 
 
@@ -283,7 +299,7 @@ def test_windows_of_a_baseline(tiny_encoder: Path) -> None:
     windows = reader.windows(reader.model.layout(item.document, item.query))
     kinds: Counter[int] = Counter()
     for seed in range(200):
-        (made,) = _drawn_windows(reader, item, rng(seed), None)
+        (made,) = _drawn_windows(reader, item, rng(seed), TrainingConfig())
         assert isinstance(made, ReasonerTarget)
         assert any(made.window.token_ids.tolist() == window.token_ids.tolist() for window in windows)
         holds = any(made.window.block[first] == 5 for first, _ in made.target.spans)
@@ -293,13 +309,32 @@ def test_windows_of_a_baseline(tiny_encoder: Path) -> None:
     assert kinds[NO_ANSWER] > 20
 
 
+def test_several_windows_of_a_baseline(tiny_encoder: Path) -> None:
+    reader = sliding(tiny_encoder)
+    item = hops()
+    total = len(reader.windows(reader.model.layout(item.document, item.query)))
+
+    def drawn(seed: int, windows: int, share: float) -> list[ReasonerTarget]:
+        return _drawn_windows(reader, item, rng(seed), TrainingConfig(windows=windows, answer_share=share))
+
+    for share in (0.0, 0.5, 1.0):
+        made = drawn(0, total + 5, share)
+        assert len({one.window.token_ids.tobytes() for one in made}) == len(made) == total, "each window once"
+    n_answering = sum(one.target.kind == SPAN for one in made)
+    assert 0 < n_answering < total
+    for seed in range(40):
+        assert all(one.target.kind == SPAN for one in drawn(seed, n_answering, 1.0))
+    shares = [drawn(seed, 1, 0.0)[0].target.kind == SPAN for seed in range(200)]
+    assert abs(np.mean(shares) - n_answering / total) < 0.1, "with a share of 0, a window is any of the document's"
+
+
 def test_windows_of_a_baseline_for_yes_and_no(tiny_encoder: Path) -> None:
     reader = sliding(tiny_encoder)
     document = hops().document
     start = document.text.index(FACTS[5])
     item = Example(id="", document=document, query=Query("?"), answers=("yes",), relevant=(Span(start, start + 9),))
     for seed in range(40):
-        (made,) = _drawn_windows(reader, item, rng(seed), None)
+        (made,) = _drawn_windows(reader, item, rng(seed), TrainingConfig())
         assert made.target.kind == (YES if 5 in shown(made.window) else NO_ANSWER)
     unknown = Example(id="", document=Document("anna"), query=Query("?"))
-    assert _drawn_windows(reader, unknown, rng(), None) == []
+    assert _drawn_windows(reader, unknown, rng(), TrainingConfig()) == []
