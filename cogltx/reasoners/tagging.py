@@ -7,7 +7,7 @@ BIO allows.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -61,12 +61,16 @@ class TaggingConfig(ReasonerConfig):
         return "\n".join(lines)
 
 
-class _Target(NamedTuple):
-    """The tags of the words to predict in a window, the positions of their first tokens, and the tag before them."""
+class _Run(NamedTuple):
+    """Consecutive words to predict: positions of their first tokens in the window, their tags, and the tag before."""
 
     positions: Int[np.ndarray, " words"]
     tags: Int[np.ndarray, " words"]
     before: int
+
+
+_Target: TypeAlias = tuple[_Run, ...]
+"""The words to predict in a window; several runs where the window leaves out words between them."""
 
 
 class TaggingReasoner(Reasoner[_Target]):
@@ -110,32 +114,40 @@ class TaggingReasoner(Reasoner[_Target]):
         if cached is None or cached[0] is not example.entities:
             tags = _word_tags(example.id, example.entities, blocks, self.config.labels)
             cached = self._gold_tags[blocks] = (example.entities, tags)
-        tags = cached[1]
-        return _Target(positions, tags[words], int(tags[words[0] - 1]) if words[0] else OUTSIDE)
+        tags = np.append(cached[1], OUTSIDE)  # index -1: before the document
+        gaps = np.flatnonzero(np.diff(words) > 1) + 1
+        runs = zip(np.split(positions, gaps), np.split(words, gaps), strict=True)
+        return tuple(_Run(first_tokens, tags[run], int(tags[run[0] - 1])) for first_tokens, run in runs)
 
     def losses(
         self, outputs: Float[Tensor, "windows tokens tags"], windows: Sequence[Window], targets: Sequence[_Target]
     ) -> Float[Tensor, " windows"]:
         """Compute minus the log-probability of the words' tags per window, divided by the number of words."""
         device = outputs.device
-        rows = [outputs[row, torch.from_numpy(target.positions).to(device)] for row, target in enumerate(targets)]
+        runs = [run for target in targets for run in target]
+        window = torch.tensor([row for row, target in enumerate(targets) for _ in target], device=device)
+        positions = [torch.from_numpy(run.positions).to(device) for run in runs]
+        rows = [outputs[row, words] for row, words in zip(window.tolist(), positions, strict=True)]
         emissions = pad_sequence(rows, batch_first=True).float()
-        tags = pad_sequence([torch.from_numpy(target.tags) for target in targets], batch_first=True).to(device)
-        lengths = torch.tensor([len(target.tags) for target in targets], device=device)
+        tags = pad_sequence([torch.from_numpy(run.tags) for run in runs], batch_first=True).to(device)
+        lengths = torch.tensor([len(run.tags) for run in runs], device=device)
         if self.transitions is None:
-            in_window = torch.arange(tags.shape[1], device=device) < lengths[:, None]
+            in_run = torch.arange(tags.shape[1], device=device) < lengths[:, None]
             log_probabilities = emissions.log_softmax(dim=-1).gather(2, tags[..., None]).squeeze(-1)
-            return -log_probabilities.masked_fill(~in_window, 0.0).sum(dim=1) / lengths
-        before = torch.tensor([target.before for target in targets], device=device)
-        transitions = self._allowed_transitions(self.transitions.float())
-        return negative_log_likelihood(emissions, lengths, transitions, before, tags) / lengths
+            losses = -log_probabilities.masked_fill(~in_run, 0.0).sum(dim=1)
+        else:
+            before = torch.tensor([run.before for run in runs], device=device)
+            transitions = self._allowed_transitions(self.transitions.float())
+            losses = negative_log_likelihood(emissions, lengths, transitions, before, tags)
+        total = losses.new_zeros(len(targets)).index_add(0, window, losses)
+        return total / torch.zeros_like(total).index_add(0, window, lengths.to(total))
 
     def _allowed_transitions(self, learned: Float[Tensor, "tags tags"]) -> Float[Tensor, "tags tags"]:
         return learned.masked_fill(self._forbidden.to(learned.device), FORBIDDEN)
 
     def is_negative(self, target: _Target) -> bool:
         """Check whether all words are outside entities."""
-        return not target.tags.any()
+        return not any(run.tags.any() for run in target)
 
     def predict(
         self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None

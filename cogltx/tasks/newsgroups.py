@@ -36,7 +36,12 @@ class Newsgroups(Classification):
         """Yield the posts of ``20news-bydate.tar.gz`` or of a folder with ``20news-bydate-train`` and ``-test`` in it.
 
         The path ``fetch`` is scikit-learn's download.
+
+        Raises:
+            DataError: the split is ``validation``, which this data set does not have.
         """
+        if split == "validation":
+            raise DataError(f"{path}: 20 Newsgroups has no validation posts; hold out training posts (data.held_out)")
         report = report or ReadReport()
         posts = _fetched if str(path) == "fetch" else _from_folder if path.is_dir() else _from_archive
         part = "test" if split == "test" else "train"

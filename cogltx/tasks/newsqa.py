@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from cogltx.document import Document, Example, Query, Segment, Span
+from cogltx.document import Document, Example, Query, Span
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.json_list import read_json_list
@@ -42,7 +42,7 @@ class _Story(BaseModel):
 
 
 class NewsQA(Task):
-    """NewsQA. Each line of a story that is not blank is a segment.
+    """NewsQA.
 
     As is usual, the span of the workers' consensus is the only gold answer. ``exact_match`` and ``f1`` count all
     questions, including those without an answer ("noAnswer") and bad ones, whose right answer is the empty one (the
@@ -65,8 +65,7 @@ class NewsQA(Task):
         for where, values in read_json_list(path, "data"):
             with errors_at(f"{where}: story {values.get('storyId')!r}"):
                 story = _Story.model_validate(values)
-                lines = [line.span() for line in re.finditer(r"[^\n]+", story.text) if line[0].strip()]
-                document = Document(story.text, story.id, tuple(Segment(*line) for line in lines))
+                document = Document(story.text, story.id)
             if story.type != _TYPES[split]:
                 continue
             for number, asked in enumerate(story.questions):

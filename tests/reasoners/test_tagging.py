@@ -128,12 +128,13 @@ def test_targets(encoder_folder: Path) -> None:
     tags = _word_tags("a", GOLD, BLOCKS, LABELS)
     whole = made.target(EXAMPLE, BLOCKS, window(list(range(len(BLOCKS)))))
     assert whole is not None
-    assert whole.tags.tolist() == tags.tolist()
-    assert whole.before == OUTSIDE
+    (run,) = whole
+    assert run.tags.tolist() == tags.tolist()
+    assert run.before == OUTSIDE
     assert not made.is_negative(whole)
     parts = [made.target(EXAMPLE, BLOCKS, window([0], block=block)) for block in range(1, len(BLOCKS))]
-    assert sum(len(part.tags) for part in parts if part) < len(tags)
-    joined = np.concatenate([part.tags for part in parts if part])
+    joined = np.concatenate([run.tags for part in parts if part for run in part])
+    assert len(joined) < len(tags)
     assert joined.tolist() == tags[-len(joined) :].tolist()
     unknown = Example(id="b", document=EXAMPLE.document)
     assert made.target(unknown, BLOCKS, window([0])) is None
@@ -144,9 +145,27 @@ def test_the_word_before_a_window_counts(encoder_folder: Path) -> None:
     blocks = split(EXAMPLE.document, TOKENIZER, max_tokens=9)  # the first name ends in the second block
     target = made.target(EXAMPLE, blocks, window([], blocks, block=1))
     assert target is not None
-    assert (target.before, target.tags[0]) == (begin(1), inside(1))
+    assert (target[0].before, target[0].tags[0]) == (begin(1), inside(1))
     logits = torch.randn(1, 64, 5)
     assert torch.isfinite(made.losses(logits, [window([], blocks, block=1)], [target])).all()
+
+
+def test_the_chain_does_not_cross_a_gap(encoder_folder: Path) -> None:
+    """Both ends of a document in one window: the loss is that of two sequences, each after the tag before it."""
+    made = reasoner(encoder_folder)
+    assert made.transitions is not None
+    torch.nn.init.normal_(made.transitions)
+    blocks = split(EXAMPLE.document, TOKENIZER, max_tokens=9)
+    ends = [0, len(blocks) - 1]
+    assert len(ends) < len(blocks)
+    both = window(ends, blocks)
+    target = made.target(EXAMPLE, blocks, both)
+    assert target is not None
+    head, tail = target
+    logits = torch.randn(1, 64, 5)
+    alone = [made.losses(logits, [both], [(run,)]).item() * len(run.tags) for run in (head, tail)]
+    together = made.losses(logits, [both], [target]).item()
+    assert together == pytest.approx(sum(alone) / (len(head.tags) + len(tail.tags)), rel=1e-5)
 
 
 def test_the_loss_without_a_chain_is_cross_entropy(encoder_folder: Path) -> None:
@@ -157,7 +176,8 @@ def test_the_loss_without_a_chain_is_cross_entropy(encoder_folder: Path) -> None
     losses = made.losses(logits, windows, [target for target in targets if target])
     for row, target in enumerate(targets):
         assert target is not None
-        expected = torch.nn.functional.cross_entropy(logits[row, target.positions], torch.from_numpy(target.tags))
+        (run,) = target
+        expected = torch.nn.functional.cross_entropy(logits[row, run.positions], torch.from_numpy(run.tags))
         torch.testing.assert_close(losses[row], expected)
 
 

@@ -189,6 +189,10 @@ def test_wrong_archives(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.tar\.gz: file not found"):
         list(task.read(tmp_path / "none.tar.gz", split="train"))
     (tmp_path / "text").write_text("hello")
+    with pytest.raises(
+        DataError, match=r"20 Newsgroups has no validation posts; hold out training posts \(data.held_out"
+    ):
+        list(task.read(tmp_path, split="validation"))
     with pytest.raises(DataError, match="text: not an archive of 20 Newsgroups: "):
         list(task.read(tmp_path / "text", split="train"))
     with pytest.raises(DataError, match="the folder 20news-bydate-train is missing"):
