@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
@@ -22,7 +21,7 @@ from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, Precision, load
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import EncoderJudge
-from cogltx.memrecall import MemRecall, MemRecallConfig, Recall
+from cogltx.memrecall import MemRecall, MemRecallConfig
 
 BATCH_SIZES = (1, 2, 4, 8, 16)
 _PAUSE_EVERY = 2.0  # seconds
@@ -46,9 +45,9 @@ def measure(
 
     Returns:
         Measurements and their table. `windows`, `window_tokens` (without padding) and `padded_tokens` are those of the
-        encoder, `fewest_windows` could hold consecutive blocks next to z. `seconds` is MemRecall's mean over `runs`,
-        without `split_seconds` to tokenize and split. `encoder_batch` is the encoder's fastest batch size, `ratio`
-        MemRecall's throughput relative to the encoder's with it, `filled` the share of its input that is not padding.
+        encoder. `seconds` is MemRecall's mean over `runs`, without `split_seconds` to tokenize and split.
+        `encoder_batch` is the encoder's fastest batch size, `ratio` MemRecall's throughput relative to the encoder's
+        with it, `filled` the share of its input that is not padding.
 
     Raises:
         ConfigError: the machine has no bfloat16.
@@ -73,15 +72,15 @@ def measure(
         spent, runs = 0.0, 0
         while not runs or spent < seconds:
             start, paused = time.perf_counter(), meter.paused
-            recalls = memrecall(layouts)
+            memrecall(layouts)
             spent += time.perf_counter() - start - (meter.paused - paused)
             runs += 1
         meter.run_encoder(_REPEATS)
         speed, encoder_speed = meter.tokens / spent, meter.encoder_tokens / meter.encoder_seconds
         costs.append({
             "documents": count, "length": length, "document_tokens": sum(one.blocks.n_tokens for one in layouts),
-            "windows": meter.windows // runs, "fewest_windows": sum(map(_fewest_windows, recalls)),
-            "window_tokens": meter.tokens // runs, "padded_tokens": meter.padded_tokens // runs,
+            "windows": meter.windows // runs, "window_tokens": meter.tokens // runs,
+            "padded_tokens": meter.padded_tokens // runs,
             "split_seconds": split_seconds, "seconds": spent / runs, "runs": runs,
             "encoder_tokens_per_second": encoder_speed, "encoder_batch": len(meter.full.input_ids),
             "tokens_per_second": speed, "ratio": speed / encoder_speed, "filled": meter.tokens / meter.padded_tokens,
@@ -90,9 +89,9 @@ def measure(
 
 
 def _table(costs: Sequence[dict[str, Any]]) -> str:
-    columns = "documents|tokens each|windows (fewest)|filled|split s|recall s|tokens/s|encoder tokens/s|ratio"
+    columns = "documents|tokens each|windows|filled|split s|recall s|tokens/s|encoder tokens/s|ratio"
     row = (
-        "{documents:,}|{length:,}|{windows:,} ({fewest_windows:,})|{filled:.1%}|{split_seconds:.2f}|{seconds:.2f}|"
+        "{documents:,}|{length:,}|{windows:,}|{filled:.1%}|{split_seconds:.2f}|{seconds:.2f}|"
         "{tokens_per_second:,.0f}|{encoder_tokens_per_second:,.0f}|{ratio:.2f}"
     )
     return table([line.split("|") for line in (columns, *(row.format(**cost) for cost in costs))])
@@ -150,34 +149,3 @@ class _Meter(nn.Module):
         self.padded_tokens += input_ids.numel()
         logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
         return logits
-
-
-def _fewest_windows(recall: Recall) -> int:
-    """Count the fewest windows for the steps of a recall, independently of how MemRecall packs blocks.
-
-    Each step needs one window for rehearsal and, for retrieval, the fewest runs of consecutive blocks outside z that
-    fit next to z.
-    """
-    if not recall.trace:
-        return 1
-    sizes, room = recall.blocks.sizes, recall.layout.room
-    windows = 0
-    kept: list[int] = []
-    for step in recall.trace:
-        windows += 1 + _fewest_runs(np.delete(sizes, kept).tolist(), room - int(sizes[kept].sum()))
-        kept = list(step.kept)
-    return windows
-
-
-def _fewest_runs(sizes: Sequence[int], room: int) -> int:
-    """Count the fewest runs of consecutive items with sums of at most `room`, by dynamic programming."""
-    fewest = [0]
-    for end in range(1, len(sizes) + 1):
-        first, used = end, 0
-        best = end
-        while first > 0 and used + sizes[first - 1] <= room:
-            first -= 1
-            used += sizes[first]
-            best = min(best, fewest[first] + 1)
-        fewest.append(best)
-    return fewest[-1]
