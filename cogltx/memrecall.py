@@ -2,7 +2,8 @@
 
     z = nothing but the query
     for each step with stride s:
-        retrieve   coarse scores of all blocks outside z; the best enter z while they fit the window
+        shortlist  a retriever proposes blocks (optional; without it all blocks)
+        retrieve   coarse scores of these blocks outside z; the best enter z while they fit the window
         rehearse   fine scores of the blocks in z, scored together
         decay      only the blocks with the highest fine scores stay in z; their limit grows by s
 
@@ -12,7 +13,7 @@ is read whole. A block that is the query is not a candidate.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -26,8 +27,8 @@ from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
+from cogltx.index import Retriever, RetrieverName
 from cogltx.judges import Judge, Memory, ScoringJudge, as_judge
-from cogltx.judges.bm25 import BM25Judge
 from cogltx.prediction import Evidence
 
 BlockScores = Float[np.ndarray, " blocks"]
@@ -39,6 +40,9 @@ class MemRecallConfig(BaseModel):
     Attributes:
         capacity: L, tokens per window.
         strides: number of additional blocks that each step keeps.
+        shortlist: number of blocks that the judge scores per step, proposed by a retriever for the query and the blocks
+            in z; None scores every block, as in the paper.
+        retriever: proposes the shortlist: ``bm25``, ``embedding`` (sentence vectors) or ``both`` in turn.
         rehearse: compute fine scores and decay by them; without, coarse scores decide.
         neighbour_bonus: weight of the better neighbour's score, added to a block's score in retrieval; 0 as in
             the paper.
@@ -52,6 +56,8 @@ class MemRecallConfig(BaseModel):
 
     capacity: int = Field(512, ge=32)
     strides: tuple[Annotated[int, Field(ge=1)], ...] = Field((3, 5), min_length=1)
+    shortlist: int | None = Field(None, ge=1)
+    retriever: RetrieverName = "both"
     rehearse: bool = True
     neighbour_bonus: float = Field(0.0, ge=0)
     lexical_bonus: float = Field(0.0, ge=0)
@@ -63,7 +69,7 @@ class Step:
     """One step of MemRecall.
 
     Attributes:
-        coarse: coarse score of every block, shape [blocks]; NaN for blocks already in z.
+        coarse: coarse score of every block, shape [blocks]; NaN for blocks already in z or not in the shortlist.
         retrieved: the blocks that entered z, best first.
         fine: score of every block in z after rehearsal.
         kept: the blocks that stay, best first.
@@ -160,7 +166,7 @@ class MemRecall:
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
         self.judge = as_judge(judge, runner)
-        self._bm25 = BM25Judge()
+        self.retriever = Retriever(self.config.retriever)
 
     def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
         """Find the key blocks of one document.
@@ -186,8 +192,21 @@ class MemRecall:
             self._step(long, number, stride)
         return [self._result(search) for search in searches]
 
+    def retrieve(self, memories: Sequence[Memory]) -> list[BlockScores]:
+        """Compute coarse scores of all blocks outside z, or of the shortlist; NaN for the others.
+
+        Raises:
+            ConfigError: there is no query, which a shortlist needs.
+        """
+        return self.judge.retrieve(list(map(self.shortlisted, memories)))
+
+    def shortlisted(self, memory: Memory) -> Memory:
+        """Restrict the candidates to the shortlist, if there is one."""
+        count = self.config.shortlist
+        return memory if count is None else replace(memory, shortlist=self.retriever.shortlist(memory, count))
+
     def compete(self, coarse: BlockScores, fine: Mapping[int, float], lexical_bonus: BlockScores) -> BlockScores:
-        """Add the bonuses of neighbours and words to coarse scores, which are NaN for blocks in z."""
+        """Add the bonuses of neighbours and words to coarse scores, which are NaN for blocks that are no candidates."""
         return np.asarray(_with_neighbours(coarse, fine, self.config.neighbour_bonus) + lexical_bonus)
 
     def lexical_bonus(self, layout: Layout) -> BlockScores:
@@ -201,7 +220,7 @@ class MemRecall:
             return np.zeros(len(blocks))
         if layout.query is None:
             raise ConfigError("memrecall.lexical_bonus needs a question; set it to 0 for tasks without one")
-        scores = self._bm25.text_scores(layout.query.text, blocks)
+        scores = self.retriever.bm25.text_scores(layout.query.text, blocks)
         best = scores[layout.candidates].max(initial=0.0)
         return np.asarray(weight * scores / best) if best > 0 else np.zeros(len(blocks))
 
@@ -223,7 +242,7 @@ class MemRecall:
         if not searches:
             return
         is_last = number == len(self.config.strides)
-        coarse = self.judge.retrieve([search.memory(search.kept) for search in searches])
+        coarse = self.retrieve([search.memory(search.kept) for search in searches])
         retrieved = []
         for search, scores in zip(searches, coarse, strict=True):
             scores = self.compete(scores, {block: search.fine[block] for block in search.kept}, search.lexical_bonus)

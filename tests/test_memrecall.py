@@ -20,6 +20,7 @@ from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.index import Retriever, RetrieverName
 from cogltx.judges import EncoderJudge, Judge, Memory
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
@@ -574,3 +575,47 @@ def test_a_query_is_tokenized_once(judge: object) -> None:
         assert len(recall.trace) == 3
         assert len(recall.window) <= 32
     assert tokenizer.texts == [query.text for query in queries]
+
+
+def test_a_shortlist_of_all_blocks_changes_nothing() -> None:
+    blocks = split(HOPS, TOKENIZER, max_tokens=16)
+    (whole,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
+    (listed,) = find(memrecall(strides=(1, 1), shortlist=len(blocks), retriever="bm25"), [(QUERY, blocks)])
+    assert (listed.key_blocks, listed.scores, listed.steps) == (whole.key_blocks, whole.scores, whole.steps)
+    for one, other in zip(listed.trace, whole.trace, strict=True):
+        np.testing.assert_array_equal(one.coarse, other.coarse)
+
+
+def test_the_judge_scores_only_the_shortlist() -> None:
+    """The second fact shares no word with the question; only the first one, in z, points to it."""
+    blocks = split(HOPS, TOKENIZER, max_tokens=16)
+    (recall,) = find(memrecall(strides=(1, 1), shortlist=1, retriever="bm25"), [(QUERY, blocks)])
+    judged = [np.flatnonzero(~np.isnan(step.coarse)).tolist() for step in recall.trace]
+    assert judged == [[FIRST], [SECOND]]
+    assert recall.key_blocks == (FIRST, SECOND)
+
+
+def test_a_shortlist_needs_a_question() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^memrecall\.shortlist needs a question; set it to null for tasks without one"
+    ):
+        find(memrecall(shortlist=3), [(None, split(HOPS, TOKENIZER, max_tokens=16))])
+
+
+def test_two_rankings_take_turns() -> None:
+    """Vectors find what is said in other words, BM25 names that no vector knows; a shortlist of two has one of each."""
+    text = "The firm was founded by Ada Stone. " + "Rain fell on the hills all day. " * 40 + "Zyx7 is blue. "
+    document = cogltx.Document(text + "It snowed in the far north. " * 40)
+    tokenizer = load_tokenizer("minilm")
+    blocks = split(document, tokenizer, max_tokens=12)
+    layout = WindowFormat(tokenizer, 64).layout(Query("Which person set up the company Zyx7?"), blocks)
+
+    def proposed(name: RetrieverName) -> list[str]:
+        return [blocks.text(index).strip() for index in Retriever(name).shortlist(Memory(layout), 2)]
+
+    founded, blue = "The firm was founded by Ada Stone.", "Zyx7 is blue."
+    assert any(blue in text for text in proposed("bm25"))
+    assert any(founded in text for text in proposed("embedding"))
+    both = proposed("both")
+    assert any(blue in text for text in both)
+    assert any(founded in text for text in both)

@@ -134,7 +134,7 @@ def _training_step(model: WindowReader) -> Callable[[Document], object]:
         model, learner("reasoner", parts.reasoner), examples, relevance, {}, config, keeps_scores=False
     )
     judge = None
-    if isinstance(parts.judge, nn.Module):
+    if isinstance(model, CogLTX) and isinstance(parts.judge, nn.Module):
         judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, {}, config)
 
     def step(document: Document) -> None:

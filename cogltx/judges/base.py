@@ -14,10 +14,17 @@ from cogltx.errors import ModelError
 
 @dataclass(frozen=True)
 class Memory:
-    """The state of MemRecall for one document: the query, and in ``kept`` the blocks of z in document order."""
+    """The state of MemRecall for one document.
+
+    Attributes:
+        layout: the query and the document.
+        kept: the blocks of z, in document order.
+        shortlist: the blocks that may enter z, in document order; None: all.
+    """
 
     layout: Layout
     kept: tuple[int, ...] = ()
+    shortlist: tuple[int, ...] | None = None
 
     @property
     def query(self) -> AnyQuery:
@@ -31,9 +38,10 @@ class Memory:
 
     @property
     def candidates(self) -> list[int]:
-        """The blocks that are neither in z nor the query, in document order."""
+        """The blocks that may enter z, in document order: neither in z nor the query."""
         kept = set(self.kept)
-        return [index for index in self.layout.candidates if index not in kept]
+        allowed = self.layout.candidates if self.shortlist is None else self.shortlist
+        return [index for index in allowed if index not in kept]
 
 
 class Judge:
@@ -53,8 +61,7 @@ class Judge:
         """Compute coarse scores (retrieval competition, CogLTX §3.2).
 
         Returns:
-            per memory one score per block, higher is more relevant; NaN for blocks in z and for a block that is the
-            query.
+            per memory one score per block, higher is more relevant; NaN for blocks that are not candidates.
         """
         retrieved = [np.full(len(memory.blocks), np.nan) for memory in memories]
         for memory, block_scores in zip(memories, retrieved, strict=True):

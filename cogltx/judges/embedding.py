@@ -28,17 +28,19 @@ class EmbeddingJudge(Judge):
 
     def __init__(self, encoder: str = BUNDLED, batch_tokens: int = 4096) -> None:
         self._config = EncoderConfig(name=encoder, batch_tokens=batch_tokens)
-        self._block_vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
+        self._vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
 
     def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
         """See ``Judge.scores``."""
         if memory.query is None:
             raise ConfigError('judge "embedding" needs a question')
-        blocks = memory.blocks
-        if blocks not in self._block_vectors:
-            self._block_vectors[blocks] = self._embed(list(map(blocks.text_with_heading, range(len(blocks)))))
-        (query_vector,) = self._embed([memory.query.text])
-        return np.asarray((self._block_vectors[blocks] @ query_vector)[indices])
+        return self.text_scores(memory.query.text, memory.blocks)[indices]
+
+    def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
+        """Score the blocks of a document for any text; their vectors are computed once."""
+        if blocks not in self._vectors:
+            self._vectors[blocks] = self._embed(list(map(blocks.text_with_heading, range(len(blocks)))))
+        return np.asarray(self._vectors[blocks] @ self._embed([text])[0])
 
     def _embed(self, texts: Sequence[str]) -> Float[np.ndarray, "texts width"]:
         """Mean token vector per text, normalized to length 1; uses the tokenizer of this encoder."""

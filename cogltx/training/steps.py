@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from cogltx.baselines import SlidingWindow, WindowReader
@@ -41,7 +41,7 @@ class JudgeSteps:
         scores: coarse scores of an earlier epoch, by example, for hard negatives.
     """
 
-    reader: WindowReader
+    reader: CogLTX
     optimizer: Optimizer
     examples: Sequence[Example]
     relevance: RelevanceLabels
@@ -58,7 +58,7 @@ class JudgeSteps:
             if relevant is None:
                 continue
             scores = self.scores.get(index) if self.config.hard_negatives else None
-            for window in _judge_windows(layout, relevant, random(index), scores, self.config):
+            for window in _judge_windows(layout, relevant, random(index), scores, self.config, self.reader.memrecall):
                 windows.append(window)
                 labels_of.append(_token_labels(window, relevant))
         if not windows:
@@ -94,18 +94,23 @@ def _judge_windows(
     rng: np.random.Generator,
     scores: Float[np.ndarray, " blocks"] | None,
     config: TrainingConfig,
+    memrecall: MemRecall,
 ) -> list[Window]:
     """Build the two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
-    With coarse scores of an earlier epoch, the best-scoring irrelevant blocks fill half of (relv).
+    With a shortlist, irrelevant blocks are of it. With coarse scores of an earlier epoch, the best-scoring irrelevant
+    blocks fill half of (relv).
     """
     blocks, room = layout.blocks, layout.room
     if blocks.total_size(range(len(blocks))) <= room:
         return [layout.window(range(len(blocks)))]
     relevant = np.flatnonzero(labels).tolist()
     memory = _random_memory(relevant, blocks, room, rng, config.memory_share)
-    run = _random_run(relevant, memory, blocks, room, rng, config.relevant_share)
-    return [layout.window([*memory, *run]), layout.window(_rehearsed(relevant, blocks, room, rng, scores))]
+    candidates = memrecall.shortlisted(Memory(layout, tuple(memory))).candidates
+    run = _random_run(relevant, memory, candidates, blocks, room, rng, config.relevant_share)
+    others = np.setdiff1d(memrecall.shortlisted(Memory(layout)).candidates, relevant)
+    rehearsed = _rehearsed(relevant, others, blocks, room, rng, scores)
+    return [layout.window([*memory, *run]), layout.window(rehearsed)]
 
 
 def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator, share: float) -> list[int]:
@@ -117,11 +122,17 @@ def _random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.rando
 
 
 def _random_run(
-    relevant: list[int], memory: list[int], blocks: Blocks, room: int, rng: np.random.Generator, share: float
+    relevant: list[int],
+    memory: list[int],
+    candidates: list[int],
+    blocks: Blocks,
+    room: int,
+    rng: np.random.Generator,
+    share: float,
 ) -> list[int]:
-    """Consecutive blocks outside z, with a probability of ``share`` around a relevant one."""
-    candidates = [block for block in range(len(blocks)) if block not in set(memory)]
+    """Consecutive candidates and relevant blocks, with a probability of ``share`` around a relevant one."""
     remaining = [block for block in relevant if block not in set(memory)]
+    candidates = sorted({*candidates, *remaining})
     near = remaining and rng.random() < share
     anchor = int(rng.choice(remaining)) if near else int(rng.choice(candidates))
     room -= blocks.total_size(memory)
@@ -140,6 +151,7 @@ def _random_run(
 
 def _rehearsed(
     relevant: list[int],
+    others: Int[np.ndarray, " others"],
     blocks: Blocks,
     room: int,
     rng: np.random.Generator,
@@ -148,7 +160,6 @@ def _rehearsed(
     """All relevant blocks that fit, and irrelevant blocks up to the capacity."""
     chosen = _fitting(rng.permutation(relevant).tolist(), blocks, room)
     room -= blocks.total_size(chosen)
-    others = np.setdiff1d(np.arange(len(blocks)), relevant)
     if scores is not None:
         hard = np.full(len(blocks), np.nan)
         hard[others] = scores[others]
@@ -319,7 +330,7 @@ def _reasoner_windows(
     scores = [rng.random(len(layout.blocks)) for layout, rng in zip(layouts, rngs, strict=True)]
     if by_judge:
         contested = [index for index, layout in enumerate(layouts) if not layout.fits]
-        coarse = memrecall.judge.retrieve([memories[index] for index in contested]) if contested else []
+        coarse = memrecall.retrieve([memories[index] for index in contested]) if contested else []
         for index, block_scores in zip(contested, coarse, strict=True):
             scores[index] = block_scores
     targets, most_blocks = [], memrecall.config.most_blocks

@@ -169,9 +169,9 @@ class Trainer:
             return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes)
         if not self.relevance.known(self.train_examples):
             return lambda indices: None  # no block is known to be relevant yet
-        scores = self.scores if self.config.hard_negatives else {}
+        assert isinstance(self.reader, CogLTX), "no other reader has a judge"
         judge = JudgeSteps(
-            self.reader, self.optimizers["judge"], self.train_examples, self.relevance, scores, self.config
+            self.reader, self.optimizers["judge"], self.train_examples, self.relevance, self.scores, self.config
         )
         return lambda indices: judge.step(indices, random)
 

@@ -31,6 +31,7 @@ from cogltx.training.steps import _drawn_windows, _judge_windows, _reasoner_wind
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
 FORM = WindowFormat(TOKENIZER, 48)
+MEMRECALL = MemRecall(BM25Judge(), MemRecallConfig(capacity=48), tokenizer=TOKENIZER)
 FACTS = [f"{name} has the {thing}." for name, thing in zip(corpus.NAMES, corpus.THINGS, strict=False)]
 
 
@@ -118,7 +119,9 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
         item = Example(id="", document=item.document, query=item.query, relevant=())
     blocks = blocks_of(item)
     scores = np.arange(len(blocks), dtype=np.float32) if scored else None
-    retrieval, rehearsal = _judge_windows(layout_of(item), labels_of(item), rng(seed), scores, TrainingConfig())
+    retrieval, rehearsal = _judge_windows(
+        layout_of(item), labels_of(item), rng(seed), scores, TrainingConfig(), MEMRECALL
+    )
     gold = [2, 5, 8][:relevant]
     for made in (retrieval, rehearsal):
         assert len(made) <= FORM.capacity
@@ -146,7 +149,7 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     counts: Counter[str] = Counter()
     firsts = set()
     for seed in range(300):
-        retrieval, _ = _judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig())
+        retrieval, _ = _judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig(), MEMRECALL)
         order = shown(retrieval)
         has_memory = order[0] in (2, 5) and order[1:2] != [order[0] + 1]
         counts["memory"] += has_memory
@@ -161,7 +164,9 @@ def test_shares_of_the_judges_retrieval_windows() -> None:
     item = hops()
 
     def retrieval(seed: int, **shares: float) -> list[int]:
-        return shown(_judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig(**shares))[0])
+        return shown(
+            _judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig(**shares), MEMRECALL)[0]
+        )
 
     for seed in range(60):
         paper = retrieval(seed, memory_share=0, relevant_share=0)
@@ -172,9 +177,22 @@ def test_shares_of_the_judges_retrieval_windows() -> None:
     assert not all(holds), "the paper's is anywhere"
 
 
+def test_with_a_shortlist_windows_hold_its_blocks() -> None:
+    item = hops()
+    layout = layout_of(item)
+    memrecall = MemRecall(
+        BM25Judge(), MemRecallConfig(capacity=48, shortlist=6, retriever="bm25"), tokenizer=TOKENIZER
+    )  # fmt: skip
+    for seed in range(30):
+        windows = _judge_windows(layout, labels_of(item), rng(seed), None, TrainingConfig(memory_share=0), memrecall)
+        allowed = {2, 5, *memrecall.shortlisted(Memory(layout)).candidates}
+        assert len(allowed) < len(layout.blocks)
+        assert all(set(shown(window)) <= allowed for window in windows)
+
+
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
-    (made,) = _judge_windows(layout_of(short), labels_of(short), rng(), None, TrainingConfig())
+    (made,) = _judge_windows(layout_of(short), labels_of(short), rng(), None, TrainingConfig(), MEMRECALL)
     assert shown(made) == [0, 1, 2]
 
 
