@@ -338,7 +338,7 @@ def _affordable(search: _Search, ranked: Sequence[int]) -> list[int]:
     kept: list[int] = []
     for block in ranked[: search.n_kept]:
         used = int(sizes[[*kept, block]].sum())
-        largest_other = int(np.delete(sizes, [*kept, block]).max(initial=0))
+        largest_other = int(np.delete(sizes, [*kept, block]).max())
         if used + largest_other > room or (kept and used > room // 2):
             break
         kept.append(block)

@@ -159,10 +159,12 @@ def test_the_last_step_fills_the_window() -> None:
     assert len(recall.kept) == 1
 
 
-def test_z_leaves_half_of_the_room_to_retrieval() -> None:
+@pytest.mark.parametrize("capacity", [62, 63, 64, 65, 66, 67])
+def test_z_leaves_half_of_the_room_to_retrieval(capacity: int) -> None:
+    """Also where the kept blocks take exactly half."""
     blocks = blocks_of(*["the fox."] * 60)
-    (recall,) = find(memrecall(capacity=64, strides=(50, 50)), [(QUERY, blocks)])
-    size, room = int(blocks.sizes[0]), room_of(recall, 64)
+    (recall,) = find(memrecall(capacity=capacity, strides=(50, 50)), [(QUERY, blocks)])
+    size, room = int(blocks.sizes[0]), room_of(recall, capacity)
     assert len(recall.trace[0].kept) == (room // 2) // size
     assert len(recall.trace[1].retrieved) >= len(recall.trace[0].kept)
 
@@ -231,6 +233,11 @@ def test_the_lexical_bonus_of_a_block_query_excludes_the_block() -> None:
     assert sorted(set(found[[index for index in range(len(blocks)) if index not in (FIRST, SECOND)]])) == [0.0]
     with pytest.raises(ConfigError, match=r"^memrecall\.lexical_bonus needs a question"):
         find(memrecall(lexical_bonus=0.5), [(None, blocks)])
+
+
+def test_a_query_that_shares_no_word_with_the_document_gives_no_lexical_bonus() -> None:
+    recall = memrecall(lexical_bonus=0.5)
+    assert not recall.lexical_bonus(recall.form.layout(QUERY, blocks_of("the fox.", "a dog."))).any()
 
 
 @pytest.mark.parametrize("most", [1, 2, 4, 50])
@@ -425,6 +432,18 @@ def test_fill_takes_the_best_that_fit(sizes: list[int], scores: list[float], roo
             expected.append(index)
             left -= sizes[index]
     assert fill(np.array(scores[: len(sizes)], dtype=float), blocks, room) == expected
+
+
+def test_earlier_blocks_win_ties() -> None:
+    blocks = blocks_of(*["the fox."] * 40)
+    scores = np.tile([1.0, 0.0], 20)
+    assert fill(scores, blocks, 1000) == [*range(0, 40, 2), *range(1, 40, 2)]
+
+
+def test_the_default_configuration_is_the_papers() -> None:
+    paper = {"capacity": 512, "strides": (3, 5), "rehearse": True}
+    extensions = {"neighbour_bonus": 0, "lexical_bonus": 0, "most_blocks": None}
+    assert MemRecallConfig() == MemRecallConfig(**paper, **extensions)
 
 
 @pytest.mark.parametrize(
