@@ -140,6 +140,28 @@ def test_the_budget_bounds_the_tokens(reasoner: Words, budget: float) -> None:
     assert [(one.item, one.block) for one in removed] == [(one.item, one.block) for one in again]
 
 
+def test_the_budget_is_used_up(reasoner: Words) -> None:
+    """A budget of exactly the tokens of all windows without a block removes every block; one token less does not."""
+    items = [item(reasoner, split(DOCUMENT, TOKENIZER), [0, 1, 2, 3]) for _ in range(4)]
+    everything = _removals(reasoner, [EXAMPLE] * 4, items, None, rng())
+    needed, trained = (sum(len(one.window) for one in some) for some in (everything, items))
+    assert needed / trained * trained == needed, "no rounding"
+    n_removed = [
+        len(_removals(reasoner, [EXAMPLE] * 4, items, tokens / trained, rng())) for tokens in (needed, needed - 1)
+    ]
+    assert n_removed == [16, 15]
+
+
+def test_losses_in_bfloat16(reasoner: Words) -> None:
+    class Rounding(Words):
+        def losses(self, outputs: Tensor, windows: Sequence[Window], targets: Sequence[Any]) -> Tensor:
+            return super().losses(outputs, windows, targets).bfloat16()
+
+    items = [item(reasoner, split(DOCUMENT, TOKENIZER), [0, 2, 3])]
+    found = intervene(Rounding(reasoner.encoder), [EXAMPLE], items, None, rng(), RUNNER)
+    assert dict(found[0]) == pytest.approx({0: math.inf, 2: 1.0, 3: -0.1}, abs=0.01)
+
+
 def test_labels_follow_the_rises() -> None:
     labels = RelevanceLabels(RelevanceConfig(source="interventions", raise_threshold=0.2, lower_threshold=-0.05))
     blocks = split(DOCUMENT, TOKENIZER)
