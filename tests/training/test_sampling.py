@@ -27,7 +27,15 @@ from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
-from cogltx.training.steps import _drawn_windows, _judge_windows, _reasoner_windows, _token_labels, gold_blocks
+from cogltx.training.steps import (
+    _drawn_windows,
+    _judge_windows,
+    _random_memory,
+    _random_run,
+    _reasoner_windows,
+    _token_labels,
+    gold_blocks,
+)
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
 FORM = WindowFormat(TOKENIZER, 48)
@@ -188,6 +196,31 @@ def test_with_a_shortlist_windows_hold_its_blocks() -> None:
         allowed = {2, 5, *memrecall.shortlisted(Memory(layout)).candidates}
         assert len(allowed) < len(layout.blocks)
         assert all(set(shown(window)) <= allowed for window in windows)
+
+
+@settings(max_examples=60)
+@given(lengths=st.lists(st.integers(1, 16), min_size=10, max_size=30), seed=st.integers(0, 1000))
+def test_retrieval_windows_of_blocks_of_any_size(lengths: list[int], seed: int) -> None:
+    blocks = split(sentences(*("fox " * length for length in lengths)), TOKENIZER, max_tokens=16)
+    room, relevant, random = FORM.layout(None, blocks).room, [*range(0, len(blocks), 3)], rng(seed)
+    memory = _random_memory(relevant, blocks, room, random, 1.0)
+    candidates = [block for block in range(len(blocks)) if block not in memory]
+    run = _random_run(relevant, memory, candidates, blocks, room, random, 0.5)
+    assert blocks.total_size(memory) + blocks.max_size <= room, "retrieval has room for any block"
+    assert blocks.total_size(memory) <= room // 2
+    first = candidates.index(run[0])
+    end = first + len(run)
+    assert run == candidates[first:end], "consecutive"
+    spare = room - blocks.total_size([*memory, *run])
+    assert spare >= 0
+    assert end == len(candidates) or blocks.sizes[candidates[end]] > spare, "the next block does not fit"
+
+
+def test_z_takes_up_to_half_of_the_room_in_training() -> None:
+    blocks = split(sentences(*["the fox."] * 30), TOKENIZER, max_tokens=16)
+    room, everything = FORM.layout(None, blocks).room, list(range(30))
+    sizes = [len(_random_memory(everything, blocks, room, rng(seed), 1.0)) for seed in range(100)]
+    assert (min(sizes), max(sizes)) == (1, room // 2 // int(blocks.sizes[0]))
 
 
 def test_judge_windows_of_other_documents() -> None:
