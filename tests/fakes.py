@@ -1,5 +1,6 @@
 """What the tests put in the place of trained models and real data: predictable judges, small documents and readers."""
 
+import json
 import re
 import zlib
 from collections.abc import Sequence
@@ -186,6 +187,12 @@ def config(
 def reader(encoder: Path, **options: Any) -> CogLTX:
     """An untrained CogLTX; see ``config``."""
     return CogLTX(Model.create(config(encoder, **options), with_judge=True, device="cpu"))
+
+
+def logged(run: Path, name: str) -> list[float]:
+    """One of the numbers that a run logs, in the order of its steps."""
+    lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [line[name] for line in lines if name in line]
 
 
 class Recording(Counting):

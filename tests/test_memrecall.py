@@ -442,7 +442,7 @@ def test_earlier_blocks_win_ties() -> None:
 
 def test_the_default_configuration_is_the_papers() -> None:
     paper = {"capacity": 512, "strides": (3, 5), "rehearse": True}
-    extensions = {"neighbour_bonus": 0, "lexical_bonus": 0, "most_blocks": None}
+    extensions = {"shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0, "most_blocks": None}
     assert MemRecallConfig() == MemRecallConfig(**paper, **extensions)
 
 

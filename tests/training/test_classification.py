@@ -1,5 +1,6 @@
 """Texts without relevance labels: a classifier learns, and interventions find the sentences that decide."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -134,11 +135,8 @@ def test_the_judge_finds_it_in_unseen_texts(planted: tuple[Trainer, Path]) -> No
 
 
 def test_the_share_of_changed_labels_falls(planted: tuple[Trainer, Path]) -> None:
-    import json
-
     _, output = planted
-    lines = [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()]
-    changed = [line["relevance/changed"] for line in lines if "relevance/changed" in line]
+    changed = fakes.logged(output, "relevance/changed")
     assert len(changed) == 10
     assert changed[0] == 0, "there are none in the first epoch"
     assert changed[-1] < max(changed) / 2
@@ -199,6 +197,25 @@ def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, t
         assert first.keys() == second.keys(), name
         for key in first:
             assert first[key].numpy().tobytes() == second[key].numpy().tobytes(), (name, key)
+
+
+def test_the_interventions_of_a_step_are_counted_and_timed(corpus_encoder: Path, tmp_path: Path) -> None:
+    """With these thresholds every block that is removed becomes relevant."""
+    relevance = INTERVENTIONS | {"raise_threshold": -100, "lower_threshold": -200}
+    settings = TrainingConfig.model_validate({"relevance": relevance})
+    made, examples = reader(corpus_encoder), texts(3)
+    trainer = Trainer(made, settings, train=examples, validation=examples, output=tmp_path, task=CLASSIFICATION)
+    steps, labels = trainer.reasoner_steps, trainer.relevance.by_example
+    for expected in (0, 1):
+        started = time.perf_counter()
+        assert steps.step([0, 2], np.random.default_rng, intervenes=bool(expected)) is not None
+        elapsed = time.perf_counter() - started
+        assert 0 < sum(steps.seconds.values()) <= elapsed
+        assert (steps.seconds["interventions"] > 0) == (steps.tried > 0) == bool(expected)
+        assert steps.tried == steps.changed == sum(int(labels[index].sum()) for index in (0, 2))
+        assert all(labels[index].any() == bool(expected) for index in (0, 2))
+        steps.begin_epoch()
+        assert (steps.tried, steps.changed, steps.seconds) == (0, 0, {"steps": 0, "interventions": 0})
 
 
 @pytest.mark.parametrize("initial", ["bm25", "embedding"])
@@ -265,12 +282,14 @@ def test_a_network_over_windows_sees_their_order(kind: str, rate: float, wide_en
 
 @pytest.mark.parametrize("kind", ["mlp", "lstm", "transformer"])
 def test_joined_windows_learn_the_same_in_any_passes(kind: str, wide_encoder: Path, tmp_path: Path) -> None:
-    weights = []
+    weights, losses = [], []
     for batch_tokens in (64, 4096):
         made = reader(wide_encoder, SlidingWindow, over_windows=kind)
         made.model.runner = replace(made.model.runner, batch_tokens=batch_tokens)
         train(made, tmp_path / str(batch_tokens), parted(4), reasoner=OptimizerConfig(learning_rate=1e-4))
         weights.append(made.model.reasoner.state_dict())
+        losses.append(fakes.logged(tmp_path / str(batch_tokens), "reasoner/loss"))
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     for name, value in weights[0].items():
         torch.testing.assert_close(value, weights[1][name], atol=2e-5, rtol=1e-3)
 

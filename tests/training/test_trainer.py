@@ -90,8 +90,7 @@ def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path
 
 def test_the_judges_loss_is_a_mean_per_token(corpus_encoder: Path, tmp_path: Path) -> None:
     train(reader(corpus_encoder), tmp_path)
-    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
-    first = next(line["judge/loss"] for line in lines if "judge/loss" in line)
+    first, *_ = fakes.logged(tmp_path, "judge/loss")
     assert first == pytest.approx(math.log(2), rel=0.5), "the cross-entropy of an untrained judge"
 
 
@@ -361,6 +360,9 @@ def test_gradients_of_several_passes_are_those_of_one(corpus_encoder: Path, tmp_
         made = reader(corpus_encoder, batch_tokens=batch_tokens)
         train(made, tmp_path / str(batch_tokens), batch_size=8)
         found.append((weights(made.model.reasoner), weights(made.model.judge)))
+    for name in ("reasoner/loss", "judge/loss"):
+        several, one = (fakes.logged(tmp_path / run, name) for run in ("64", "100000"))
+        assert several == pytest.approx(one, rel=1e-4)
     for one, two in zip(*found, strict=True):
         for name in set(one) - {"place.bias"}:  # no place gains by it on another: its gradient is rounding alone
             torch.testing.assert_close(one[name], two[name], atol=1e-4, rtol=1e-3)
