@@ -1,6 +1,7 @@
 """Training windows: what judge and reasoner see, drawn alike whatever else is in the batch."""
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example, Query, Span
-from cogltx.encoding.encoder import load_encoder
+from cogltx.encoding.encoder import load_encoder, padded_length
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import Judge, Memory
@@ -34,6 +35,7 @@ from cogltx.training.steps import (
     _random_run,
     _reasoner_windows,
     _token_labels,
+    _whole_groups,
     gold_blocks,
 )
 
@@ -55,8 +57,8 @@ def labels_of(item: Example) -> Any:
     return blocks_of(item).relevance_labels(item)
 
 
-def layout_of(item: Example) -> Layout:
-    return FORM.layout(item.query, blocks_of(item))
+def layout_of(item: Example, form: WindowFormat = FORM) -> Layout:
+    return form.layout(item.query, blocks_of(item))
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +67,16 @@ def reasoner(tmp_path_factory: pytest.TempPathFactory) -> SpanReasoner:
 
 
 def windows_of(
-    reasoner: SpanReasoner, items: list[Example], judge: Judge | None, rngs: list[np.random.Generator], **options: Any
+    reasoner: SpanReasoner,
+    items: list[Example],
+    judge: Judge | None,
+    rngs: list[np.random.Generator],
+    form: WindowFormat = FORM,
+    **options: Any,
 ) -> tuple[list[ReasonerTarget | None], list[np.ndarray]]:
-    layouts = [layout_of(item) for item in items]
+    layouts = [layout_of(item, form) for item in items]
     relevance = [layout.blocks.relevance_labels(item) for item, layout in zip(items, layouts, strict=True)]
-    memrecall = MemRecall(judge or BM25Judge(), MemRecallConfig(capacity=48, **options), tokenizer=TOKENIZER)
+    memrecall = MemRecall(judge or BM25Judge(), MemRecallConfig(capacity=form.capacity, **options), tokenizer=TOKENIZER)
     return _reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, by_judge=judge is not None)
 
 
@@ -274,6 +281,65 @@ def test_reasoner_windows_hold_the_judges_best_others(reasoner: SpanReasoner) ->
     assert set(expected[others]) == set(sorted(expected[~np.isnan(expected)])[-len(others) :])
 
 
+class Watching(ScoringJudgeAdapter):
+    """Remembers z of every retrieval."""
+
+    def __init__(self) -> None:
+        super().__init__(Checksums())
+        self.kept: list[tuple[int, ...]] = []
+
+    def retrieve(self, memories: Sequence[Memory]) -> list[np.ndarray]:
+        self.kept += [memory.kept for memory in memories]
+        return super().retrieve(memories)
+
+
+@pytest.mark.parametrize(("largest", "capacity"), [(1, 48), (16, 32)])
+def test_the_judge_scores_the_others_with_relevant_blocks_in_z(
+    reasoner: SpanReasoner, largest: int, capacity: int
+) -> None:
+    """As between two steps of MemRecall, they take at most half of the room, and the largest block still fits."""
+    document, judge = sentences(*FACTS, "fox " * largest, *corpus.FILLER), Watching()
+    item = example(document, "what does anna have?", "map", *FACTS)
+    form = WindowFormat(TOKENIZER, capacity)
+    windows_of(reasoner, [item], judge, [rng()], form)
+    (kept,) = judge.kept
+    layout = layout_of(item, form)
+    blocks, half = layout.blocks, layout.room // 2
+    assert (layout.room - blocks.max_size < half) == (largest == 16)
+    spare = min(half, layout.room - blocks.max_size) - blocks.total_size(kept)
+    assert 0 <= spare < min(blocks.sizes[block] for block in range(len(FACTS)) if block not in kept)
+    assert kept == tuple(sorted(kept))
+    assert blocks.overlapping(item.answer_spans[0].start, item.answer_spans[0].end)[0] in kept
+
+
+def test_without_relevance_labels_the_judge_alone_fills_the_window(reasoner: SpanReasoner) -> None:
+    item = Example(id="", document=hops().document, query=Query("does she?"), answers=("yes",))
+    (made,), (scores,) = windows_of(reasoner, [item], ScoringJudgeAdapter(Checksums()), [rng()])
+    assert made is not None
+    assert shown(made.window) == sorted(fill(scores, blocks_of(item), layout_of(item).room))
+
+
+@given(
+    counts=st.lists(st.integers(1, 4), min_size=1, max_size=8), batch_tokens=st.integers(32, 512), seed=st.integers(0, 99)
+)  # fmt: skip
+def test_windows_of_a_document_share_a_pass(counts: list[int], batch_tokens: int, seed: int) -> None:
+    lengths = rng(seed).integers(1, 64, sum(counts)).tolist()
+    groups = _whole_groups(counts, lengths, batch_tokens)
+    assert [index for group in groups for index in group] == list(range(sum(counts))), "every window once, in order"
+    ends = np.cumsum([0, *counts]).tolist()
+    assert {group[0] for group in groups} <= set(ends), "no document is split"
+
+    def cost(group: list[int]) -> int:
+        return len(group) * padded_length(max(lengths[index] for index in group))
+
+    for group, after in zip(groups, [*groups[1:], []], strict=True):
+        documents = sum(end in group for end in ends[:-1])
+        assert cost(group) <= batch_tokens or documents == 1
+        if after:
+            next_document = [index for index in after if index < ends[ends.index(after[0]) + 1]]
+            assert cost(group + next_document) > batch_tokens, "a pass takes as many documents as fit"
+
+
 @pytest.mark.parametrize(("most", "others"), [(1, 0), (2, 0), (3, 1)])
 def test_reasoner_windows_hold_as_many_blocks_as_will_be_read(reasoner: SpanReasoner, most: int, others: int) -> None:
     item = hops()
@@ -301,10 +367,12 @@ def test_words_of_the_query_count_in_reasoner_windows_too(reasoner: SpanReasoner
 
 def test_no_scores_of_a_document_that_is_read_whole(reasoner: SpanReasoner) -> None:
     item = example(sentences(*FACTS[:2]), "what does anna have?", "anna", FACTS[0])
-    (made,), (scores,) = windows_of(reasoner, [item], ScoringJudgeAdapter(Checksums()), [rng()])
+    judge = Watching()
+    (made,), (scores,) = windows_of(reasoner, [item], judge, [rng()])
     assert made is not None
     assert shown(made.window) == [0, 1]
     assert np.isnan(scores).all()
+    assert judge.kept == [], "the judge is not asked"
 
 
 def test_reasoner_windows_do_not_depend_on_the_batch(reasoner: SpanReasoner) -> None:
