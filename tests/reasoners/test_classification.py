@@ -10,6 +10,7 @@ import tiny
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from sklearn.metrics import log_loss
 
 from cogltx.blocks import split
@@ -111,6 +112,33 @@ def test_targets(encoder_folder: Path) -> None:
     several = reasoner(encoder_folder, multi_label=True)
     assert several.target(example("food", "city"), BLOCKS, WINDOW) == (1, 0)
     assert several.target(example(), BLOCKS, WINDOW) == ()
+
+
+def test_labels_and_weights_are_taken_from_the_examples() -> None:
+    """A label weighs as much as the inverse of its number of examples; a label without examples as one with one."""
+    examples = [example("food"), *[example("city")] * 3, Example(id="b", document=BLOCKS.document)]
+    plain = ClassificationConfig(name="classification").fitted(examples)
+    assert (plain.labels, plain.weights) == (("city", "food"), ())
+    weighed = ClassificationConfig(name="classification", labels=("sport", "food", "city"), class_weights=True)
+    assert weighed.fitted(examples).labels == ("sport", "food", "city")
+    assert weighed.fitted(examples).weights == pytest.approx((9 / 7, 9 / 7, 3 / 7))
+    with pytest.raises(DataError, match="no example has a label, which the reasoner classification learns"):
+        plain.fitted(examples[-1:])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"label_smoothing": -0.1},
+        {"label_smoothing": 1},
+        {"threshold": -0.1},
+        {"threshold": 1.1},
+        {"over_windows": "median"},
+    ],
+)
+def test_wrong_options(values: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        ClassificationConfig.model_validate({"name": "classification"} | values)
 
 
 def test_too_few_labels(encoder_folder: Path) -> None:

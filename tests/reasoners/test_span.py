@@ -11,6 +11,7 @@ import torch
 from fakes import sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from cogltx.blocks import Blocks, split
 from cogltx.blocks.words import expand_to_words
@@ -250,6 +251,14 @@ def test_the_same_text_counts_once() -> None:
     assert "dog" in [answer.text for answer in answers_of(prediction)]
 
 
+def test_of_equally_probable_answers_the_shortest_and_earliest_comes_first() -> None:
+    window = window_of([0, 1, 2, 3])
+    answers = answers_of(best(outputs_of(window), window, top_k=8, whole_words=False))
+    order = [window.document_token[at] for at in np.flatnonzero(window.document_token >= 0)]
+    texts = [DOCUMENT.text[BLOCKS.token_starts[token] : BLOCKS.token_ends[token]] for token in order]
+    assert [answer.text.lower() for answer in answers] == list(dict.fromkeys(text.lower() for text in texts))[:8]
+
+
 def test_yes_and_no() -> None:
     window = window_of([0])
     for kind, text in ((YES, "yes"), (NO, "no")):
@@ -462,3 +471,18 @@ def test_the_second_loss_counts_in_training_alone(tiny_encoder: Path) -> None:
     assert torch.allclose(both, alone + 2 * _relevance_losses(outputs[..., 6], [window], [wanted]))
     prediction = reasoner.predict(layout_of(), [(window, outputs[0].numpy())])
     assert prediction == best(outputs[0, :, :6].numpy(), window), "predictions do not use relevance"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"max_answer_tokens": 0},
+        {"top_k": 0},
+        {"evidence_weight": -0.1},
+        {"relevance_weight": -0.1},
+        {"no_answer_threshold": math.nan},
+    ],
+)
+def test_wrong_options(values: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        SpanReasonerConfig(**values)

@@ -114,6 +114,22 @@ def test_gold_inside_a_word_takes_the_word() -> None:
     )
 
 
+def test_entities_may_touch_and_come_in_any_order() -> None:
+    text = "李明在巴黎法国"
+    blocks = split(Document(text), TOKENIZER)
+    gold = (entity("法国", "LOC", text), entity("李明", "PER", text), entity("巴黎", "LOC", text))
+    expected = [begin(1), inside(1), OUTSIDE, begin(0), inside(0), begin(0), inside(0)]
+    assert _word_tags("a", gold, blocks, LABELS).tolist() == expected
+
+
+def test_types_are_taken_from_the_examples() -> None:
+    other = Example(id="b", document=Document("Acme"), entities=(Entity(0, 4, "ORG"),))
+    assert TaggingConfig(name="tagging").fitted([other, EXAMPLE]).labels == ("LOC", "ORG", "PER")
+    assert TaggingConfig(name="tagging", labels=("PER", "LOC")).fitted([EXAMPLE]).labels == ("PER", "LOC")
+    with pytest.raises(DataError, match="no example has an entity, which the reasoner tagging learns"):
+        TaggingConfig(name="tagging").fitted([Example(id="c", document=Document("Acme"))])
+
+
 def test_what_is_refused(encoder_folder: Path) -> None:
     with pytest.raises(DataError, match="example 'a': the model was not trained on the label 'ORG', only on LOC, PER"):
         _word_tags("a", (Entity(0, 3, "ORG"),), BLOCKS, LABELS)
