@@ -284,6 +284,16 @@ def test_white_space_is_no_part_of_an_answer(whole_words: bool) -> None:
             assert answer.start is None or blocks.document.text[answer.start : answer.end] == answer.text
 
 
+def test_no_answer_is_as_probable_as_in_the_window_that_doubts_it_most() -> None:
+    windows = [window_of([0, 1]), window_of([2, 3])]
+    outputs = [outputs_of(windows[0], kinds=(1, 0, 0, 3)), outputs_of(windows[1], kinds=(3, 0, 0, 1))]
+    expected = math.e / (math.e**3 + 1 + 1 + math.e)
+    for order in (1, -1):
+        prediction = bare_reasoner().predict(layout_of(), list(zip(windows, outputs, strict=True))[::order])
+        assert no_answer_score(prediction) == pytest.approx(expected)
+        assert prediction.no_answer_margin == pytest.approx(math.log(expected / prediction.score))
+
+
 def test_the_no_answer_threshold() -> None:
     prediction = Prediction(
         id="", answer="fox", start=0, end=3, score=0.25, no_answer_score=0.5, no_answer_margin=math.log(2),
@@ -366,6 +376,7 @@ def example_of(answers: tuple[str, ...] | None, *words: str) -> Example:
 )
 def test_targets_without_a_place(answers: tuple[str, ...] | None, expected: _Target | None) -> None:
     assert _answer_target(example_of(answers), BLOCKS, window_of([0])) == expected
+    assert expected is None or bare_reasoner().is_negative(expected) == (answers == ())
 
 
 def test_targets_with_a_place() -> None:
