@@ -1,20 +1,31 @@
-"""The shortlist: the blocks of a document that the judge scores, proposed by a retriever that is cheap per question.
+"""The shortlist, the blocks of a document that the judge scores, and the index, a file that makes it cheap.
 
-The retriever ranks blocks by BM25 and by the cosine of sentence vectors. The vectors do not depend on the question, so
-they are computed once per document.
+A retriever ranks blocks by BM25 and by the cosine of sentence vectors. Neither blocks nor vectors depend on the
+question: they are computed once per document, and an index keeps them.
 """
 
-from typing import Literal, TypeAlias
+import json
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
 
-from cogltx.errors import ConfigError
+from cogltx.blocks import Blocks
+from cogltx.document import Document
+from cogltx.errors import ConfigError, DataError
+from cogltx.files import fingerprint, write_file
 from cogltx.judges import Memory
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
 
 RetrieverName: TypeAlias = Literal["bm25", "embedding", "both"]
+
+
+_FORMAT = "1"
+_ARRAYS = ("starts", "cuts", "token_ids", "token_starts", "token_ends", "heading_of")
 
 
 class Retriever:
@@ -56,3 +67,60 @@ def _places(scores: Float[np.ndarray, " candidates"]) -> Float[np.ndarray, " can
     places = np.empty(len(scores))
     places[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
     return places
+
+
+def save_index(path: Path, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"], splitter: str) -> None:
+    """Write text, blocks and vectors of a document as one safetensors file; the write is atomic.
+
+    Args:
+        path: the file.
+        blocks: the document.
+        vectors: of the blocks.
+        splitter: what the blocks depend on besides the text; see ``splitter_key``.
+
+    Raises:
+        TrainingError: the file cannot be written.
+    """
+    texts = {"text": blocks.document.text, "headings": json.dumps(list(blocks.headings))}
+    arrays: dict[str, Shaped[np.ndarray, ...]] = {name: getattr(blocks, name) for name in _ARRAYS}
+    arrays |= {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
+    arrays["heading_ids"] = np.concatenate(list(blocks.headings.values()))
+    arrays["heading_sizes"] = np.array([len(ids) for ids in blocks.headings.values()])
+    arrays["vectors"] = vectors
+    about = {"cogltx_index": _FORMAT, "id": blocks.document.id, "splitter": splitter}
+    write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
+
+
+def load_index(path: Path, splitter: str) -> tuple[Blocks, Float[np.ndarray, "blocks width"]]:
+    """Read an index: the blocks, with the document, and their vectors.
+
+    Raises:
+        DataError: the file is missing, cut off, not an index, of another format, or of a model with other blocks.
+    """
+    if not path.is_file():
+        raise DataError(f"{path}: file not found")
+    try:
+        with safe_open(path, framework="np") as file:
+            about, arrays = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{path}: not a complete index ({str(error).splitlines()[0]})") from error
+    if about.get("cogltx_index") != _FORMAT:
+        reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
+        raise DataError(f"{path}: {reason}; make one with cogltx index")
+    if about["splitter"] != splitter:
+        raise DataError(f"{path}: made for a model with another tokenizer or max_block_tokens; make one for this model")
+    text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
+    heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
+    blocks = Blocks(
+        Document(text, about["id"]),
+        **{name: arrays[name] for name in _ARRAYS},
+        headings=dict(zip(json.loads(headings), heading_ids, strict=True)),
+    )
+    return blocks, arrays["vectors"]
+
+
+def splitter_key(tokenizer: Any, max_block_tokens: int) -> str:
+    """Fingerprint of what the blocks of a text depend on."""
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    own = {**state, "truncation": None, "padding": None}  # these two are of the last call
+    return fingerprint([own, max_block_tokens])

@@ -202,14 +202,19 @@ class Model:
 
     def split(self, document: Document) -> Blocks:
         """Cut a document into blocks; the blocks of recent documents are cached, up to four million tokens."""
-        blocks = self._blocks.pop(id(document), None)
+        blocks = self._blocks.get(id(document))
         if blocks is None:
             blocks = split(document, self.tokenizer, max_tokens=self.initial_config.max_block_tokens)
-            self._n_cached_tokens += blocks.n_tokens
-        self._blocks[id(document)] = blocks  # keeps the document alive, so its id stays unique
+            self.keep(blocks)
+        self._blocks.move_to_end(id(document))
+        return blocks
+
+    def keep(self, blocks: Blocks) -> None:
+        """Cache the blocks of a document."""
+        self._blocks[id(blocks.document)] = blocks  # keeps the document alive, so its id stays unique
+        self._n_cached_tokens += blocks.n_tokens
         while self._n_cached_tokens > _CACHED_TOKENS and len(self._blocks) > 1:
             self._n_cached_tokens -= self._blocks.popitem(last=False)[1].n_tokens
-        return blocks
 
     def layout(self, document: Document, query: AnyQuery) -> Layout:
         """Lay out a query and a document."""

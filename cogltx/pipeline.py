@@ -8,6 +8,7 @@
 import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ from more_itertools import constrained_batches
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.index import load_index, save_index, splitter_key
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.memrecall import MemRecall, Recall
 from cogltx.model import Model, ModelConfig, model_folder
@@ -180,9 +182,29 @@ class CogLTX(Reader):
         """Find the key blocks of a document, without reasoning over them; arguments as in ``predict``."""
         return self.memrecall([self.model.layout(*_request(document, query))])[0]
 
-    def open(self, document: Document | str) -> "OpenDocument":
-        """Open a document to ask several questions about it."""
-        return OpenDocument(self, document if isinstance(document, Document) else Document(document))
+    @cached_property
+    def splitter_key(self) -> str:
+        """Fingerprint of what the blocks of a text depend on, which an index must share."""
+        return splitter_key(self.model.tokenizer, self.config.max_block_tokens)
+
+    def open(self, document: Document | str | None = None, *, index: str | Path | None = None) -> "OpenDocument":
+        """Open a document to ask several questions about it.
+
+        Args:
+            document: a document of any length, or its text; None takes it from the index.
+            index: a file that ``OpenDocument.save`` or ``cogltx index`` has written.
+
+        Raises:
+            DataError: the index is missing, incomplete, of another text, or of a model with other blocks.
+        """
+        if index is None:
+            return OpenDocument(self, _request(document or "", None)[0])
+        blocks, vectors = load_index(Path(index), self.splitter_key)
+        if document is not None and _request(document, None)[0].text != blocks.document.text:
+            raise DataError(f"{index}: the index of another text; make one with cogltx index")
+        self.model.keep(blocks)
+        self.memrecall.retriever.embedding.keep(blocks, vectors)
+        return OpenDocument(self, blocks.document)
 
 
 @dataclass(frozen=True)
@@ -195,6 +217,16 @@ class OpenDocument:
     def ask(self, query: Query | str | None = None) -> Prediction:
         """Answer a question; see ``Reader.predict``."""
         return self.reader.predict(self.document, query)
+
+    def save(self, path: str | Path) -> None:
+        """Write the index: text, blocks, and their vectors for ``memrecall.shortlist``.
+
+        Raises:
+            TrainingError: the file cannot be written.
+        """
+        blocks = self.reader.model.split(self.document)
+        vectors = self.reader.memrecall.retriever.embedding.vectors(blocks)
+        save_index(Path(path), blocks, vectors, self.reader.splitter_key)
 
 
 def _request(document: Document | str, query: Query | str | None) -> tuple[Document, Query | None]:

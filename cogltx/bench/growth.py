@@ -21,6 +21,8 @@ from cogltx.files import check_settings, read_json, write_file, write_json
 READERS = {
     "cogltx": "CogLTX",
     "one_stride": "CogLTX, one stride",
+    "shortlist": "CogLTX, shortlist",
+    "further": "CogLTX, shortlist, further question",
     "sliding_window": "sliding window",
     "full_attention": "full attention, extended positions",
     "longformer": "Longformer, random weights",

@@ -28,7 +28,10 @@ from cogltx.memrecall import MemRecallConfig
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 
-_STRIDES = {"cogltx": (3, 5), "one_stride": (8,)}
+_RECALL = {
+    "cogltx": MemRecallConfig(), "one_stride": MemRecallConfig(strides=(8,)),
+    "shortlist": MemRecallConfig(shortlist=32), "further": MemRecallConfig(shortlist=32),
+}  # fmt: skip
 _WINDOW = 512  # tokens; also the width of Longformer's local attention
 _N_DOCUMENTS = 2  # a short one, and the measured one
 
@@ -41,7 +44,7 @@ def _read_once(
     With `training`, train on the document instead of answering a question about it. Encoders with random weights take
     sizes and tokenizer of `encoder`. Memory is in bytes: of the text, of its tokens (vocabulary index, first and last
     character of each), the peak after the short document (`ready_bytes`) and at the end; `seconds` are from the text to
-    the answer, or to the end of the step.
+    the answer, or to the end of the step. The reader `further` has answered another question about the document before.
 
     Raises:
         CogltxError: the encoder cannot be loaded, or cannot read so many tokens.
@@ -58,6 +61,8 @@ def _read_once(
         read(generated(min(length, 2 * _WINDOW), tokenizer, seed=seed + 1))
         ready_bytes = peak_bytes(device)
         document = generated(length, tokenizer, seed=seed)
+        if reader == "further":
+            model.predict(document, "What happened before?")
         start = time.perf_counter()
         read(document)
         seconds = time.perf_counter() - start
@@ -75,8 +80,8 @@ def _config(reader: str, document_tokens: int, encoder: str, precision: Any, fol
     """Configure a reader; `folder` takes an encoder with random weights."""
     config = EncoderConfig(name=encoder, precision=precision, hidden_dropout=0.0)
     if reader not in WHOLE:
-        recall = MemRecallConfig(capacity=_WINDOW, strides=_STRIDES.get(reader, (3, 5)))
-        return ModelConfig(reader="cogltx" if reader in _STRIDES else reader, encoder=config, memrecall=recall)
+        recall = _RECALL.get(reader, MemRecallConfig())
+        return ModelConfig(reader="cogltx" if reader in _RECALL else reader, encoder=config, memrecall=recall)
     capacity = max(_WINDOW, document_tokens + len(load_tokenizer(encoder)(QUESTION)["input_ids"]))
     if reader != "full_attention":
         _write_random_encoder(reader, config, capacity, folder)

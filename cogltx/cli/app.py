@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 
 from cogltx import __version__
 from cogltx.cli.evaluate import evaluate
+from cogltx.cli.index import index
 from cogltx.cli.mlm import mlm
 from cogltx.cli.predict import predict
 from cogltx.cli.prepare import prepare
@@ -25,7 +26,7 @@ from cogltx.errors import CogltxError
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
 )  # fmt: skip
-for command in (train, mlm, evaluate, predict, recall, relevance, split, prepare):
+for command in (train, mlm, evaluate, predict, index, recall, relevance, split, prepare):
     app.command()(command)
 
 

@@ -1,6 +1,7 @@
 """``cogltx predict``: answer a question about documents, or a file of examples."""
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,13 @@ def predict(
         list[str] | None,
         typer.Option("--document", help="A UTF-8 text file, plain or gzipped; - reads standard input. Repeatable."),
     ] = None,
-    question: Annotated[str | None, typer.Option(help="The question, the same for each document.")] = None,
+    index: Annotated[
+        Path | None, typer.Option(help="A document that cogltx index has read, in place of --document.")
+    ] = None,
+    questions: Annotated[
+        list[str] | None,
+        typer.Option("--question", help="A question about each document; - reads one per line from standard input."),
+    ] = None,
     examples: Annotated[Path | None, typer.Option("--input", help="A JSON Lines file of examples.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Where the predictions for --input go, one JSON object per line; resumable.")
@@ -28,18 +35,19 @@ def predict(
         bool, typer.Option("--json", help="Print one JSON object, or a list of them for several documents.")
     ] = False,
 ) -> None:
-    """Answer a question about each --document, or all examples of --input."""
-    if bool(documents) == (examples is not None) or (examples is None) != (output is None):
-        raise ConfigError("predict needs either --document FILE, or --input FILE and --output FILE")
-    if examples is not None and (question is not None or as_json):
+    """Answer questions about each --document or about an --index, or all examples of --input."""
+    if sum(map(bool, (documents, index, examples))) != 1 or (examples is None) != (output is None):
+        raise ConfigError("predict needs either --document FILE, --index FILE, or --input FILE and --output FILE")
+    if examples is not None and (questions or as_json):
         raise ConfigError("predict: --question and --json go with --document; the examples of --input have questions")
     from cogltx.cli.predictions import Predictor
     from cogltx.document import Example, Query
     from cogltx.files import write_file
+    from cogltx.pipeline import CogLTX
     from cogltx.tasks import make_task
 
-    query = Query(question) if question is not None else None
-    read = [Example(id=(text := read_document(name)).id, document=text, query=query) for name in documents or ()]
+    asked: list[Query | None] = [Query(question) for question in _questions(questions or ())] or [None]
+    texts = {name: read_document(name) for name in documents or ()}
     task, predictor = make_task("jsonl", {}), Predictor(run, changes or (), judge, device)
     if examples is not None and output is not None:
         source = task.read(examples, split="test")
@@ -48,13 +56,31 @@ def predict(
             write_file(output, "")
         note(f"{n_predictions:,} predictions in {output}")
         return
+    if index is not None:
+        if not isinstance(predictor.reader, CogLTX):
+            raise ConfigError(f"--index: the baseline {predictor.reader.config.reader} has no shortlist")
+        texts = {str(index): predictor.reader.open(index=index).document}
+    read = [Example(id=text.id, document=text, query=query) for text in texts.values() for query in asked]
+    titles = [(name, query.text if query else "") for name in texts for query in asked]
     records = []
-    for name, (_, prediction) in zip(documents or (), predictor.answer(task, read, title="predict"), strict=True):
+    for (name, text), (_, prediction) in zip(titles, predictor.answer(task, read, title="predict"), strict=True):
         records.append(prediction.to_dict())
         if as_json:
             continue
         if len(read) > 1:
-            print(f"{chr(10) * (len(records) > 1)}== {name}")
+            title = ": ".join([name] * (len(texts) > 1) + [text] * (len(asked) > 1))
+            print(f"{chr(10) * (len(records) > 1)}== {title}")
         print(predictor.reader.config.reasoner.format(prediction))
     if as_json:
         print(json.dumps(records if len(read) > 1 else records[0], ensure_ascii=False, indent=2))
+
+
+def _questions(given: Sequence[str]) -> Iterator[str]:
+    """The questions of the option; "-" stands for the lines of standard input."""
+    for question in given:
+        if question == "-":
+            from cogltx.files import read_text
+
+            yield from filter(None, map(str.strip, read_text("-").splitlines()))
+        else:
+            yield question

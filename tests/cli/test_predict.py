@@ -39,6 +39,35 @@ def test_a_document_from_standard_input(files: Files) -> None:
     assert json.loads(done.stdout)["n_blocks"] > 1
 
 
+def test_questions_about_an_index(files: Files, call: Call, tmp_path: Path) -> None:
+    index = tmp_path / "some.index"
+    done = call("index", files.run, "--document", files.document, "--output", index)
+    assert done.code == 0
+    assert done.err.endswith(f" tokens) in {index}\n")
+    asked = ["--question", QUESTION, "--question", "where is tom?"]
+    options = ["--set", "memrecall.shortlist=2", "--json"]
+    expected = call("predict", files.run, "--document", files.document, *asked, *options).json
+    assert len(expected) == 2
+    assert call("predict", files.run, "--index", index, *asked, *options).json == expected
+    lines = call("predict", files.run, "--index", index, *asked).out.splitlines()
+    assert [line for line in lines if line.startswith("==")] == [f"== {QUESTION}", "== where is tom?"]
+    index.write_bytes(index.read_bytes()[:-7])
+    done = call("predict", files.run, "--index", index, "--question", QUESTION)
+    assert done.code == 2
+    assert done.err.startswith(f"cogltx: {index}: not a complete index")
+    assert done.err.count("\n") == 1
+
+
+def test_questions_from_standard_input(files: Files) -> None:
+    command = [sys.executable, "-m", "cogltx", "predict", str(files.run), "--document", str(files.document)]
+    done = subprocess.run(
+        [*command, "--question", "-", "--json"],
+        input=f"{QUESTION}\n\nwhere is tom?\n", capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) == 2
+
+
 def test_a_file_of_questions_goes_on_where_it_ended(files: Files, call: Call, tmp_path: Path) -> None:
     output = tmp_path / "out" / "predictions.jsonl"
     assert call("predict", files.run, "--input", files.data, "--output", output).code == 0

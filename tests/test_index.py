@@ -1,0 +1,121 @@
+"""The index: a saved document answers as the document does, without splitting or embedding it again."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fakes import config
+from safetensors.numpy import save_file
+
+from cogltx.document import Document, Query, Segment
+from cogltx.errors import DataError, TrainingError
+from cogltx.model import Model
+from cogltx.pipeline import CogLTX
+
+LINE = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n"
+TEXT = LINE * 4
+HEADED = Document(TEXT, "headed", (Segment(0, len(LINE), "animals"), Segment(len(LINE), len(TEXT), "writers")))
+QUESTIONS = (Query("Who wrote the report?"), Query("Where?"))
+
+
+def reader(encoder: Path, shortlist: int | None = 3, max_block_tokens: int = 16) -> CogLTX:
+    torch.manual_seed(5)
+    values = config(encoder).model_dump(mode="json")
+    values["memrecall"] |= {"shortlist": shortlist}
+    values["max_block_tokens"] = max_block_tokens
+    made = config(encoder).model_validate(values)
+    return CogLTX(Model.create(made, with_judge=True, device="cpu"))
+
+
+@pytest.fixture
+def index(tiny_encoder: Path, tmp_path: Path) -> Path:
+    reader(tiny_encoder).open(TEXT).save(tmp_path / "some.index")
+    return tmp_path / "some.index"
+
+
+@pytest.mark.parametrize("document", [Document(TEXT, "plain"), HEADED, Document("Ä 東京.", "short")])
+@pytest.mark.parametrize("shortlist", [None, 3])
+def test_answers_from_an_index_equal_those_without(
+    tiny_encoder: Path, tmp_path: Path, document: Document, shortlist: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = reader(tiny_encoder, shortlist)
+    expected = [first.predict(document, question) for question in QUESTIONS]
+    first.open(document).save(tmp_path / "x.index")
+    second = reader(tiny_encoder, shortlist)
+
+    def fail(*args: object, **options: object) -> None:
+        raise AssertionError("the document is split again")
+
+    monkeypatch.setattr("cogltx.model.split", fail)
+    opened = second.open(index=tmp_path / "x.index")
+    assert [opened.ask(question) for question in QUESTIONS] == expected
+    assert (opened.document.text, opened.document.id) == (document.text, document.id)
+
+
+def test_only_questions_are_embedded(tiny_encoder: Path, index: Path) -> None:
+    model = reader(tiny_encoder)
+    opened = model.open(index=index)
+    embedding = model.memrecall.retriever.embedding
+    texts: list[str] = []
+    real = embedding._embed
+
+    def embed(some: list[str]) -> np.ndarray:
+        texts.extend(some)
+        return real(some)
+
+    embedding._embed = embed  # type: ignore[method-assign, assignment]
+    for question in QUESTIONS:
+        opened.ask(question)
+    assert len(texts) == len(QUESTIONS) * len(model.config.memrecall.strides)
+    assert all(text.startswith(("Who wrote the report?", "Where?")) for text in texts)
+
+
+def test_an_index_of_another_text(tiny_encoder: Path, index: Path) -> None:
+    model = reader(tiny_encoder)
+    assert model.open(TEXT, index=index).document.text == TEXT
+    with pytest.raises(DataError, match=r"some\.index: the index of another text; make one with cogltx index"):
+        model.open(TEXT + "More.", index=index)
+
+
+def test_files_that_are_no_index(tiny_encoder: Path, index: Path, tmp_path: Path) -> None:
+    model = reader(tiny_encoder)
+    for name, content, problem in (
+        ("empty", b"", "not a complete index"),
+        ("half", index.read_bytes()[:-100], "not a complete index"),
+        ("text", b"hello, this is no index", "not a complete index"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=f"{name}: {problem}"):
+            model.open(index=tmp_path / name)
+    save_file({"weights": np.zeros(3)}, tmp_path / "weights")
+    with pytest.raises(DataError, match="weights: not an index; make one with cogltx index"):
+        model.open(index=tmp_path / "weights")
+    save_file({"weights": np.zeros(3)}, tmp_path / "later", {"cogltx_index": "99"})
+    with pytest.raises(DataError, match="later: an index of format 99; make one with cogltx index"):
+        model.open(index=tmp_path / "later")
+    with pytest.raises(DataError, match="none: file not found"):
+        model.open(index=tmp_path / "none")
+
+
+def test_an_index_for_another_model(tiny_encoder: Path, index: Path) -> None:
+    with pytest.raises(DataError, match="made for a model with another tokenizer or max_block_tokens"):
+        reader(tiny_encoder, max_block_tokens=15).open(index=index)
+
+
+def test_what_the_tokenizer_did_last_does_not_matter(tiny_encoder: Path, index: Path) -> None:
+    model = reader(tiny_encoder)
+    model.model.tokenizer("Anna wrote", truncation=True, max_length=3, padding="max_length")
+    assert model.open(index=index).document.text == TEXT
+
+
+def test_a_full_disk_keeps_the_index_before(tiny_encoder: Path, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = index.read_bytes()
+
+    def full(*args: object, **options: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("cogltx.files._write", full)
+    with pytest.raises(TrainingError, match="No space left on device"):
+        reader(tiny_encoder).open("Another text.").save(index)
+    assert index.read_bytes() == before
