@@ -259,6 +259,18 @@ def test_of_equally_probable_answers_the_shortest_and_earliest_comes_first() -> 
     assert [answer.text.lower() for answer in answers] == list(dict.fromkeys(text.lower() for text in texts))[:8]
 
 
+def test_the_same_text_in_two_windows_counts_once() -> None:
+    blocks = split(sentences("The fox jumps.", "A dog.", "the FOX sat."), TOKENIZER)
+    outputs = []
+    for order, word, score in (([0], "fox", 8.0), ([2], "FOX", 9.0)):
+        window = window_of(order, blocks)
+        places = {place(window, word, blocks): score}
+        outputs.append((window, outputs_of(window, start=places, end=places)))
+    prediction = bare_reasoner(top_k=20, max_answer_tokens=1).predict(layout_of(blocks), outputs)
+    assert prediction.answer == "FOX"
+    assert [answer.text.lower() for answer in answers_of(prediction)].count("fox") == 1
+
+
 def test_yes_and_no() -> None:
     window = window_of([0])
     for kind, text in ((YES, "yes"), (NO, "no")):
@@ -419,7 +431,7 @@ def test_the_model(architecture_encoder: Path) -> None:
 
 def test_the_judges_scores_weigh_answers() -> None:
     answers = [
-        Answer("a", 0, 1, 0.5),
+        Answer("a", 4, 5, 0.5),  # the next block begins where it ends
         Answer("yes", None, None, 0.3),
         Answer("b", 10, 11, 0.2),
         Answer("c", 30, 31, 0.1),
