@@ -5,8 +5,9 @@ question: they are computed once per document, and an index keeps them.
 """
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from jaxtyping import Float, Shaped
@@ -36,6 +37,10 @@ class Retriever:
         self._rankings: list[BM25Judge | EmbeddingJudge] = []
         self._rankings += [self.bm25] if name != "embedding" else []
         self._rankings += [self.embedding] if name != "bm25" else []
+
+    def index(self, blocks: Blocks) -> "Index":
+        """Compute what does not depend on a question."""
+        return Index(blocks, self.embedding.vectors(blocks))
 
     def shortlist(self, memory: Memory, count: int) -> tuple[int, ...]:
         """Select blocks for the query together with the blocks in z, in document order.
@@ -69,57 +74,63 @@ def _places(scores: Float[np.ndarray, " candidates"]) -> Float[np.ndarray, " can
     return places
 
 
-def save_index(path: Path, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"], splitter: str) -> None:
-    """Write text, blocks and vectors of a document as one safetensors file; the write is atomic.
+@dataclass(frozen=True)
+class Index:
+    """A document that is split, and the vectors of its blocks."""
 
-    Args:
-        path: the file.
-        blocks: the document.
-        vectors: of the blocks.
-        splitter: what the blocks depend on besides the text; see ``splitter_key``.
+    blocks: Blocks
+    vectors: Float[np.ndarray, "blocks width"]
 
-    Raises:
-        TrainingError: the file cannot be written.
-    """
-    texts = {"text": blocks.document.text, "headings": json.dumps(list(blocks.headings))}
-    arrays: dict[str, Shaped[np.ndarray, ...]] = {name: getattr(blocks, name) for name in _ARRAYS}
-    arrays |= {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
-    arrays["heading_ids"] = np.concatenate(list(blocks.headings.values()))
-    arrays["heading_sizes"] = np.array([len(ids) for ids in blocks.headings.values()])
-    arrays["vectors"] = vectors
-    about = {"cogltx_index": _FORMAT, "id": blocks.document.id, "splitter": splitter}
-    write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
+    def save(self, path: Path, tokenizer: Any, max_block_tokens: int) -> None:
+        """Write text, blocks and vectors as one safetensors file; the write is atomic.
+
+        Raises:
+            TrainingError: the file cannot be written.
+        """
+        blocks = self.blocks
+        texts = {"text": blocks.document.text, "headings": json.dumps(list(blocks.headings))}
+        arrays: dict[str, Shaped[np.ndarray, ...]] = {name: getattr(blocks, name) for name in _ARRAYS}
+        arrays |= {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
+        arrays["heading_ids"] = np.concatenate(list(blocks.headings.values()))
+        arrays["heading_sizes"] = np.array([len(ids) for ids in blocks.headings.values()])
+        arrays["vectors"] = self.vectors
+        about = {
+            "cogltx_index": _FORMAT, "id": blocks.document.id, "splitter": _splitter_key(tokenizer, max_block_tokens)
+        }  # fmt: skip
+        write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
+
+    @classmethod
+    def load(cls, path: Path, tokenizer: Any, max_block_tokens: int) -> Self:
+        """Read an index, with its document.
+
+        Raises:
+            DataError: the file is missing, cut off, not an index, of another format, or of a model with other blocks.
+        """
+        if not path.is_file():
+            raise DataError(f"{path}: file not found")
+        try:
+            with safe_open(path, framework="np") as file:
+                about, arrays = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise DataError(f"{path}: not a complete index ({str(error).splitlines()[0]})") from error
+        if about.get("cogltx_index") != _FORMAT:
+            reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
+            raise DataError(f"{path}: {reason}; make one with cogltx index")
+        if about["splitter"] != _splitter_key(tokenizer, max_block_tokens):
+            raise DataError(
+                f"{path}: made for a model with another tokenizer or max_block_tokens; make one for this model"
+            )
+        text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
+        heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
+        blocks = Blocks(
+            Document(text, about["id"]),
+            **{name: arrays[name] for name in _ARRAYS},
+            headings=dict(zip(json.loads(headings), heading_ids, strict=True)),
+        )
+        return cls(blocks, arrays["vectors"])
 
 
-def load_index(path: Path, splitter: str) -> tuple[Blocks, Float[np.ndarray, "blocks width"]]:
-    """Read an index: the blocks, with the document, and their vectors.
-
-    Raises:
-        DataError: the file is missing, cut off, not an index, of another format, or of a model with other blocks.
-    """
-    if not path.is_file():
-        raise DataError(f"{path}: file not found")
-    try:
-        with safe_open(path, framework="np") as file:
-            about, arrays = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{path}: not a complete index ({str(error).splitlines()[0]})") from error
-    if about.get("cogltx_index") != _FORMAT:
-        reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
-        raise DataError(f"{path}: {reason}; make one with cogltx index")
-    if about["splitter"] != splitter:
-        raise DataError(f"{path}: made for a model with another tokenizer or max_block_tokens; make one for this model")
-    text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
-    heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
-    blocks = Blocks(
-        Document(text, about["id"]),
-        **{name: arrays[name] for name in _ARRAYS},
-        headings=dict(zip(json.loads(headings), heading_ids, strict=True)),
-    )
-    return blocks, arrays["vectors"]
-
-
-def splitter_key(tokenizer: Any, max_block_tokens: int) -> str:
+def _splitter_key(tokenizer: Any, max_block_tokens: int) -> str:
     """Fingerprint of what the blocks of a text depend on."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     own = {**state, "truncation": None, "padding": None}  # these two are of the last call

@@ -202,11 +202,12 @@ class Model:
 
     def split(self, document: Document) -> Blocks:
         """Cut a document into blocks; the blocks of recent documents are cached, up to four million tokens."""
-        blocks = self._blocks.get(id(document))
+        blocks = self._blocks.pop(id(document), None)
         if blocks is None:
             blocks = split(document, self.tokenizer, max_tokens=self.initial_config.max_block_tokens)
-            self.keep(blocks)
-        self._blocks.move_to_end(id(document))
+        else:
+            self._n_cached_tokens -= blocks.n_tokens
+        self.keep(blocks)
         return blocks
 
     def keep(self, blocks: Blocks) -> None:

@@ -8,7 +8,6 @@
 import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -18,7 +17,7 @@ from more_itertools import constrained_batches
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.index import load_index, save_index, splitter_key
+from cogltx.index import Index
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.memrecall import MemRecall, Recall
 from cogltx.model import Model, ModelConfig, model_folder
@@ -182,11 +181,6 @@ class CogLTX(Reader):
         """Find the key blocks of a document, without reasoning over them; arguments as in ``predict``."""
         return self.memrecall([self.model.layout(*_request(document, query))])[0]
 
-    @cached_property
-    def splitter_key(self) -> str:
-        """Fingerprint of what the blocks of a text depend on, which an index must share."""
-        return splitter_key(self.model.tokenizer, self.config.max_block_tokens)
-
     def open(self, document: Document | str | None = None, *, index: str | Path | None = None) -> "OpenDocument":
         """Open a document to ask several questions about it.
 
@@ -199,11 +193,12 @@ class CogLTX(Reader):
         """
         if index is None:
             return OpenDocument(self, _request(document or "", None)[0])
-        blocks, vectors = load_index(Path(index), self.splitter_key)
+        found = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens)
+        blocks = found.blocks
         if document is not None and _request(document, None)[0].text != blocks.document.text:
             raise DataError(f"{index}: the index of another text; make one with cogltx index")
         self.model.keep(blocks)
-        self.memrecall.retriever.embedding.keep(blocks, vectors)
+        self.memrecall.retriever.embedding.keep(blocks, found.vectors)
         return OpenDocument(self, blocks.document)
 
 
@@ -224,9 +219,9 @@ class OpenDocument:
         Raises:
             TrainingError: the file cannot be written.
         """
-        blocks = self.reader.model.split(self.document)
-        vectors = self.reader.memrecall.retriever.embedding.vectors(blocks)
-        save_index(Path(path), blocks, vectors, self.reader.splitter_key)
+        model, retriever = self.reader.model, self.reader.memrecall.retriever
+        index = retriever.index(model.split(self.document))
+        index.save(Path(path), model.tokenizer, model.config.max_block_tokens)
 
 
 def _request(document: Document | str, query: Query | str | None) -> tuple[Document, Query | None]:

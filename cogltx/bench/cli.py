@@ -43,7 +43,7 @@ def _cost(
         str | None,
         typer.Option(
             help="Measure seconds and peak memory by length (CogLTX figure 6) instead: all, or some of "
-            "cogltx,one_stride,shortlist,further,sliding_window,full_attention,longformer,modernbert."
+            "cogltx,one_stride,bm25_shortlist,shortlist,further,sliding_window,full_attention,longformer,modernbert."
         ),
     ] = None,
     output: Annotated[

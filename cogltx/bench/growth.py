@@ -21,6 +21,7 @@ from cogltx.files import check_settings, read_json, write_file, write_json
 READERS = {
     "cogltx": "CogLTX",
     "one_stride": "CogLTX, one stride",
+    "bm25_shortlist": "CogLTX, shortlist by BM25",
     "shortlist": "CogLTX, shortlist",
     "further": "CogLTX, shortlist, further question",
     "sliding_window": "sliding window",

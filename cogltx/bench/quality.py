@@ -54,7 +54,7 @@ class _ReaderEntry(BaseModel):
     judge: str | None = None
 
 
-class QualityConfig(BaseModel):
+class _QualityConfig(BaseModel):
     """Readers to compare, and the data.
 
     Attributes:
@@ -82,7 +82,7 @@ class QualityConfig(BaseModel):
     readers: tuple[_ReaderEntry, ...] = Field(min_length=1)
 
     @classmethod
-    def load(cls, path: Path, changes: Sequence[str] = ()) -> "QualityConfig":
+    def load(cls, path: Path, changes: Sequence[str] = ()) -> "_QualityConfig":
         """Load a YAML file, with `KEY=VALUE` changes.
 
         Raises:
@@ -116,7 +116,7 @@ def run(
         DataError: the evaluation data is wrong; before anything is trained.
         ModelError: a training or an evaluation failed.
     """
-    config = QualityConfig.load(path, changes)
+    config = _QualityConfig.load(path, changes)
     base = path.parent / config.run
     shared = load_yaml(RunConfig, base, config.changes)
     expand(shared.data.train)
@@ -155,11 +155,11 @@ def run(
     return rows, text
 
 
-def _examples(config: QualityConfig, run: RunConfig) -> list[Example]:
+def _examples(config: _QualityConfig, run: RunConfig) -> list[Example]:
     return read_examples(run, config.data, config.split, limit=config.limit, longer_than=config.longer_than)[0]
 
 
-def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: Sequence[Example]) -> set[str]:
+def _check_rows(config: _QualityConfig, base: Path, shared: RunConfig, examples: Sequence[Example]) -> set[str]:
     """Check each row's configuration and examples, and return the rows whose reader shows no evidence."""
     changes: dict[str, tuple[str, ...]] = {}
     without_evidence = set()
@@ -185,7 +185,7 @@ def _check_rows(config: QualityConfig, base: Path, shared: RunConfig, examples: 
 class _Bench:
     """Files and commands of a comparison."""
 
-    config: QualityConfig
+    config: _QualityConfig
     base: Path
     output: Path
     without_evidence: set[str]

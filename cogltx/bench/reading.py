@@ -30,6 +30,7 @@ from cogltx.pipeline import CogLTX
 
 _RECALL = {
     "cogltx": MemRecallConfig(), "one_stride": MemRecallConfig(strides=(8,)),
+    "bm25_shortlist": MemRecallConfig(shortlist=32, retriever="bm25"),
     "shortlist": MemRecallConfig(shortlist=32), "further": MemRecallConfig(shortlist=32),
 }  # fmt: skip
 _WINDOW = 512  # tokens; also the width of Longformer's local attention

@@ -14,7 +14,7 @@ import pytest
 import tiny
 import yaml
 
-from cogltx.bench.quality import QualityConfig, run
+from cogltx.bench.quality import _QualityConfig, run
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
 
@@ -101,7 +101,7 @@ def test_changes_of_the_comparison(folder: Path, tmp_path: Path, capfd: pytest.C
     assert "--longer-than 20" in row["commands"][1]
     assert "epoch 2/2" in capfd.readouterr().err
     with pytest.raises(ConfigError, match=r"--set: limit must be an integer, but is 'many'"):
-        QualityConfig.load(folder / "bench.yaml", ["limit=many"])
+        _QualityConfig.load(folder / "bench.yaml", ["limit=many"])
     with pytest.raises(ConfigError, match="--set: training.epochs must be an integer, but is 'few'"):
         run(folder / "bench.yaml", tmp_path / "wrong", ["changes=[training.epochs=few]"])
 
@@ -144,7 +144,7 @@ def test_wrong_files(folder: Path, tmp_path: Path, change: dict[str, object], wo
     values = yaml.safe_load((folder / "bench.yaml").read_text()) | change
     (tmp_path / "bench.yaml").write_text(yaml.safe_dump(values))
     with pytest.raises(ConfigError, match=wording):
-        QualityConfig.load(tmp_path / "bench.yaml")
+        _QualityConfig.load(tmp_path / "bench.yaml")
 
 
 def test_another_configuration_needs_another_folder(rows: list[dict[str, Any]], folder: Path, tmp_path: Path) -> None:

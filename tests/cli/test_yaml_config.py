@@ -8,7 +8,7 @@ import torch
 from fakes import Fussy, WordOverlap, config, reader
 
 from cogltx.baselines import SlidingWindow, load_reader
-from cogltx.bench.quality import QualityConfig
+from cogltx.bench.quality import _QualityConfig
 from cogltx.cli.yaml_config import load_yaml, parse_changes
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -71,7 +71,7 @@ def test_the_given_runs_are_right() -> None:
             positions = load_yaml(MaskedConfig, path).encoder.positions
             assert positions is None or positions.length == load_yaml(MaskedConfig, path).length
         elif path.name.startswith("quality-"):
-            quality = QualityConfig.load(path)
+            quality = _QualityConfig.load(path)
             for reader in quality.readers:
                 assert load_yaml(RunConfig, path.parent / quality.run, reader.changes).data.train
         else:

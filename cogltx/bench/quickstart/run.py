@@ -208,7 +208,7 @@ def _explain(output: Path, examples: Sequence[Example]) -> str:
     foreign = reader.predict(example.document, _FOREIGN)
     ask = f"cogltx predict {shlex.quote(str(output / 'cogltx'))} --document {shlex.quote(str(document))} --question"
     question = example.query.text if example.query else ""
-    return f"""{explain(example, recall, chosen, reader.model.form.capacity)}
+    return f"""{_explanation(example, recall, chosen, reader.model.form.capacity)}
 
 5. Ask the model
 
@@ -227,7 +227,7 @@ def _instructive(example: Example, prediction: Prediction) -> tuple[bool, bool, 
     return prediction.answer in (example.answers or ()), late, prediction.score
 
 
-def explain(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> str:
+def _explanation(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> str:
     """Explain a reader's answer by the trace of MemRecall's steps; `*` marks the blocks that hold a gold fact."""
     labels = recall.blocks.relevance_labels(example)
     gold = frozenset[int]() if labels is None else frozenset(np.flatnonzero(labels).tolist())

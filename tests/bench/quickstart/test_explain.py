@@ -6,7 +6,7 @@ import pytest
 import tiny
 from fakes import example, reader, sentences
 
-from cogltx.bench.quickstart.run import explain
+from cogltx.bench.quickstart.run import _explanation
 from cogltx.document import Example
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
@@ -58,7 +58,7 @@ def explained(model: CogLTX, asked: Example, answer: str, start: int | None) -> 
     recall = model.recall(asked.document, asked.query)
     end = None if start is None else start + len(answer)
     prediction = Prediction(id="1", answer=answer, start=start, end=end, score=0.9)
-    return explain(asked, recall, prediction, model.model.form.capacity)
+    return _explanation(asked, recall, prediction, model.model.form.capacity)
 
 
 def test_both_steps_and_a_missed_fact(model: CogLTX, asked: Example) -> None:
