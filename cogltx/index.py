@@ -116,18 +116,21 @@ class Index:
         if about.get("cogltx_index") != _FORMAT:
             reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
             raise DataError(f"{path}: {reason}; make one with cogltx index")
-        if about["splitter"] != _splitter_key(tokenizer, max_block_tokens):
+        if about.get("splitter") != _splitter_key(tokenizer, max_block_tokens):
             raise DataError(
                 f"{path}: made for a model with another tokenizer or max_block_tokens; make one for this model"
             )
-        text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
-        heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
-        blocks = Blocks(
-            Document(text, about["id"]),
-            **{name: arrays[name] for name in _ARRAYS},
-            headings=dict(zip(json.loads(headings), heading_ids, strict=True)),
-        )
-        return cls(blocks, arrays["vectors"])
+        try:
+            text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
+            heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
+            blocks = Blocks(
+                Document(text, about["id"]),
+                **{name: arrays[name] for name in _ARRAYS},
+                headings=dict(zip(json.loads(headings), heading_ids, strict=True)),
+            )
+            return cls(blocks, arrays["vectors"])
+        except (KeyError, ValueError) as error:
+            raise DataError(f"{path}: not a complete index ({error})") from error
 
 
 def _splitter_key(tokenizer: Any, max_block_tokens: int) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from fakes import config
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from cogltx.document import Document, Query, Segment
@@ -94,6 +95,11 @@ def test_files_that_are_no_index(tiny_encoder: Path, index: Path, tmp_path: Path
     save_file({"weights": np.zeros(3)}, tmp_path / "later", {"cogltx_index": "99"})
     with pytest.raises(DataError, match="later: an index of format 99; make one with cogltx index"):
         model.open(index=tmp_path / "later")
+    with safe_open(index, framework="np") as file:
+        some = {name: file.get_tensor(name) for name in file.keys() if name != "cuts"}  # noqa: SIM118
+        save_file(some, tmp_path / "less", file.metadata())
+    with pytest.raises(DataError, match="less: not a complete index \\('cuts'\\)"):
+        model.open(index=tmp_path / "less")
     with pytest.raises(DataError, match="none: file not found"):
         model.open(index=tmp_path / "none")
 
