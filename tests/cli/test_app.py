@@ -76,8 +76,8 @@ def ran(*arguments: object, path: str | None = None) -> subprocess.CompletedProc
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["predict", "RUN"], "predict needs either --document FILE, or --input FILE and --output FILE"),
-        (["predict", "RUN", "--input", "DATA"], "predict needs either --document FILE, or"),
+        (["predict", "RUN"], "predict needs either --document FILE, --index FILE, or --input FILE and --output FILE"),
+        (["predict", "RUN", "--input", "DATA"], "predict needs either --document FILE, --index FILE, or"),
         (["predict", "/nowhere", "--document", "DOCUMENT"], "/nowhere: no such folder"),
         (["predict", "RUN", "--document", "/nowhere/a.txt"], "/nowhere/a.txt: file not found"),
         (["recall", "--document", "DOCUMENT"], "recall needs a run or --judge NAME, such as --judge bm25"),
