@@ -27,9 +27,9 @@ from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.index import Retriever, RetrieverName
 from cogltx.judges import Judge, Memory, ScoringJudge, as_judge
 from cogltx.prediction import Evidence
+from cogltx.retrieval import BlockEncoder, Retriever, RetrieverName
 
 BlockScores = Float[np.ndarray, " blocks"]
 
@@ -42,7 +42,9 @@ class MemRecallConfig(BaseModel):
         strides: number of additional blocks that each step keeps.
         shortlist: number of blocks that the judge scores per step, proposed by a retriever for the query and the blocks
             in z; None scores every block, as in the paper.
-        retriever: proposes the shortlist: ``bm25``, ``embedding`` (sentence vectors) or ``both`` in turn.
+        retriever: proposes the shortlist: ``bm25``, ``embedding`` (sentence vectors), ``both`` in turn, or ``trained``:
+            vectors that are trained with the judge, together with BM25.
+        retriever_layers: number of the encoder's layers that compute the trained vectors.
         rehearse: compute fine scores and decay by them; without, coarse scores decide.
         neighbour_bonus: weight of the better neighbour's score, added to a block's score in retrieval; 0 as in
             the paper.
@@ -58,10 +60,16 @@ class MemRecallConfig(BaseModel):
     strides: tuple[Annotated[int, Field(ge=1)], ...] = Field((3, 5), min_length=1)
     shortlist: int | None = Field(None, ge=1)
     retriever: RetrieverName = "both"
+    retriever_layers: int = Field(3, ge=1)
     rehearse: bool = True
     neighbour_bonus: float = Field(0.0, ge=0)
     lexical_bonus: float = Field(0.0, ge=0)
     most_blocks: int | None = Field(None, ge=1)
+
+    @property
+    def trains_retriever(self) -> bool:
+        """Whether a trained retriever proposes the shortlist."""
+        return self.shortlist is not None and self.retriever == "trained"
 
 
 @dataclass(frozen=True)
@@ -139,9 +147,10 @@ class MemRecall:
         tokenizer: a fast tokenizer of ``transformers``, or the name of an encoder.
         max_block_tokens: B, the maximum number of tokens per block.
         runner: device, arithmetic and batch size of a judge model.
+        retriever: the encoder of a trained retriever.
 
     Raises:
-        ConfigError: there is no judge of that name, or it needs a trained run.
+        ConfigError: there is no judge or retriever of that name, or it needs a trained run.
         ModelError: the class cannot be imported or created, or the object is not a judge.
 
     >>> text = "The bridge was built in 1932. " + "Rain fell on the hills. " * 60
@@ -158,6 +167,7 @@ class MemRecall:
         tokenizer: Any = BUNDLED,
         max_block_tokens: int = 63,
         runner: BatchRunner | None = None,
+        retriever: BlockEncoder | None = None,
     ) -> None:
         self.config = config or MemRecallConfig()
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
@@ -166,7 +176,7 @@ class MemRecall:
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
         self.judge = as_judge(judge, runner)
-        self.retriever = Retriever(self.config.retriever)
+        self.retriever = Retriever(self.config.retriever if self.config.shortlist else "bm25", retriever, runner)
 
     def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
         """Find the key blocks of one document.

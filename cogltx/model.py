@@ -27,6 +27,7 @@ from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create
 from cogltx.memrecall import MemRecallConfig
 from cogltx.reasoners import REASONERS, AnyReasonerConfig, Reasoner, SpanReasonerConfig
 from cogltx.reasoners.base import WindowOutputs
+from cogltx.retrieval import BlockEncoder
 
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
@@ -94,6 +95,7 @@ class Model:
         tokenizer: fast tokenizer, shared by judge and reasoner.
         reasoner: solves the task on windows.
         judge: a judge model over windows, or a judge without training; None for readers without a judge.
+        retriever: the encoder of a trained retriever; None without one.
         device: where the models run; None: the best available.
 
     Raises:
@@ -105,6 +107,7 @@ class Model:
     tokenizer: Any
     reasoner: Reasoner[Any]
     judge: Any = None
+    retriever: BlockEncoder | None = None
     device: torch.device | str | None = None
     form: WindowFormat = field(init=False)
     runner: BatchRunner = field(init=False)
@@ -143,7 +146,8 @@ class Model:
         judge: nn.Module | Judge | None = None
         if with_judge:
             judge = create_judge(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
-        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, device)
+        retriever = _retriever(config) if with_judge else None
+        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, device)
         if config.reasoner.init_from not in (None, "judge"):
             weights = model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors"
             load_weights(reasoner, weights, optional=reasoner.auxiliary)
@@ -188,7 +192,10 @@ class Model:
             model_judge = create_judge(config.judge, encoder)
             if isinstance(model_judge, nn.Module):
                 load_weights(model_judge, folder / "judge.safetensors")
-        return cls(config, load_tokenizer(folder / "tokenizer"), reasoner, model_judge, device)
+        retriever = _retriever(config, folder / "encoder") if config.reader == "cogltx" else None
+        if retriever is not None:
+            load_weights(retriever, folder / "retriever.safetensors")
+        return cls(config, load_tokenizer(folder / "tokenizer"), reasoner, model_judge, retriever, device)
 
     @property
     def config(self) -> ModelConfig:
@@ -198,7 +205,8 @@ class Model:
     @property
     def modules(self) -> dict[str, nn.Module]:
         """The parts with weights, by name."""
-        return {"reasoner": self.reasoner} | ({"judge": self.judge} if isinstance(self.judge, nn.Module) else {})
+        parts = {"reasoner": self.reasoner, "judge": self.judge, "retriever": self.retriever}
+        return {name: part for name, part in parts.items() if isinstance(part, nn.Module)}
 
     def split(self, document: Document) -> Blocks:
         """Cut a document into blocks; the blocks of recent documents are cached, up to four million tokens."""
@@ -245,6 +253,14 @@ class Model:
             for name, module in self.modules.items():
                 (target / f"{name}.safetensors").write_bytes(to_safetensors(module.state_dict()))
             write_json(target / "config.json", self.config.model_dump(mode="json"))
+
+
+def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder | None:
+    """Create the encoder of a trained retriever, if the configuration asks for one."""
+    memrecall = config.memrecall
+    if not memrecall.trains_retriever:
+        return None
+    return BlockEncoder(load_encoder(config.encoder, folder, layers=memrecall.retriever_layers))
 
 
 def model_folder(name: str | Path) -> Path:

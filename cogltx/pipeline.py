@@ -17,11 +17,11 @@ from more_itertools import constrained_batches
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.index import Index
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.memrecall import MemRecall, Recall
 from cogltx.model import Model, ModelConfig, model_folder
 from cogltx.prediction import Prediction
+from cogltx.retrieval import Index
 
 _BATCH_EXAMPLES = 32
 _BATCH_CHARACTERS = 2_000_000
@@ -121,7 +121,7 @@ class CogLTX(Reader):
         super().__init__(model)
         self.memrecall = MemRecall(
             model.judge, model.config.memrecall, tokenizer=model.tokenizer,
-            max_block_tokens=model.config.max_block_tokens, runner=model.runner,
+            max_block_tokens=model.config.max_block_tokens, runner=model.runner, retriever=model.retriever,
         )  # fmt: skip
 
     @classmethod
@@ -193,12 +193,13 @@ class CogLTX(Reader):
         """
         if index is None:
             return OpenDocument(self, _request(document or "", None)[0])
-        found = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens)
+        retriever = self.memrecall.retriever
+        found = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, retriever.encoder)
         blocks = found.blocks
         if document is not None and _request(document, None)[0].text != blocks.document.text:
             raise DataError(f"{index}: the index of another text; make one with cogltx index")
         self.model.keep(blocks)
-        self.memrecall.retriever.embedding.keep(blocks, found.vectors)
+        retriever.keep(found)
         return OpenDocument(self, blocks.document)
 
 
@@ -220,7 +221,7 @@ class OpenDocument:
             TrainingError: the file cannot be written.
         """
         model, retriever = self.reader.model, self.reader.memrecall.retriever
-        index = retriever.index(model.split(self.document))
+        index = retriever.index(model.layout(self.document, None))
         index.save(Path(path), model.tokenizer, model.config.max_block_tokens)
 
 

@@ -20,12 +20,12 @@ from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.index import Retriever, RetrieverName
 from cogltx.judges import EncoderJudge, Judge, Memory
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.encoder import WindowJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, _with_neighbours, fill
+from cogltx.retrieval import Retriever, RetrieverName
 
 TOKENIZER = tiny.make_tokenizer()
 FILLER = (

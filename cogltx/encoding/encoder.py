@@ -87,9 +87,9 @@ class Encoder(nn.Module):
         return nn.functional.pad(hidden, (0, 0, 0, length - hidden.shape[1]))
 
 
-def load_encoder(config: EncoderConfig, folder: Path | None = None) -> Encoder:
+def load_encoder(config: EncoderConfig, folder: Path | None = None, layers: int | None = None) -> Encoder:
     """Load an encoder without a head; see ``load_pretrained``."""
-    model, _ = load_pretrained(config, folder=folder)
+    model, _ = load_pretrained(config, folder=folder, layers=layers)
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     encoder = Encoder(model)

@@ -41,7 +41,7 @@ class EncoderConfig(BaseModel):
 
 
 def load_pretrained(
-    config: EncoderConfig, auto_class: Any = None, folder: Path | None = None
+    config: EncoderConfig, auto_class: Any = None, folder: Path | None = None, layers: int | None = None
 ) -> tuple[Any, frozenset[str]]:
     """Load a pretrained encoder, with or without a head, or create one with random weights to load weights into.
 
@@ -49,6 +49,7 @@ def load_pretrained(
         config: names the encoder and its positions.
         auto_class: a class such as ``AutoModelForMaskedLM``; ``AutoModel`` by default.
         folder: has the settings of an encoder to create.
+        layers: number of its first layers to load; None: all.
 
     Returns:
         the model of ``transformers``, and the names of weights that the checkpoint lacks, which are random.
@@ -61,6 +62,8 @@ def load_pretrained(
     def load() -> Any:
         path = folder or encoder_path(config.name)
         settings = _set_dropout(AutoConfig.from_pretrained(path, trust_remote_code=False), config)
+        if layers is not None:
+            settings.num_hidden_layers = min(layers, settings.num_hidden_layers)
         if folder is not None:
             return AutoModel.from_config(settings, **_attention_options(settings)), {"missing_keys": ()}
         return (auto_class or AutoModel).from_pretrained(

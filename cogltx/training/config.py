@@ -23,6 +23,7 @@ class TrainingConfig(BaseModel):
         batch_size: examples per optimizer step.
         judge: the judge's optimizer (paper: learning rate 4e-5).
         reasoner: the reasoner's optimizer (paper: learning rate 1e-4).
+        retriever: the optimizer of a trained retriever (``memrecall.retriever: trained``).
         judge_passes: passes of the judge per epoch, each over new windows; 0 freezes the judge.
         hard_negatives: fill half of the irrelevant part of a rehearsal window with the blocks that the judge scored
             highest, from the second epoch on; otherwise with random blocks only, as in the paper.
@@ -47,6 +48,9 @@ class TrainingConfig(BaseModel):
     batch_size: int = Field(32, ge=1)
     judge: Annotated[OptimizerConfig, OptimizerConfig.default_rate(4e-5)] = OptimizerConfig(learning_rate=4e-5)
     reasoner: Annotated[OptimizerConfig, OptimizerConfig.default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
+    retriever: Annotated[OptimizerConfig, OptimizerConfig.default_rate(1e-4)] = OptimizerConfig(
+        learning_rate=1e-4, head_rate=10.0
+    )
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"

@@ -1,4 +1,4 @@
-"""Training steps of judge and reasoner (CogLTX §3.3, algorithm 1), and the windows that they train on.
+"""Training steps of retriever, judge and reasoner (CogLTX §3.3, algorithm 1), and the windows that they train on.
 
 Every choice is drawn from a generator of (seed, epoch, example), so it does not depend on anything else.
 """
@@ -24,13 +24,79 @@ from cogltx.judges.encoder import WindowJudge
 from cogltx.memrecall import MemRecall, fill
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import Reasoner
+from cogltx.retrieval.block_encoder import block_means
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
 
+_RETRIEVER_WINDOWS = 4  # per document and step
+
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
 """Returns the generator of one example in the current phase."""
+
+
+@dataclass
+class RetrieverSteps:
+    """Trains the retriever to rank the relevant blocks of a document above its others (InfoNCE, van den Oord 2018).
+
+    A step shows each document by some windows of consecutive blocks, some of them with relevant blocks; all of their
+    irrelevant blocks are negatives. As in later steps of MemRecall, some relevant blocks may be in z.
+    """
+
+    reader: CogLTX
+    optimizer: Optimizer
+    examples: Sequence[Example]
+    relevance: RelevanceLabels
+    config: TrainingConfig
+
+    def step(self, indices: Sequence[int], random: Randomness) -> float | None:
+        """Run one optimizer step; returns the mean loss per example, None if no long document has relevant blocks."""
+        lessons = [lesson for index in indices if (lesson := self._lesson(index, random(index))) is not None]
+        if not lessons:
+            return None
+        retriever = self.reader.memrecall.retriever
+        trained = retriever.trained
+        assert trained is not None, "the run trains a retriever"
+        windows = [window for _, windows, _ in lessons for window in windows]
+        first = [0, *accumulate(len(windows) for _, windows, _ in lessons)]
+
+        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
+            memory, windows, relevant = lessons[first.index(group[0])]
+            asked = memory.layout.window(memory.kept)
+            question = model(self.optimizer.runner.tensors([asked])).float()[0, : asked.n_prefix].mean(dim=0)
+            vectors = torch.cat(list(map(block_means, windows, model(batch).float())))
+            shown = np.concatenate([window.blocks for window in windows])
+            words = torch.from_numpy(retriever.words(memory)[shown]).to(vectors)
+            logits = trained.encoder.scores(question, vectors, words)
+            is_relevant, in_z = torch.from_numpy(relevant[shown]), torch.from_numpy(np.isin(shown, memory.kept))
+            positives = logits[is_relevant & ~in_z]
+            others = logits[~is_relevant].logsumexp(dim=0) if not is_relevant.all() else positives.new_tensor(-1e4)
+            return nn.functional.softplus(others - positives).mean()  # −log of exp(p) / (exp(p) + Σ exp(others))
+
+        loss_value = self.optimizer.learn(
+            windows, loss, len(lessons), [list(range(start, end)) for start, end in pairwise(first)]
+        )
+        trained.forget()
+        return loss_value
+
+    def _lesson(
+        self, index: int, rng: np.random.Generator
+    ) -> tuple[Memory, list[Window], Bool[np.ndarray, " blocks"]] | None:
+        """Draw z and the windows of an example; None if nothing is to be found."""
+        example = self.examples[index]
+        layout = self.reader.model.layout(example.document, example.query)
+        labels = None if layout.fits else self.relevance.of(index, example, layout.blocks)
+        if labels is None or not labels.any():
+            return None
+        relevant = np.flatnonzero(labels).tolist()
+        kept = _random_memory(relevant, layout.blocks, layout.room, rng, self.config.memory_share)
+        windows = layout.form.layout(None, layout.blocks).windows()
+        wanted = set(relevant).difference(kept)
+        order = rng.permutation(len(windows)).tolist()
+        holding = [i for i in order if wanted.intersection(windows[i].blocks)][: _RETRIEVER_WINDOWS - 1]
+        others = [i for i in order if i not in holding][: _RETRIEVER_WINDOWS - len(holding)]
+        return Memory(layout, tuple(kept)), [windows[i] for i in sorted(holding + others)], labels
 
 
 @dataclass

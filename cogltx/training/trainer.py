@@ -1,4 +1,4 @@
-"""Joint training (CogLTX algorithm 1): every epoch trains the judge on all examples, then the reasoner, then validates.
+"""Joint training (CogLTX algorithm 1): every epoch trains retriever, judge and reasoner in turn, then validates.
 
 The model of the best epoch is the model of the run. A killed run resumes from its last checkpoint.
 """
@@ -25,7 +25,7 @@ from cogltx.training.config import TrainingConfig
 from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
-from cogltx.training.steps import JudgeSteps, ReasonerSteps
+from cogltx.training.steps import JudgeSteps, ReasonerSteps, RetrieverSteps
 
 _EPOCH = re.compile(r"epoch-\d+")
 
@@ -102,13 +102,16 @@ class Trainer:
     def _optimizers(self) -> dict[str, Optimizer]:
         batches = -(-len(self.train_examples) // self.config.batch_size)
         model, config, runner = self.reader.model, self.config, self.reader.model.runner
-        reasoner = Optimizer("reasoner", model.reasoner, config.reasoner, batches * config.epochs, runner)
+        steps = batches * config.epochs
+        optimizers = {"reasoner": Optimizer("reasoner", model.reasoner, config.reasoner, steps, runner)}
+        if model.retriever is not None:
+            optimizers["retriever"] = Optimizer("retriever", model.retriever, config.retriever, steps, runner)
         if not self.trains_judge:
-            return {"reasoner": reasoner}
+            return optimizers
         relevance = config.relevance  # without initial labels, the judge waits for the first interventions
         waits = relevance.source == "interventions" and relevance.initial == "none"
         passes = max(1, config.epochs - relevance.from_epoch * waits) * config.judge_passes
-        return {"reasoner": reasoner, "judge": Optimizer("judge", model.judge, config.judge, batches * passes, runner)}
+        return optimizers | {"judge": Optimizer("judge", model.judge, config.judge, batches * passes, runner)}
 
     def run(self, *, resume: bool = False) -> _Summary:
         """Train to the end, or continue; the best epoch's model is in the folder of the run.
@@ -136,8 +139,9 @@ class Trainer:
 
     def _epoch(self) -> None:
         progress, judge_passes = self.loop.progress, self.config.judge_passes if self.trains_judge else 0
-        for phase in range(progress.phase, judge_passes + 1):
-            self._phase(phase, "judge" if phase < judge_passes else "reasoner")
+        phases = ["retriever"] * ("retriever" in self.optimizers) + ["judge"] * judge_passes + ["reasoner"]
+        for phase in range(progress.phase, len(phases)):
+            self._phase(phase, phases[phase])
             progress.phase, progress.batch = phase + 1, 0
         self._validate()
         progress.epoch, progress.phase = progress.epoch + 1, 0
@@ -170,6 +174,11 @@ class Trainer:
         if not self.relevance.known(self.train_examples):
             return lambda indices: None  # no block is known to be relevant yet
         assert isinstance(self.reader, CogLTX), "no other reader has a judge"
+        if name == "retriever":
+            retriever = RetrieverSteps(
+                self.reader, self.optimizers["retriever"], self.train_examples, self.relevance, self.config
+            )
+            return lambda indices: retriever.step(indices, random)
         judge = JudgeSteps(
             self.reader, self.optimizers["judge"], self.train_examples, self.relevance, self.scores, self.config
         )

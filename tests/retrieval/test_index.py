@@ -54,6 +54,26 @@ def test_answers_from_an_index_equal_those_without(
     assert (opened.document.text, opened.document.id) == (document.text, document.id)
 
 
+def test_vectors_of_another_retriever(tiny_encoder: Path, index: Path, tmp_path: Path) -> None:
+    def trained(seed: int) -> CogLTX:
+        torch.manual_seed(seed)
+        values = config(tiny_encoder).model_dump(mode="json")
+        values["memrecall"] |= {"shortlist": 3, "retriever": "trained", "retriever_layers": 1}
+        values["max_block_tokens"] = 16
+        made = CogLTX(Model.create(config(tiny_encoder).model_validate(values), with_judge=True, device="cpu"))
+        with torch.no_grad():
+            made.model.retriever.bm25_weight += seed  # type: ignore[union-attr]
+        return made
+
+    first = trained(1)
+    expected = [first.predict(TEXT, question) for question in QUESTIONS]
+    first.open(TEXT).save(tmp_path / "trained.index")
+    assert [trained(1).open(index=tmp_path / "trained.index").ask(question) for question in QUESTIONS] == expected
+    for other, path in ((trained(2), tmp_path / "trained.index"), (trained(1), index), (reader(tiny_encoder), tmp_path / "trained.index")):  # fmt: skip
+        with pytest.raises(DataError, match=r"\.index: made for a model with another retriever; make one for this"):
+            other.open(index=path)
+
+
 def test_only_questions_are_embedded(tiny_encoder: Path, index: Path) -> None:
     model = reader(tiny_encoder)
     opened = model.open(index=index)
