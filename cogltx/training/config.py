@@ -48,8 +48,8 @@ class TrainingConfig(BaseModel):
     batch_size: int = Field(32, ge=1)
     judge: Annotated[OptimizerConfig, OptimizerConfig.default_rate(4e-5)] = OptimizerConfig(learning_rate=4e-5)
     reasoner: Annotated[OptimizerConfig, OptimizerConfig.default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
-    retriever: Annotated[OptimizerConfig, OptimizerConfig.default_rate(1e-4)] = OptimizerConfig(
-        learning_rate=1e-4, head_rate=10.0
+    retriever: Annotated[OptimizerConfig, OptimizerConfig.default_rate(2e-4)] = OptimizerConfig(
+        learning_rate=2e-4, head_rate=10.0
     )
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True

@@ -30,7 +30,7 @@ from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
 
-_RETRIEVER_WINDOWS = 4  # per document and step
+_RETRIEVER_WINDOWS = 2  # per document and step: one with relevant blocks, one other
 
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
 """Returns the generator of one example in the current phase."""
