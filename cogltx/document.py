@@ -3,10 +3,15 @@
 Every position is a character offset into ``Document.text``: ``start`` inclusive, ``end`` exclusive.
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from numbers import Integral
 
 from cogltx.errors import DataError
+
+_BETWEEN = "\n\n"  # documents that are joined
 
 
 @dataclass(frozen=True, order=True)
@@ -56,6 +61,7 @@ class Document:
         text: the raw text; every answer and evidence span is an exact slice of it.
         id: a name for messages and predictions.
         segments: in text order, without overlap; the text between two segments forms segments, too.
+        parts: id and first character of each document that this one was joined from.
 
     Raises:
         DataError: the text is empty or only white space, or segments leave the text, overlap or are out of order.
@@ -64,6 +70,7 @@ class Document:
     text: str
     id: str = ""
     segments: tuple[Segment, ...] = ()
+    parts: tuple[tuple[str, int], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         name = f"document {self.id!r}"
@@ -81,6 +88,35 @@ class Document:
                     f"but segments must be in order within {end}:{len(self.text)}"
                 )
             end = segment.end
+
+    @classmethod
+    def joined(cls, documents: Sequence["Document"]) -> "Document":
+        """Join documents into one that is searched as a whole; no block crosses from one to the next.
+
+        Raises:
+            DataError: there is no document.
+        """
+        if not documents:
+            raise DataError("there is no document to join")
+        starts = accumulate((len(document.text) + len(_BETWEEN) for document in documents), initial=0)
+        parts, segments = [], []
+        for document, start in zip(documents, starts, strict=False):
+            parts.append((document.id, start))
+            ends = [0, *(segment.end for segment in document.segments)]
+            first = document.segments[0].start if document.segments else 0
+            outer = (Segment(0, first), Segment(ends[-1], len(document.text)))  # not marked, but end with the document
+            for segment in (outer[0], *document.segments, outer[1]):
+                if segment.start < segment.end:
+                    segments.append(Segment(start + segment.start, start + segment.end, segment.heading))
+        text = _BETWEEN.join(document.text for document in documents)
+        return cls(text, f"{len(documents)} documents", tuple(segments), tuple(parts))
+
+    def part(self, start: int) -> tuple[str, int, int]:
+        """Find the document that this one was joined from by a character: its id, and its first and end characters."""
+        number = bisect_right([first for _, first in self.parts], start) - 1
+        id, first = self.parts[number]
+        is_last = number + 1 == len(self.parts)
+        return id, first, len(self.text) if is_last else self.parts[number + 1][1] - len(_BETWEEN)
 
 
 @dataclass(frozen=True)

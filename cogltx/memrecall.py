@@ -60,7 +60,7 @@ class MemRecallConfig(BaseModel):
     strides: tuple[Annotated[int, Field(ge=1)], ...] = Field((3, 5), min_length=1)
     shortlist: int | None = Field(None, ge=1)
     retriever: RetrieverName = "both"
-    retriever_layers: int = Field(3, ge=1)
+    retriever_layers: int = Field(2, ge=1)
     rehearse: bool = True
     neighbour_bonus: float = Field(0.0, ge=0)
     lexical_bonus: float = Field(0.0, ge=0)

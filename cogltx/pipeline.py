@@ -80,7 +80,8 @@ class Reader(abc.ABC):
         Raises:
             DataError: the document or the question is empty, or the question leaves no room for one block.
         """
-        return self.read([_request(document, query)])[0]
+        request = _request(document, query)
+        return self.read([request])[0].within(request[0])
 
     def predict_many(self, examples: Iterable[Example]) -> Iterator[Prediction]:
         """Answer a stream of examples in order; only one batch is in memory at a time.
@@ -91,7 +92,7 @@ class Reader(abc.ABC):
         for batch in batches_of_examples(examples):
             predictions = self.read([(example.document, example.query) for example in batch])
             for example, prediction in zip(batch, predictions, strict=True):
-                yield replace(prediction, id=example.id)
+                yield replace(prediction.within(example.document), id=example.id)
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
         """Upload the model to ``owner/name`` on the Hugging Face hub and return its address."""
@@ -181,16 +182,21 @@ class CogLTX(Reader):
         """Find the key blocks of a document, without reasoning over them; arguments as in ``predict``."""
         return self.memrecall([self.model.layout(*_request(document, query))])[0]
 
-    def open(self, document: Document | str | None = None, *, index: str | Path | None = None) -> "OpenDocument":
-        """Open a document to ask several questions about it.
+    def open(
+        self, document: Document | str | Sequence[Document] | None = None, *, index: str | Path | None = None
+    ) -> "OpenDocument":
+        """Open a document, or several that are searched together, to ask questions about it.
 
         Args:
-            document: a document of any length, or its text; None takes it from the index.
+            document: a document of any length, its text, or several documents; None takes it from the index.
             index: a file that ``OpenDocument.save`` or ``cogltx index`` has written.
 
         Raises:
-            DataError: the index is missing, incomplete, of another text, or of a model with other blocks.
+            DataError: the index is missing, incomplete, of another text, or of a model with other blocks; there is no
+                document.
         """
+        if document is not None and not isinstance(document, Document | str):
+            document = Document.joined(document)
         if index is None:
             return OpenDocument(self, _request(document or "", None)[0])
         retriever = self.memrecall.retriever

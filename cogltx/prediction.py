@@ -1,10 +1,12 @@
 """Predictions: the answer, an exact slice of the text, and the evidence for it. Plain data."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter
+
+from cogltx.document import Document
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,7 @@ class Evidence:
         score: the judge's fine score of the block, next to all other key blocks.
         step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
         kept: whether the block survived the last decay; the others only fill the reasoner's window.
+        document: id of the document, if several were opened together; ``start`` and ``end`` count from its beginning.
     """
 
     start: int
@@ -23,6 +26,7 @@ class Evidence:
     score: float
     step: int
     kept: bool = True
+    document: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,13 @@ class PredictedEntity:
 
 @dataclass(frozen=True)
 class Answer:
-    """A candidate answer: text, span and probability, as in ``Prediction``."""
+    """A candidate answer: text, span, probability and document, as in ``Prediction``."""
 
     text: str
     start: int | None
     end: int | None
     score: float
+    document: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +79,8 @@ class Prediction:
         labels: for classification, every label, most probable first.
         entities: for tagging, in document order, without overlap.
         n_unread: for tagging, number of tokens that no window contained, for example after truncation.
+        document: id of the document with the answer, if several were opened together; ``start`` and ``end`` count from
+            its beginning.
     """
 
     id: str
@@ -90,6 +97,28 @@ class Prediction:
     n_tokens: int = 0
     n_blocks: int = 0
     n_unread: int = 0
+    document: str = ""
+
+    def within(self, document: Document) -> "Prediction":
+        """Name the documents that a document was joined from, and count characters from their beginnings."""
+        if not document.parts:
+            return self
+
+        def place(start: int | None, end: int | None, text: str) -> dict[str, Any]:
+            if start is None or end is None:
+                return {}
+            id, first, last = document.part(start)
+            return {"document": id, "start": start - first, "end": min(end, last) - first, "text": text[: last - start]}
+
+        answer = place(self.start, self.end, self.answer)
+        if answer:
+            answer["answer"] = answer.pop("text")
+        return replace(
+            self,
+            **answer,
+            evidence=tuple(replace(one, **place(one.start, one.end, one.text)) for one in self.evidence),
+            alternatives=tuple(replace(one, **place(one.start, one.end, one.text)) for one in self.alternatives),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data for JSON."""

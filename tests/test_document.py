@@ -63,3 +63,15 @@ def test_labels_of_entities(label: str) -> None:
 def test_spans_outside_the_text(spans: dict[str, Any]) -> None:
     with pytest.raises(DataError, match="^example '1': the span 2:5 leaves the document of 4 characters$"):
         Example(id="1", document=Document("text"), **spans)
+
+
+def test_joined_documents_keep_their_segments_and_their_borders() -> None:
+    first, second = Document("One. Two.", "a"), Document("Three. Four. Five.", "b", (Segment(7, 12, "head"),))
+    joined = Document.joined([first, second, first])
+    assert [joined.text[one.start : one.end] for one in joined.segments] == ["One. Two.", "Three. ", "Four.", " Five.", "One. Two."]  # fmt: skip
+    assert [one.heading for one in joined.segments] == ["", "", "head", "", ""]
+    for id, first_character, last in map(joined.part, range(len(joined.text))):
+        assert joined.text[first_character:last] == (first if id == "a" else second).text
+    assert Document.joined([first]).part(8) == ("a", 0, 9)
+    with pytest.raises(DataError, match="there is no document to join"):
+        Document.joined([])

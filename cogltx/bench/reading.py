@@ -28,10 +28,12 @@ from cogltx.memrecall import MemRecallConfig
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 
+_SHORTLIST = 24  # blocks
 _RECALL = {
     "cogltx": MemRecallConfig(), "one_stride": MemRecallConfig(strides=(8,)),
-    "bm25_shortlist": MemRecallConfig(shortlist=32, retriever="bm25"),
-    "shortlist": MemRecallConfig(shortlist=32), "further": MemRecallConfig(shortlist=32),
+    "bm25_shortlist": MemRecallConfig(shortlist=_SHORTLIST, retriever="bm25"),
+    "shortlist": MemRecallConfig(shortlist=_SHORTLIST, retriever="trained"),
+    "further": MemRecallConfig(shortlist=_SHORTLIST, retriever="trained"),
 }  # fmt: skip
 _WINDOW = 512  # tokens; also the width of Longformer's local attention
 _N_DOCUMENTS = 2  # a short one, and the measured one
@@ -123,11 +125,11 @@ def _new_model(config: ModelConfig) -> WindowReader:
 
 
 def _training_step(model: WindowReader) -> Callable[[Document], object]:
-    """Return a function that trains one step on a document: judge, retrieval, reasoner."""
+    """Return a function that trains one step on a document: retriever, judge, reasoner."""
     from cogltx.training.config import TrainingConfig
     from cogltx.training.optimizer import Optimizer, OptimizerConfig
     from cogltx.training.relevance import RelevanceConfig, RelevanceLabels
-    from cogltx.training.steps import JudgeSteps, ReasonerSteps
+    from cogltx.training.steps import JudgeSteps, ReasonerSteps, RetrieverSteps
 
     examples: list[Example] = []
     parts, relevance = model.model, RelevanceLabels(RelevanceConfig())
@@ -139,7 +141,10 @@ def _training_step(model: WindowReader) -> Callable[[Document], object]:
     reasoner = ReasonerSteps(
         model, learner("reasoner", parts.reasoner), examples, relevance, {}, config, keeps_scores=False
     )
-    judge = None
+    retriever = judge = None
+    if isinstance(model, CogLTX) and parts.retriever is not None:
+        optimizer = learner("retriever", parts.retriever)
+        retriever = RetrieverSteps(model, optimizer, examples, relevance, config)
     if isinstance(model, CogLTX) and isinstance(parts.judge, nn.Module):
         judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, {}, config)
 
@@ -151,6 +156,8 @@ def _training_step(model: WindowReader) -> Callable[[Document], object]:
             Example(id=document.id, document=document, query=Query(QUESTION), answers=answers, answer_spans=(span,))
         )
         index = len(examples) - 1
+        if retriever is not None:
+            retriever.step([index], np.random.default_rng)
         if judge is not None:
             judge.step([index], np.random.default_rng)
         reasoner.step([index], np.random.default_rng, intervenes=False)

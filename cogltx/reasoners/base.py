@@ -76,6 +76,7 @@ class ReasonerConfig(BaseModel):
     def format(self, prediction: Prediction) -> str:
         """Format a prediction as text: answer, labels and evidence."""
         place = f", characters {prediction.start}-{prediction.end}" if prediction.start is not None else ""
+        place += f" of {prediction.document}" * bool(prediction.document)
         lines = [f"{prediction.answer or '(no answer)'}   [{prediction.score:.0%}{place}]"]
         if prediction.labels:
             lines += ["", "labels, * chosen:"]
@@ -86,9 +87,11 @@ class ReasonerConfig(BaseModel):
             size = f"{prediction.n_blocks:,} block{'s' * (prediction.n_blocks != 1)} ({prediction.n_tokens:,} tokens)"
             lines += ["", f"evidence, of {size}:"]
         for evidence in prediction.evidence:
-            has_answer = prediction.start is not None and evidence.start <= prediction.start < evidence.end
+            same = evidence.document == prediction.document
+            has_answer = same and prediction.start is not None and evidence.start <= prediction.start < evidence.end
             if evidence.kept or has_answer:
                 mark, text = ">" if has_answer else " ", " ".join(evidence.text.split())
+                text = f"{evidence.document}: {text}" if evidence.document else text
                 lines.append(f"  {evidence.score:5.2f}  step {evidence.step}  {mark} {text}")
         return "\n".join(lines)
 

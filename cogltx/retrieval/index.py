@@ -46,6 +46,7 @@ class Index:
         arrays["vectors"] = self.vectors
         about = {
             "cogltx_index": _FORMAT, "id": blocks.document.id,
+            "parts": json.dumps(blocks.document.parts),
             "splitter": _splitter_key(tokenizer, max_block_tokens), "encoder": self.encoder,
         }  # fmt: skip
         write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
@@ -78,7 +79,7 @@ class Index:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
             heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
             blocks = Blocks(
-                Document(text, about["id"]),
+                Document(text, about["id"], parts=tuple(map(tuple, json.loads(about["parts"])))),
                 **{name: arrays[name] for name in _ARRAYS},
                 headings=dict(zip(json.loads(headings), heading_ids, strict=True)),
             )

@@ -39,6 +39,20 @@ def test_a_document_from_standard_input(files: Files) -> None:
     assert json.loads(done.stdout)["n_blocks"] > 1
 
 
+def test_an_index_of_several_documents(files: Files, call: Call, tmp_path: Path) -> None:
+    other = write(tmp_path / "other.txt", "Nobody has anything. " * 40)
+    index = tmp_path / "both.index"
+    done = call("index", files.run, "--document", files.document, "--document", other, "--output", index)
+    assert done.code == 0
+    found = call("predict", files.run, "--index", index, "--question", QUESTION, "--json").json
+    texts = {path.name: path.read_text() for path in (files.document, other)}
+    assert found["evidence"]
+    for evidence in found["evidence"]:
+        assert evidence["text"] == texts[evidence["document"]][evidence["start"] : evidence["end"]]
+    printed = call("predict", files.run, "--index", index, "--question", QUESTION).out
+    assert f" {found['evidence'][0]['document']}: " in printed
+
+
 def test_questions_about_an_index(files: Files, call: Call, tmp_path: Path) -> None:
     index = tmp_path / "some.index"
     done = call("index", files.run, "--document", files.document, "--output", index)

@@ -13,6 +13,7 @@ from cogltx.document import Document, Query, Segment
 from cogltx.errors import DataError, TrainingError
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
+from cogltx.prediction import Prediction
 
 LINE = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n"
 TEXT = LINE * 4
@@ -145,3 +146,34 @@ def test_a_full_disk_keeps_the_index_before(tiny_encoder: Path, index: Path, mon
     with pytest.raises(TrainingError, match="No space left on device"):
         reader(tiny_encoder).open("Another text.").save(index)
     assert index.read_bytes() == before
+
+
+@pytest.mark.parametrize("shortlist", [None, 3])
+def test_several_documents_are_searched_together(tiny_encoder: Path, tmp_path: Path, shortlist: int | None) -> None:
+    documents = {name: Document(f"{start}{TEXT}", name) for name, start in (("a", "Über. "), ("b", ""), ("c", "And "))}
+    model = reader(tiny_encoder, shortlist)
+    opened = model.open(list(documents.values()))
+    predictions = [opened.ask(question) for question in QUESTIONS]
+    seen = set()
+    for prediction in predictions:
+        if prediction.start is not None:
+            assert documents[prediction.document].text[prediction.start : prediction.end] == prediction.answer
+        for evidence in prediction.evidence:
+            assert documents[evidence.document].text[evidence.start : evidence.end] == evidence.text
+            seen.add(evidence.document)
+        for answer in prediction.alternatives:
+            if answer.start is not None:
+                assert documents[answer.document].text[answer.start : answer.end] == answer.text
+    assert len(seen) > 1 or shortlist
+    opened.save(tmp_path / "all.index")
+    again = reader(tiny_encoder, shortlist).open(index=tmp_path / "all.index")
+    assert [again.ask(question) for question in QUESTIONS] == predictions
+    assert (again.document.text, again.document.parts) == (opened.document.text, opened.document.parts)
+
+
+def test_an_answer_ends_with_its_document() -> None:
+    joined = Document.joined([Document("One two", "a"), Document("three", "b")])
+    found = Prediction(id="", answer="two\n\nthr", start=4, end=12, score=1.0).within(joined)
+    assert (found.document, found.start, found.end, found.answer) == ("a", 4, 7, "two")
+    unknown = Prediction(id="", answer="", start=None, end=None, score=1.0).within(joined)
+    assert (unknown.document, unknown.start) == ("", None)
