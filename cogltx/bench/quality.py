@@ -33,7 +33,8 @@ from cogltx.training.data import expand, read_examples
 from cogltx.training.optimizer import Seed
 
 _EVIDENCE_METRICS = ("evidence_", "sup_", "joint_")  # measurable for readers with key blocks only
-_RESULTS = {"metrics", "train_seconds", "train_bytes", "seconds", "peak_bytes"}
+_RESULTS = {"metrics", "train_seconds", "train_bytes", "seconds", "peak_bytes", "seconds_per_question"}
+_N_TIMED = 5  # questions
 
 
 class _ReaderEntry(BaseModel):
@@ -107,7 +108,8 @@ def run(
 
     Returns:
         The rows and their table. The `runs` of a row, one per seed, have metrics in percent, and seconds (None if
-        interrupted) and peak memory of training (None if another row's model is used) and evaluation, loading included.
+        interrupted) and peak memory of training (None if another row's model is used) and evaluation, loading and
+        timing included; `seconds_per_question` has the means of first and further questions about a document.
         `difference` is that from the first row in the compared metric, with its 95 % interval over the examples (paired
         bootstrap of the means over the seeds), None for the first row. `commands` repeat the row with the first seed.
 
@@ -207,6 +209,7 @@ class _Bench:
         evaluate += ["--limit", str(config.limit)] if config.limit else []
         evaluate += ["--longer-than", str(config.longer_than)] if config.longer_than is not None else []
         evaluate += ["--judge", reader.judge] if reader.judge else []
+        evaluate += ["--timed", str(_N_TIMED)]
         yield [*evaluate, "--predictions", str(self.path("predictions", reader.name, seed, ".jsonl")), "--json"]
 
     def measure(self, reader: _ReaderEntry, seed: int) -> dict[str, Any]:
@@ -226,12 +229,14 @@ class _Bench:
         uninterrupted = not predictions.exists()
         self.report(f"{reader.name}, seed {seed}: evaluate")
         printed, seconds, peak_bytes = run_command(evaluate)
-        metrics = json.loads(printed)["metrics"]
+        measured = json.loads(printed)
+        metrics = measured["metrics"]
         if reader.name in self.without_evidence:
             metrics = {name: value for name, value in metrics.items() if not name.startswith(_EVIDENCE_METRICS)}
         result = {
             "metrics": metrics, "train_seconds": trained["seconds"], "train_bytes": trained["peak_bytes"],
             "seconds": seconds if uninterrupted else None, "peak_bytes": peak_bytes,
+            "seconds_per_question": measured["seconds_per_question"],
         }  # fmt: skip
         write_json(record, commands | result)
         return result
@@ -273,7 +278,18 @@ def _document_sums(
 def _markdown(rows: Sequence[dict[str, Any]], metric: str) -> str:
     """Format means over the seeds, with their spread (half the range) if there are several, and the commands."""
     metrics = list(dict.fromkeys(key for row in rows for one in row["runs"] for key in one["metrics"]))
-    lines = [["", *metrics, f"{metric}, difference from the first [95 %]", "training s", "s", "MiB"]]
+    lines = [
+        [
+            "",
+            *metrics,
+            f"{metric}, difference from the first [95 %]",
+            "training s",
+            "s",
+            "s, first question",
+            "further",
+            "MiB",
+        ]
+    ]
     for row in rows:
         runs, difference = row["runs"], "–"
         if row["difference"] is not None:
@@ -285,6 +301,7 @@ def _markdown(rows: Sequence[dict[str, Any]], metric: str) -> str:
             difference,
             _spread([one["train_seconds"] for one in runs], digits=0),
             _spread([one["seconds"] for one in runs], digits=0),
+            *(_spread([one["seconds_per_question"][kind] for one in runs], digits=2) for kind in ("first", "further")),
             f"{max(one['peak_bytes'] for one in runs) / 2**20:,.0f}",
         ])  # fmt: skip
     commands = [f"    {command}" for row in rows for command in row["commands"]]

@@ -31,6 +31,9 @@ def evaluate(
     against: Annotated[
         Path | None, typer.Option(help="Predictions of another system to compare with, by paired bootstrap.")
     ] = None,
+    timed: Annotated[
+        int | None, typer.Option(min=1, help="Measure seconds per question on so many of the documents, one at a time.")
+    ] = None,
     judge: JudgeOption = None,
     blocks: Annotated[
         KeyBlocks, typer.Option(help="What the reasoner reads; gold, the relevant blocks, is an upper bound.")
@@ -73,6 +76,8 @@ def evaluate(
     if picture is not None:
         _draw_confusion(pairs, picture)
     result = _result(task, pairs, others)
+    if timed is not None:
+        result["seconds_per_question"] = predictor.seconds(examples[:timed])
     print(json.dumps(result, indent=2) if as_json else _format(result))
 
 
@@ -151,6 +156,8 @@ def _draw_confusion(pairs: Sequence["Pair"], picture: "Picture") -> None:
 def _format(result: Mapping[str, Any]) -> str:
     lines = [f"{result['task']}, {result['examples']:,} examples"]
     lines += [f"  {name:<20} {value:6.2f} %" for name, value in result["metrics"].items()]
+    if seconds := result.get("seconds_per_question"):
+        lines += ["", *(f"  {kind + ' question':<20} {value:6.2f} s" for kind, value in seconds.items())]
     if labels := result["labels"]:
         width = max(map(len, labels))
         unit = "texts" if "texts" in next(iter(labels.values())) else "entities"

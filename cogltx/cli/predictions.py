@@ -2,10 +2,12 @@
 
 import json
 import os
+import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -85,6 +87,17 @@ class Predictor:
         total = len(examples) if isinstance(examples, Sequence) else None
         quiet = True if total == 1 else None
         yield from tqdm(pairs(), desc=title, total=total, unit=" examples", disable=quiet, leave=False)
+
+    def seconds(self, examples: Sequence[Example]) -> dict[str, float]:
+        """Measure the mean time of the first question about a document, and of a further one."""
+        spent: dict[str, list[float]] = {"first": [], "further": []}
+        for example, other in zip(examples, [*examples[1:], *examples[:1]], strict=True):
+            document = replace(example.document)  # of which nothing is known yet
+            for kind, query in (("first", example.query), ("further", other.query)):
+                start = time.perf_counter()
+                self.reader.predict(document, query)
+                spent[kind].append(time.perf_counter() - start)
+        return {kind: fmean(values) for kind, values in spent.items()}
 
     def _check_settings(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Store the settings next to a new file; compare them if the file exists."""

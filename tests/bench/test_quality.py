@@ -58,6 +58,8 @@ def test_every_row_has_its_metrics_seconds_and_memory(rows: list[dict[str, Any]]
             assert 0 <= one["metrics"]["f1"] <= 100
             assert one["peak_bytes"] > 50 * 2**20
             assert one["seconds"] is not None
+            assert one["seconds_per_question"].keys() == {"first", "further"}
+            assert 0 < one["seconds_per_question"]["further"] < one["seconds"]
             assert (one["train_seconds"] is None) == ("trained" in reader)
             shows_evidence = any(name.startswith("evidence") for name in one["metrics"])
             assert shows_evidence == (row["name"] in ("CogLTX", "BM25")), "baselines have no key blocks"

@@ -52,6 +52,15 @@ def test_evaluation_of_other_choices(files: Files, call: Call) -> None:
     assert first.json["examples"] == 3
 
 
+def test_seconds_per_question(files: Files, call: Call) -> None:
+    found = call("evaluate", files.run, "--data", files.data, "--timed", 2, "--json").json["seconds_per_question"]
+    assert found["first"] > 0 < found["further"]
+    printed = call("evaluate", files.run, "--data", files.data, "--timed", 1, "--limit", 1).out
+    assert "  first question " in printed
+    assert "  further question " in printed
+    assert "seconds_per_question" not in call("evaluate", files.run, "--data", files.data, "--json").json
+
+
 def test_a_limit_draws_the_same_examples_every_time(files: Files, call: Call, tmp_path: Path) -> None:
     ids = []
     for name in ("a.jsonl", "b.jsonl"):
