@@ -132,7 +132,7 @@ def _join(parent: str, path: tuple[str, ...]) -> str:
 
 
 def _follow(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> tuple[tuple[str, ...], list[str]]:
-    """The keys of a location, without pydantic's names for union members, and the keys that are known there."""
+    """The keys of a location, without the names of union members (ours are in ``<>``), and the keys known there."""
     kinds: list[Any] = [] if model is None else [model]
     path: list[str] = []
     known: list[str] = []
@@ -152,6 +152,8 @@ def _follow(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> t
             if any(step in typing.get_args(field.annotation) for field in kind.model_fields.values())
         ]:
             kinds = tagged
+        elif step.startswith("<"):
+            continue
         elif (models and number == len(location) - 1) or any(issubclass(kind, Mapping) for kind in classes):
             path.append(step)
     return tuple(path), known

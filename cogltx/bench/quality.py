@@ -121,7 +121,8 @@ def run(
     config = _QualityConfig.load(path, changes)
     base = path.parent / config.run
     shared = load_yaml(RunConfig, base, config.changes)
-    expand(shared.data.train)
+    for file in shared.data.train_files:
+        expand(file)
     task = make_task(shared.task.name, shared.task.options)
     examples = _examples(config, shared)
     metric = config.metric or task.main_metric

@@ -42,7 +42,7 @@ def _history(run: Path, example: str) -> dict[str, Any]:
     config = RunConfig.model_validate(read_json(run / CONFIG_FILE))
     examples, validation, _ = run_examples(config)
     if fingerprint([*examples, len(examples), *validation]) != read_json(run / "run.json").get("data"):
-        raise DataError(f"{config.data.train}: the examples have changed since the run was trained")
+        raise DataError(f"{', '.join(config.data.train_files)}: the examples have changed since the run was trained")
     index = next((index for index, one in enumerate(examples) if one.id == example), None)
     if index is None:
         known = ", ".join(repr(one.id) for one in examples[:3])

@@ -43,6 +43,13 @@ class ReadReport:
         self._places[id] = where
         self.examples += 1
 
+    def add(self, other: "ReadReport") -> None:
+        """Add the counts of another reading."""
+        self.examples += other.examples
+        self.unmapped += other.unmapped
+        self.entities += other.entities
+        self.left_out += other.left_out
+
     def notes(self) -> list[str]:
         """Remarks for the user on gold annotations that are not in the examples, besides ``unmapped``."""
         note = f"{self.left_out:,} of {self.entities:,} entities overlap others or have several pieces; left out"

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from torch import nn
 
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
-from cogltx.model import ModelConfig
+from cogltx.model import ModelConfig, TaskConfig
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.training.optimizer import OptimizerConfig, Seed
@@ -78,11 +78,27 @@ class TrainingConfig(BaseModel):
         return self.model_copy(update={"relevance": self.relevance.model_copy(update={"source": source})})
 
 
+class DataSource(BaseModel):
+    """One of several training files.
+
+    Attributes:
+        file: the path; ``$NAME`` is replaced by the environment variable.
+        task: how the file is read.
+        limit: maximum number of its examples, drawn at random.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: str
+    task: TaskConfig = TaskConfig()
+    limit: int | None = Field(None, ge=1)
+
+
 class DataConfig(BaseModel):
     """The examples of a run. ``$NAME`` in a path is replaced by the environment variable.
 
     Attributes:
-        train: the training file, in the format of the task.
+        train: the training file, in the format of the task; or several, each with a task that reads it.
         validation: the validation file; without one, ``held_out`` training examples validate.
         train_limit: maximum number of training examples, drawn at random.
         validation_limit: maximum number of validation examples, drawn at random.
@@ -91,11 +107,19 @@ class DataConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    train: str
+    train: Annotated[
+        Annotated[str, Tag("<file>")] | Annotated[tuple[DataSource, ...], Tag("<files>")],
+        Discriminator(lambda given: "<files>" if isinstance(given, list | tuple) else "<file>"),
+    ]
     validation: str | None = None
     train_limit: int | None = Field(None, ge=1)
     validation_limit: int | None = Field(None, ge=1)
     held_out: int | None = Field(None, ge=1)
+
+    @property
+    def train_files(self) -> tuple[str, ...]:
+        """The paths of all training files."""
+        return (self.train,) if isinstance(self.train, str) else tuple(source.file for source in self.train)
 
 
 class RunConfig(ModelConfig):

@@ -16,7 +16,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.model import ModelConfig
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.tasks.jsonl import as_examples
-from cogltx.training.config import RunConfig
+from cogltx.training.config import DataSource, RunConfig
 
 _MAX_HELD_OUT = 100
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
@@ -79,10 +79,29 @@ def read_examples(
         examples = [example for example in examples if id(example.document) in long]
         if not examples:
             raise DataError(f"{name}: no document has more than {longer_than:,} tokens")
-    if limit is not None and limit < len(examples):
-        drawn = np.random.default_rng([seed, 3]).choice(len(examples), size=limit, replace=False)
-        examples = [examples[index] for index in sorted(drawn.tolist())]
-    return examples, report
+    return _drawn(examples, limit, seed), report
+
+
+def _drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example]:
+    """Draw at most ``limit`` examples, in their order."""
+    if limit is None or limit >= len(examples):
+        return examples
+    drawn = np.random.default_rng([seed, 3]).choice(len(examples), size=limit, replace=False)
+    return [examples[index] for index in sorted(drawn.tolist())]
+
+
+def _read_files(run: RunConfig) -> tuple[list[Example], ReadReport]:
+    """Read the training files of a run, one after another."""
+    given = run.data.train
+    sources = (DataSource(file=given, task=run.task),) if isinstance(given, str) else given
+    examples: list[Example] = []
+    total = ReadReport()
+    for source in sources:
+        config = run.model_copy(update={"task": source.task})
+        read, report = read_examples(config, source.file, "train", limit=source.limit, seed=run.training.seed)
+        examples += read
+        total.add(report)
+    return examples, total
 
 
 def run_examples(
@@ -94,9 +113,9 @@ def run_examples(
         DataError: as ``read_examples``; or all examples would be held out.
     """
     data, seed = run.data, run.training.seed
-    train = data.train if train is None else train
     validation = data.validation if validation is None else validation
-    examples, report = read_examples(run, train, "train", limit=data.train_limit, seed=seed)
+    examples, report = _read_files(run) if train is None else read_examples(run, train, "train")
+    examples = _drawn(examples, data.train_limit, seed)
     if validation is not None:
         held_out, _ = read_examples(run, validation, "validation", limit=data.validation_limit, seed=seed)
     else:

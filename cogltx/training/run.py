@@ -100,7 +100,7 @@ def train_run(
     try:
         fitted = run.model_copy(update={"reasoner": run.reasoner.fitted([*examples, *held_out])})
     except DataError as error:
-        raise DataError(f"{run.data.train}: {error}") from error
+        raise DataError(f"{', '.join(run.data.train_files)}: {error}") from error
     reader = _new_reader(fitted)
     if isinstance(reader, BagOfWords):  # trained without epochs; its folder has the same files as any run's
         main = check_examples(task, reader, examples, held_out)
