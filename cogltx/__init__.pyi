@@ -3,6 +3,7 @@ from .document import Document, Entity, Example, Query, Segment, Span
 from .encoding.positions import PositionsConfig, extend_positions
 from .encoding.pretrained import EncoderConfig
 from .errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
+from .formats import read_document
 from .judges import Judge, JudgeConfig, ScoringJudge
 from .memrecall import MemRecall, MemRecallConfig, Recall
 from .model import ModelConfig, TaskConfig
@@ -49,6 +50,7 @@ __all__ = [
     "TrainingConfig",
     "TrainingError",
     "extend_positions",
+    "read_document",
     "split",
     "train",
 ]

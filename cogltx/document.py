@@ -62,6 +62,7 @@ class Document:
         id: a name for messages and predictions.
         segments: in text order, without overlap; the text between two segments forms segments, too.
         parts: id and first character of each document that this one was joined from.
+        pages: first character and number of each page, in text order.
 
     Raises:
         DataError: the text is empty or only white space, or segments leave the text, overlap or are out of order.
@@ -71,6 +72,7 @@ class Document:
     id: str = ""
     segments: tuple[Segment, ...] = ()
     parts: tuple[tuple[str, int], ...] = field(default=(), repr=False)
+    pages: tuple[tuple[int, int], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         name = f"document {self.id!r}"
@@ -99,9 +101,10 @@ class Document:
         if not documents:
             raise DataError("there is no document to join")
         starts = accumulate((len(document.text) + len(_BETWEEN) for document in documents), initial=0)
-        parts, segments = [], []
+        parts, pages, segments = [], [], []
         for document, start in zip(documents, starts, strict=False):
             parts.append((document.id, start))
+            pages += [(start + first, number) for first, number in document.pages or ((0, 0),)]
             ends = [0, *(segment.end for segment in document.segments)]
             first = document.segments[0].start if document.segments else 0
             outer = (Segment(0, first), Segment(ends[-1], len(document.text)))  # not marked, but end with the document
@@ -109,7 +112,12 @@ class Document:
                 if segment.start < segment.end:
                     segments.append(Segment(start + segment.start, start + segment.end, segment.heading))
         text = _BETWEEN.join(document.text for document in documents)
-        return cls(text, f"{len(documents)} documents", tuple(segments), tuple(parts))
+        return cls(text, f"{len(documents)} documents", tuple(segments), tuple(parts), tuple(pages))
+
+    def page(self, start: int) -> int | None:
+        """Find the page of a character; None without pages."""
+        number = bisect_right([first for first, _ in self.pages], start) - 1
+        return (self.pages[number][1] or None) if number >= 0 else None
 
     def part(self, start: int) -> tuple[str, int, int]:
         """Find the document that this one was joined from by a character: its id, and its first and end characters."""

@@ -18,6 +18,7 @@ class Evidence:
         step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
         kept: whether the block survived the last decay; the others only fill the reasoner's window.
         document: id of the document, if several were opened together; ``start`` and ``end`` count from its beginning.
+        page: the page on which the block begins, from 1; None if the document has no pages.
     """
 
     start: int
@@ -27,6 +28,7 @@ class Evidence:
     step: int
     kept: bool = True
     document: str = ""
+    page: int | None = None
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,14 @@ class PredictedEntity:
 
 @dataclass(frozen=True)
 class Answer:
-    """A candidate answer: text, span, probability and document, as in ``Prediction``."""
+    """A candidate answer: text, span, probability, document and page, as in ``Prediction``."""
 
     text: str
     start: int | None
     end: int | None
     score: float
     document: str = ""
+    page: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +84,7 @@ class Prediction:
         n_unread: for tagging, number of tokens that no window contained, for example after truncation.
         document: id of the document with the answer, if several were opened together; ``start`` and ``end`` count from
             its beginning.
+        page: the page on which the answer begins, from 1; None if the document has no pages.
     """
 
     id: str
@@ -98,17 +102,22 @@ class Prediction:
     n_blocks: int = 0
     n_unread: int = 0
     document: str = ""
+    page: int | None = None
 
     def within(self, document: Document) -> "Prediction":
-        """Name the documents that a document was joined from, and count characters from their beginnings."""
-        if not document.parts:
+        """Name pages, and the documents that a document was joined from; count characters from their beginnings."""
+        if not document.parts and not document.pages:
             return self
 
         def place(start: int | None, end: int | None, text: str) -> dict[str, Any]:
             if start is None or end is None:
                 return {}
+            page = document.page(start)
+            if not document.parts:
+                return {"page": page, "text": text}
             id, first, last = document.part(start)
-            return {"document": id, "start": start - first, "end": min(end, last) - first, "text": text[: last - start]}
+            within = {"start": start - first, "end": min(end, last) - first, "text": text[: last - start]}
+            return {"document": id, "page": page, **within}
 
         answer = place(self.start, self.end, self.answer)
         if answer:

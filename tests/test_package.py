@@ -21,6 +21,7 @@ PUBLIC = {
     "encoding.positions": {"PositionsConfig", "extend_positions"},
     "encoding.pretrained": {"EncoderConfig"},
     "errors": {"CogltxError", "ConfigError", "DataError", "ModelError", "TrainingError"},
+    "formats": {"read_document"},
     "judges": {"Judge", "JudgeConfig", "ScoringJudge"},
     "memrecall": {"MemRecall", "MemRecallConfig", "Recall"},
     "model": {"ModelConfig", "TaskConfig"},

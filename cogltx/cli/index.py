@@ -5,17 +5,16 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import DeviceOption, RunArgument, note, read_document
+from cogltx.cli.options import DeviceOption, RunArgument, note
 from cogltx.errors import ConfigError
+from cogltx.formats import read_document
 
 
 def index(
     run: RunArgument,
     documents: Annotated[
         list[str],
-        typer.Option(
-            "--document", help="A UTF-8 text file, plain or gzipped; several are searched together. Repeatable."
-        ),
+        typer.Option("--document", help="A file, as for predict; several are searched together. Repeatable."),
     ],
     output: Annotated[Path, typer.Option(help="The index, for predict --index.")],
     device: DeviceOption = None,

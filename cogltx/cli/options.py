@@ -1,21 +1,18 @@
 """The options that several commands share, and how their values are read. Does not import torch."""
 
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
-from cogltx.errors import ConfigError, DataError
-
-if TYPE_CHECKING:
-    from cogltx.document import Document
+from cogltx.errors import ConfigError
 
 Split = Literal["train", "validation", "test"]
 KeyBlocks = Literal["recall", "gold"]
 RunArgument = Annotated[str, typer.Argument(help="A run, a model folder, or a name on the Hugging Face hub.")]
 DocumentOption = Annotated[
-    str, typer.Option("--document", help="A UTF-8 text file, plain or gzipped; - reads standard input.")
+    str,
+    typer.Option("--document", help="A file: UTF-8 text, PDF, Word, EPUB, HTML or Markdown; - reads standard input."),
 ]
 JudgeOption = Annotated[
     str | None, typer.Option("--judge", help="bm25, embedding or module:Class; replaces the judge of the model.")
@@ -33,21 +30,6 @@ SetOption = Annotated[
 
 note = partial(typer.echo, err=True)
 """Print a message to standard error."""
-
-
-def read_document(name: str) -> "Document":
-    """Read a document from a file; ``-`` reads standard input.
-
-    Raises:
-        DataError: the file is missing, not UTF-8, or empty.
-    """
-    from cogltx.document import Document
-    from cogltx.files import read_text
-
-    text = read_text(name)
-    if not text.strip():
-        raise DataError(f"{'standard input' if name == '-' else name}: the document has no text")
-    return Document(text, id="" if name == "-" else Path(name).name)
 
 
 def numbers(name: str, text: str | None) -> tuple[int, ...] | None:

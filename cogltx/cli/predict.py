@@ -7,15 +7,19 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import DeviceOption, JudgeOption, RunArgument, SetOption, note, read_document
+from cogltx.cli.options import DeviceOption, JudgeOption, RunArgument, SetOption, note
 from cogltx.errors import ConfigError
+from cogltx.formats import read_document
 
 
 def predict(
     run: RunArgument,
     documents: Annotated[
         list[str] | None,
-        typer.Option("--document", help="A UTF-8 text file, plain or gzipped; - reads standard input. Repeatable."),
+        typer.Option(
+            "--document",
+            help="A file: UTF-8 text, PDF, Word, EPUB, HTML or Markdown; - reads standard input. Repeatable.",
+        ),
     ] = None,
     index: Annotated[
         Path | None, typer.Option(help="A document that cogltx index has read, in place of --document.")

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cogltx.cli.options import DeviceOption, DocumentOption, JsonOption, JudgeOption, numbers, read_document
+from cogltx.cli.options import DeviceOption, DocumentOption, JsonOption, JudgeOption, numbers
 from cogltx.errors import ConfigError
+from cogltx.formats import read_document
 
 if TYPE_CHECKING:
     from cogltx.memrecall import Recall

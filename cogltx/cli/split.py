@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import DocumentOption, JsonOption, read_document
+from cogltx.cli.options import DocumentOption, JsonOption
+from cogltx.formats import read_document
 
 
 def split(

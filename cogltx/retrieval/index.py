@@ -46,7 +46,7 @@ class Index:
         arrays["vectors"] = self.vectors
         about = {
             "cogltx_index": _FORMAT, "id": blocks.document.id,
-            "parts": json.dumps(blocks.document.parts),
+            "parts": json.dumps(blocks.document.parts), "pages": json.dumps(blocks.document.pages),
             "splitter": _splitter_key(tokenizer, max_block_tokens), "encoder": self.encoder,
         }  # fmt: skip
         write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
@@ -78,8 +78,9 @@ class Index:
         try:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
             heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
+            parts, pages = (tuple(map(tuple, json.loads(about[name]))) for name in ("parts", "pages"))
             blocks = Blocks(
-                Document(text, about["id"], parts=tuple(map(tuple, json.loads(about["parts"])))),
+                Document(text, about["id"], parts=parts, pages=pages),
                 **{name: arrays[name] for name in _ARRAYS},
                 headings=dict(zip(json.loads(headings), heading_ids, strict=True)),
             )

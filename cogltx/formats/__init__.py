@@ -1,0 +1,97 @@
+"""Files of people into Documents: text, Markdown, HTML, PDF, Word and EPUB. To add a format, write a module and a line.
+
+A format's function receives a path and returns Sections; every offset counts in their text.
+"""
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from zlib import error as zlib_error
+
+from cogltx.document import Document
+from cogltx.errors import DataError
+from cogltx.files import read_text
+from cogltx.formats.sections import Sections
+
+__all__ = ["FORMATS", "find_files", "read_document"]
+
+FORMATS = {
+    ".pdf": ("pdf", "PDF file"),
+    ".docx": ("docx", "Word file"),
+    ".epub": ("epub", "EPUB file"),
+    ".html": ("html", "HTML file"),
+    ".htm": ("html", "HTML file"),
+    ".xhtml": ("html", "HTML file"),
+    ".md": ("markdown", "Markdown file"),
+    ".markdown": ("markdown", "Markdown file"),
+}
+"""The module and the noun of each format, by the ending of a file's name; all others are text."""
+
+_IN_FOLDERS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
+
+
+def read_document(path: str | Path) -> Document:
+    """Read a file; its format is that of its name's ending, and all others are UTF-8 text, plain or gzipped.
+
+    Sections become segments with their headings; ``Document.pages`` holds the pages of a PDF. ``-`` is the standard
+    input.
+
+    Raises:
+        DataError: the file is missing, empty, broken or encrypted, is a scan without text, or needs a package that is
+            not installed.
+    """
+    name = "standard input" if str(path) == "-" else str(path)
+    ending = Path(path).suffix.lower()
+    if ending in FORMATS:
+        document = _read(Path(path), *FORMATS[ending])
+    else:
+        text = read_text(path)
+        if "\0" in text:
+            raise DataError(f"{name}: not a text file; known formats are {', '.join(FORMATS)} and UTF-8 text")
+        document = Document(text, id="" if str(path) == "-" else Path(path).name) if text.strip() else None
+    if document is None:
+        raise DataError(f"{name}: the document has no text")
+    return document
+
+
+def find_files(paths: Iterable[str | Path]) -> list[Path]:
+    """List files, and the readable files in folders and their subfolders, in the order of their names.
+
+    Raises:
+        DataError: a folder has no file of a known format.
+    """
+    found: list[Path] = []
+    for path in map(Path, paths):
+        if not path.is_dir():
+            found.append(path)
+            continue
+        inside = sorted(
+            file
+            for file in path.rglob("*")
+            if file.suffix.lower() in _IN_FOLDERS and file.is_file() and not file.name.startswith(".")
+        )
+        if not inside:
+            raise DataError(f"{path}: the folder has no file of a known format ({', '.join(sorted(_IN_FOLDERS))})")
+        found += inside
+    return found
+
+
+def _read(path: Path, module: str, noun: str) -> Document | None:
+    """Read a file with the module of its format; None without text."""
+    if not path.is_file():
+        raise DataError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'file not found'}")
+    try:
+        read: Callable[[Path], Sections] = import_module(f"cogltx.formats.{module}").read
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f'{path}: the package {error.name} is not installed, which reads a {noun}; pip install "cogltx[files]"'
+        ) from None
+    try:
+        return read(path).document(path.name)
+    except DataError:
+        raise
+    except MemoryError:
+        raise
+    except (Exception, zlib_error) as error:  # whatever the libraries raise for a broken file
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise DataError(f"{path}: not a readable {noun} ({reason})") from error

@@ -1,0 +1,31 @@
+"""Word files, by python-docx: paragraphs, headings and tables in their order."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import docx
+from docx.table import Table
+from docx.text.paragraph import Paragraph
+
+from cogltx.formats.sections import Sections
+
+_HEADINGS = ("Heading", "Title")
+
+
+def read(path: Path) -> Sections:
+    """Read a Word file."""
+    sections = Sections()
+    _add(docx.Document(str(path)).iter_inner_content(), sections)
+    return sections
+
+
+def _add(items: Iterable[Paragraph | Table], sections: Sections) -> None:
+    for item in items:
+        if isinstance(item, Table):
+            for row in item.rows:
+                cells = dict.fromkeys(cell.text.strip() for cell in row.cells)  # merged cells come several times
+                sections.paragraph(" | ".join(filter(None, cells)))
+        elif item.style is not None and (item.style.name or "").startswith(_HEADINGS):
+            sections.heading(item.text)
+        else:
+            sections.paragraph(item.text)

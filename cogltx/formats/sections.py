@@ -1,0 +1,57 @@
+"""The text of a document as it is collected, paragraph by paragraph, with its headings and pages."""
+
+import re
+
+from cogltx.document import Document, Segment
+
+_BETWEEN = "\n\n"
+_HEADING_CHARACTERS = 120  # of a heading before each block
+_UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
+
+
+class Sections:
+    """Collects paragraphs; a heading begins a section, which becomes a segment."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._sections: list[tuple[int, str]] = []
+        self._pages: list[tuple[int, int]] = []
+
+    def paragraph(self, text: str) -> None:
+        """Add a paragraph; white space around it is removed."""
+        text = _UNPRINTABLE.sub("\ufffd", text.strip())
+        if text:
+            piece = (_BETWEEN if self._pieces else "") + text
+            self._pieces.append(piece)
+            self._length += len(piece)
+
+    def heading(self, text: str) -> None:
+        """Begin a section; its heading is a paragraph, too."""
+        text = " ".join(text.split())
+        if text:
+            self._sections.append((self._next, text[:_HEADING_CHARACTERS]))
+            self.paragraph(text)
+
+    def page(self, number: int) -> None:
+        """Begin a page."""
+        self._pages.append((self._next, number))
+
+    @property
+    def _next(self) -> int:
+        """Where the next paragraph begins."""
+        return self._length + len(_BETWEEN) if self._pieces else 0
+
+    def document(self, id: str) -> Document | None:
+        """Make the document; None if there is no text."""
+        text = "".join(self._pieces)
+        if not text:
+            return None
+        ends = [start - len(_BETWEEN) for start, _ in self._sections[1:]] + [len(text)]
+        segments = (
+            tuple(Segment(start, end, heading) for (start, heading), end in zip(self._sections, ends, strict=True))
+            if self._sections
+            else ()
+        )
+        pages = tuple(page for page in self._pages if page[0] < len(text))
+        return Document(text, id, segments, pages=pages)

@@ -1,0 +1,218 @@
+"""Files of people: their text, sections with headings, pages, and one line for what cannot be read."""
+
+import gzip
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from zipfile import ZipFile
+
+import docx
+import pytest
+from fpdf import FPDF
+from fpdf.enums import AccessPermission
+
+from cogltx.document import Document
+from cogltx.errors import DataError
+from cogltx.formats import FORMATS, find_files, read_document
+from cogltx.formats.pdf import paragraphs
+
+BRIDGE = "The Harbour Bridge was designed by the engineer Ilse Brandt. She drew its first plans in the winter of 1911."
+MILL = "The mill on the river was sold in 1924 to the family Okoro, who made paper there until the flood of 1957."
+
+PAGE = f"""<!doctype html><html><head><title>T</title><style>p {{color: red}}</style></head><body>
+<nav><a href="/">Home</a></nav><h1>Bridges</h1><p>{BRIDGE.replace("Ilse Brandt", "<b>Ilse</b>&nbsp;<i>Brandt</i>")}</p>
+<script>alert("no")</script><!-- no comment --><h2>Mills &amp; <em>rivers</em></h2><div>First<p>{MILL}</p>Last<br>line</div>
+<table><tr><th>Year</th><th>Owner</th></tr><tr><td>1924</td><td>Okoro</td></tr></table><pre>a
+  b</pre></body></html>"""
+
+
+def pdf(path: Path, pages: list[str], **options: object) -> Path:
+    file = FPDF()
+    if "password" in options:
+        file.set_encryption(owner_password="owner", user_password="secret", permissions=AccessPermission.none())
+    file.set_font("Helvetica", size=12)
+    for text in pages:
+        file.add_page()
+        file.multi_cell(0, text=text)
+    file.output(str(path))
+    return path
+
+
+def word(path: Path) -> Path:
+    file = docx.Document()
+    file.add_heading("Annual report", 0)
+    file.add_paragraph("An opening paragraph.")
+    file.add_heading("Bridges", 1)
+    file.add_paragraph(BRIDGE)
+    table = file.add_table(2, 2)
+    for cell, text in zip(
+        (cell for row in table.rows for cell in row.cells), ("Year", "Owner", "1924", "Okoro"), strict=True
+    ):
+        cell.text = text
+    file.save(str(path))
+    return path
+
+
+def epub(path: Path, *, encrypted: bool = False) -> Path:
+    container = (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
+    )
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf"><manifest><item id="b" href="two%20b.xhtml"/>'
+        '<item id="a" href="text/one.xhtml"/></manifest><spine><itemref idref="a"/><itemref idref="b"/></spine></package>'
+    )
+    with ZipFile(path, "w") as archive:
+        archive.writestr("mimetype", "application/epub+zip")
+        archive.writestr("META-INF/container.xml", container)
+        archive.writestr("OEBPS/book.opf", package)
+        archive.writestr("OEBPS/two b.xhtml", f"<html><body><h1>Two</h1><p>{MILL}</p></body></html>")
+        archive.writestr("OEBPS/text/one.xhtml", f"<html><body><h1>One</h1><p>{BRIDGE}</p></body></html>")
+        if encrypted:
+            archive.writestr("META-INF/encryption.xml", "<e><CipherReference URI='OEBPS/text/one.xhtml'/></e>")
+    return path
+
+
+def headings(document: Document) -> list[tuple[str, str]]:
+    """The heading of each section, and the first word of its text."""
+    return [(one.heading, document.text[one.start : one.end].split()[0]) for one in document.segments]
+
+
+def test_html_is_its_visible_text(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(PAGE)
+    document = read_document(tmp_path / "a.html")
+    assert document.text.split("\n\n") == [
+        "Home", "Bridges", BRIDGE, "Mills & rivers", "First", MILL, "Last line", "Year | Owner", "1924 | Okoro", "a\n  b",
+    ]  # fmt: skip
+    assert headings(document) == [("Bridges", "Bridges"), ("Mills & rivers", "Mills")]
+    assert document.id == "a.html"
+
+
+def test_pages_of_a_pdf(tmp_path: Path) -> None:
+    document = read_document(pdf(tmp_path / "a.PDF", [BRIDGE, "", f"{MILL}\nA last line."]))
+    assert BRIDGE in document.text
+    assert MILL in document.text
+    assert document.page(document.text.index("Ilse")) == 1
+    assert document.page(document.text.index("Okoro")) == 3
+    assert [number for _, number in document.pages] == [1, 2, 3]
+
+
+def test_lines_of_a_pdf_become_paragraphs() -> None:
+    lines = [
+        "A line of the full length of the page,",
+        "and another one of about this length.",
+        "The end.",
+        "A new paragraph of the full length on",
+    ]
+    assert paragraphs("\r\n".join(lines)) == [" ".join(lines[:3]), lines[3]]
+    assert paragraphs("a\n\nb") == ["a", "b"]
+    assert paragraphs("") == []
+
+
+def test_sections_of_a_word_file(tmp_path: Path) -> None:
+    document = read_document(word(tmp_path / "a.docx"))
+    assert (
+        document.text
+        == f"Annual report\n\nAn opening paragraph.\n\nBridges\n\n{BRIDGE}\n\nYear | Owner\n\n1924 | Okoro"
+    )
+    assert headings(document) == [("Annual report", "Annual"), ("Bridges", "Bridges")]
+
+
+def test_chapters_of_an_epub_in_reading_order(tmp_path: Path) -> None:
+    document = read_document(epub(tmp_path / "a.epub"))
+    assert document.text == f"One\n\n{BRIDGE}\n\nTwo\n\n{MILL}"
+    assert headings(document) == [("One", "One"), ("Two", "Two")]
+
+
+def test_sections_of_markdown(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        f"Before\n\n# Bridges *here*\n\n{BRIDGE}\n\n```\n# no heading\n```\n\nMills\n=====\n- {MILL}\n"
+    )
+    document = read_document(tmp_path / "a.md")
+    assert document.text == f"Before\n\nBridges *here*\n\n{BRIDGE}\n\n```\n# no heading\n```\n\nMills\n\n- {MILL}"
+    assert headings(document) == [("Bridges *here*", "Bridges"), ("Mills", "Mills")]
+
+
+def test_other_files_are_text(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(gzip.compress(BRIDGE.encode()))
+    assert read_document(tmp_path / "a") == Document(BRIDGE, "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "make"), [("a.pdf", lambda path: pdf(path, [MILL, BRIDGE])), ("a.docx", word), ("a.epub", epub)]
+)  # fmt: skip
+def test_joined_documents_keep_pages_and_sections(tmp_path: Path, name: str, make: Callable[[Path], Path]) -> None:
+    one = read_document(make(tmp_path / name))
+    joined = Document.joined([Document("Plain text.", "p"), one, Document("More.", "m")])
+    place = joined.text.index("Ilse")
+    assert joined.page(place) == one.page(one.text.index("Ilse"))
+    assert joined.page(joined.text.index("More.")) is None
+    assert joined.page(0) is None
+    assert {heading for heading, _ in headings(one)} <= {heading for heading, _ in headings(joined)}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "wording"),
+    [
+        ("a.pdf", b"%PDF-1.7 broken", r"a\.pdf: not a readable PDF file \("),
+        ("a.docx", b"PK no zip", r"a\.docx: not a readable Word file \("),
+        ("a.epub", b"", r"a\.epub: not a readable EPUB file \("),
+        ("a.html", b"<p> <script>x</script>", r"a\.html: the document has no text$"),
+        ("a.md", b"\xff\xfe", r"a\.md:1: not UTF-8 \(byte 0xff\)$"),
+        ("a.txt", b" \n", r"a\.txt: the document has no text$"),
+        ("a.bin", b"a\0b", r"a\.bin: not a text file; known formats are \.pdf, \.docx, "),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, wording: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=wording) as caught:
+        read_document(tmp_path / name)
+    assert "\n" not in str(caught.value)
+
+
+def test_encrypted_and_scanned_files(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a\.pdf: the PDF file is encrypted; remove its password first$"):
+        read_document(pdf(tmp_path / "a.pdf", [BRIDGE], password=True))
+    with pytest.raises(
+        DataError, match=r"b\.pdf: no text on 2 pages, probably a scan; recognise its text first \(OCR\)$"
+    ):
+        read_document(pdf(tmp_path / "b.pdf", ["", ""]))
+    with pytest.raises(DataError, match=r"a\.epub: the EPUB file is encrypted \(DRM\)$"):
+        read_document(epub(tmp_path / "a.epub", encrypted=True))
+
+
+@pytest.mark.parametrize("ending", [".pdf", ".html"])
+def test_missing_files_and_folders(tmp_path: Path, ending: str) -> None:
+    with pytest.raises(DataError, match=rf"a\{ending}: file not found$"):
+        read_document(tmp_path / f"a{ending}")
+    (tmp_path / f"a{ending}").mkdir()
+    with pytest.raises(DataError, match=rf"a\{ending}: is a folder, not a file$"):
+        read_document(tmp_path / f"a{ending}")
+
+
+def test_files_of_a_folder(tmp_path: Path) -> None:
+    for name in ("b/two.md", "a.txt", "b/.hidden.md", "b/picture.png", "c.PDF"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = find_files([tmp_path, "other.bin"])
+    assert [path.name for path in found] == ["a.txt", "two.md", "c.PDF", "other.bin"]
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match=r"empty: the folder has no file of a known format \("):
+        find_files([tmp_path / "empty"])
+
+
+def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    monkeypatch.delitem(sys.modules, "cogltx.formats.pdf", raising=False)
+    (tmp_path / "a.pdf").touch()
+    with pytest.raises(
+        DataError,
+        match=r'the package pypdfium2 is not installed, which reads a PDF file; pip install "cogltx\[files\]"$',
+    ):
+        read_document(tmp_path / "a.pdf")
+
+
+def test_no_package_is_imported_before_it_is_needed() -> None:
+    code = f"import sys, cogltx.formats; assert not {{'bs4', 'docx', 'pypdfium2', 'torch', 'markdown_it'}} & set(sys.modules); assert {len(FORMATS)}"
+    subprocess.run([sys.executable, "-c", code], check=True)
