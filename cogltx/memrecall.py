@@ -13,7 +13,7 @@ is read whole. A block that is the query is not a candidate.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.blocks import BUNDLED, AnyQuery, Blocks, load_tokenizer, split
+from cogltx.display import report
 from cogltx.document import Document, Query
 from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.layout import Layout, Window, WindowFormat
@@ -135,6 +136,18 @@ class Recall:
             text = self.blocks.document.text[start:end]
             evidence.append(Evidence(start, end, text, score, step, block in self.kept))
         return tuple(sorted(evidence, key=lambda block: -block.score))
+
+    def to_html(self, *, whole_page: bool = True) -> str:
+        """Show the document with its key blocks and the steps that found them on a self-contained HTML page.
+
+        ``whole_page=False`` gives a fragment for a notebook.
+        """
+        document, question = self.blocks.document, self.query.text if self.query else ""
+        blocks = [asdict(block) for block in self.evidence]
+        return report({document.id: document.text}, blocks, question=question, whole_page=whole_page)
+
+    def _repr_html_(self) -> str:
+        return self.to_html(whole_page=False)
 
 
 class MemRecall:

@@ -29,6 +29,9 @@ from cogltx.reasoners import REASONERS, AnyReasonerConfig, Reasoner, SpanReasone
 from cogltx.reasoners.base import WindowOutputs
 from cogltx.retrieval import BlockEncoder
 
+RELEASED = Path(__file__).parent / "released"
+"""The models that come with the package, a folder each."""
+
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
 
@@ -264,7 +267,7 @@ def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder 
 
 
 def model_folder(name: str | Path) -> Path:
-    """Find the folder of a model: the best epoch of a run, a model folder, or a download from the hub.
+    """Find the folder of a model: the best epoch of a run, a model folder, a released model, or one of the hub.
 
     Raises:
         ModelError: there is no such model.
@@ -283,6 +286,8 @@ def model_folder(name: str | Path) -> Path:
         if not (path / "config.json").is_file():
             raise ModelError(f"{path}: neither a model folder nor a run: it has no config.json and no run.json")
         return path
+    if (RELEASED / path.name / "config.json").is_file() and str(name) == path.name:
+        return RELEASED / path.name
     if path.is_absolute() or str(name).count("/") != 1 or str(name).startswith(".") or path.parent.is_dir():
         siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
         similar = get_close_matches(path.name, siblings, 1)

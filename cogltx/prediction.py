@@ -1,11 +1,12 @@
 """Predictions: the answer, an exact slice of the text, and the evidence for it. Plain data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter
 
+from cogltx.display import report
 from cogltx.document import Document
 
 
@@ -133,10 +134,35 @@ class Prediction:
         """Convert to plain data for JSON."""
         return asdict(self)
 
+    def to_html(
+        self,
+        document: Document | str | Sequence[Document] | None = None,
+        question: str = "",
+        *,
+        whole_page: bool = True,
+    ) -> str:
+        """Show the answer and its evidence on a self-contained HTML page.
+
+        Args:
+            document: the document that was read, or those that were opened together, shown with the key blocks shaded
+                and the answer marked; None shows the key blocks alone.
+            question: the title of the page.
+            whole_page: a page of its own, or a fragment for a notebook.
+        """
+        given = [document] if isinstance(document, Document | str) else document or ()
+        texts = dict((one.id, one.text) if isinstance(one, Document) else ("", one) for one in given)
+        values = self.to_dict()
+        answer = {"text" if key == "answer" else key: values[key] for key in _ANSWER}
+        return report(texts, values["evidence"], answer, question=question, whole_page=whole_page)
+
+    def _repr_html_(self) -> str:
+        return self.to_html(whole_page=False)
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Prediction":
         """Create a prediction from plain data; ignores unknown keys, raises ValueError for a wrong or missing field."""
         return _ADAPTER.validate_python(values)
 
 
+_ANSWER = ("answer", "start", "end", "score", "document", "page")
 _ADAPTER = TypeAdapter(Prediction)

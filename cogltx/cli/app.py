@@ -12,6 +12,7 @@ import typer
 from typer.exceptions import TyperException
 
 from cogltx import __version__
+from cogltx.cli.ask import ask
 from cogltx.cli.evaluate import evaluate
 from cogltx.cli.index import index
 from cogltx.cli.mlm import mlm
@@ -26,7 +27,7 @@ from cogltx.errors import CogltxError
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
 )  # fmt: skip
-for command in (train, mlm, evaluate, predict, index, recall, relevance, split, prepare):
+for command in (ask, train, mlm, evaluate, predict, index, recall, relevance, split, prepare):
     app.command()(command)
 
 

@@ -1,0 +1,156 @@
+"""``cogltx ask``: questions about files of one's own, answered at once or one after another."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from tqdm.auto import tqdm
+
+from cogltx.cli.options import DeviceOption, SetOption, note
+from cogltx.document import Document
+from cogltx.errors import ConfigError, DataError
+from cogltx.formats import find_files, read_document
+
+if TYPE_CHECKING:
+    from cogltx.prediction import Evidence, Prediction
+
+DEFAULT_MODEL = "qa-minilm"
+_SHOWN = 3  # key blocks
+_SNIPPET = 160
+
+
+def ask(
+    given: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|QUESTION",
+            help="Files or folders: PDF, Word, EPUB, HTML, Markdown or text; then questions. Without a question, "
+            "questions are asked for.",
+        ),
+    ],
+    model: Annotated[
+        str, typer.Option(help="A model that answers questions: a name, a run, or a model folder.")
+    ] = DEFAULT_MODEL,
+    html: Annotated[Path | None, typer.Option(help="Write a report with the evidence marked in the document.")] = None,
+    device: DeviceOption = None,
+    changes: SetOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per question.")] = False,
+) -> None:
+    """Ask questions about files: the answer, its page or line, and the evidence."""
+    paths, questions = _sort(given)
+    if html is not None and len(questions) != 1:
+        raise ConfigError("--html: a report shows one question; give exactly one")
+    documents = list(_read(paths))
+    from cogltx.cli.yaml_config import parse_changes
+    from cogltx.files import write_file
+    from cogltx.pipeline import CogLTX
+    from cogltx.reasoners import SpanReasonerConfig
+
+    reader = CogLTX.from_pretrained(model, device=device, changes=parse_changes(changes or ()))
+    if not isinstance(reader.config.reasoner, SpanReasonerConfig):
+        raise ConfigError(f"--model {model}: the task {reader.config.reasoner.name} does not answer questions")
+    opened = reader.open(documents if len(documents) > 1 else documents[0])
+    for question in questions or _typed(documents):
+        prediction = opened.ask(question)
+        if as_json:
+            print(json.dumps({"question": question, **prediction.to_dict()}, ensure_ascii=False), flush=True)
+        else:
+            title = f"{question}\n\n" if len(questions) > 1 else ""
+            typer.echo(f"{title}{_format(prediction, documents)}\n")
+        if html is not None:
+            write_file(html, prediction.to_html(documents, question))
+            note(f"report: {html}")
+
+
+def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Tell files and folders from questions: what exists is a file, and a question has more than one word."""
+    paths = [Path(one) for one in given if Path(one).exists()]
+    questions = [one for one in given if not Path(one).exists()]
+    for one in questions:
+        if len(one.split()) < 2:
+            raise DataError(f"{one}: file not found (a question has more than one word)")
+    if not paths:
+        raise ConfigError(f"ask needs a file or a folder; {questions[0]!r} is none")
+    return paths, questions
+
+
+def _read(paths: Sequence[Path]) -> Iterator[Document]:
+    """Read files; in a folder, those that cannot be read are named and left out."""
+    files = find_files(paths)
+    documents = 0
+    for file in tqdm(files, desc="read", unit=" files", delay=2.0, disable=None, leave=False):
+        try:
+            document = read_document(file)
+        except DataError as error:
+            if file in paths:
+                raise
+            note(f"left out: {error}")
+        else:
+            documents += 1
+            yield replace(document, id=str(file)) if len(files) > 1 else document
+    if not documents:
+        raise DataError(f"{paths[0]}: no file that can be read")
+
+
+def _typed(documents: Sequence[Document]) -> Iterator[str]:
+    """The questions that a person types, or the lines of the standard input."""
+    asks = sys.stdin.isatty()
+    if asks:
+        what = documents[0].id if len(documents) == 1 else f"{len(documents)} files"
+        note(f"{what}: {sum(len(one.text) for one in documents):,} characters. Ask; an empty line ends.")
+    while True:
+        if asks:
+            typer.echo("? ", nl=False, err=True)
+        line = sys.stdin.readline()
+        if not line.strip():
+            if asks or not line:
+                return
+            continue
+        yield line.strip()
+
+
+def _format(prediction: "Prediction", documents: Sequence[Document]) -> str:
+    """The answer with its place and passage, and the key blocks; or that there is none."""
+    sure = f"({100 * prediction.score:.0f} %)"
+    if prediction.answer:
+        lines = [f"{typer.style(' '.join(prediction.answer.split()), bold=True)} {sure}"]
+    else:
+        where = documents[0].id if len(documents) == 1 else f"{len(documents)} files"
+        lines = [f"{typer.style(f'No answer in {where}', bold=True)} {sure}"]
+        lines += [
+            f"  the best candidate was {' '.join(other.text.split())!r} ({100 * other.score:.0f} %)"
+            for other in prediction.alternatives[:1]
+            if other.start is not None
+        ]
+    shown = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
+    lines += ["", *(f"  {_place(block, documents)}: {_passage(block, prediction)}" for block in shown)]
+    return "\n".join(lines)
+
+
+def _place(block: "Evidence", documents: Sequence[Document]) -> str:
+    """The file, if there are several, and the page or the line of a key block."""
+    document = next((one for one in documents if one.id == block.document), documents[0])
+    line = document.text.count("\n", 0, block.start) + 1
+    place = f"page {block.page}" if block.page else f"line {line:,}"
+    return f"{document.id}, {place}" if len(documents) > 1 else place
+
+
+def _holds(block: "Evidence", prediction: "Prediction") -> bool:
+    start = prediction.start
+    return start is not None and block.document == prediction.document and block.start <= start < block.end
+
+
+def _passage(block: "Evidence", prediction: "Prediction") -> str:
+    """The text of a key block in one line, around the answer if it holds it, which is bold on a terminal."""
+    if not _holds(block, prediction) or prediction.start is None or prediction.end is None:
+        text = " ".join(block.text.split())
+        return text if len(text) <= _SNIPPET else text[:_SNIPPET].rsplit(" ", 1)[0] + " …"
+    first, last = prediction.start - block.start, prediction.end - block.start
+    marked = f"{block.text[:first]}\x02{block.text[first:last]}\x03{block.text[last:]}"
+    before, _, rest = " ".join(marked.split()).partition("\x02")
+    answer, _, after = rest.partition("\x03")
+    return f"{before}{typer.style(answer, bold=True)}{after}"

@@ -1,0 +1,69 @@
+"""`cogltx ask`: files and questions in, answers with places out."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import Call, Files
+
+QUESTION = "Where does the person live ?"
+
+
+def test_a_question_about_a_file(files: Files, call: Call, tmp_path: Path) -> None:
+    done = call("ask", files.document, QUESTION, "--model", files.run, "--html", tmp_path / "report.html")
+    assert not done.code
+    first, blank, *evidence = done.out.rstrip().split("\n")
+    assert first.endswith("%)")
+    assert not blank
+    assert all(line.startswith("  line ") for line in evidence)
+    assert "document.txt" in (tmp_path / "report.html").read_text()
+
+
+def test_json_names_the_question(files: Files, call: Call) -> None:
+    done = call("ask", files.document, QUESTION, "Who is it ?", "--model", files.run, "--json")
+    records = [json.loads(line) for line in done.out.splitlines()]
+    assert [record["question"] for record in records] == [QUESTION, "Who is it ?"]
+    assert all(record["evidence"] for record in records)
+
+
+def test_a_folder_is_searched_together(files: Files, call: Call, tmp_path: Path) -> None:
+    text = files.document.read_text()
+    (tmp_path / "a.md").write_text(f"# Part one\n\n{text}")
+    (tmp_path / "b.html").write_text(f"<h1>Part two</h1><p>{text}</p>")
+    (tmp_path / "c.pdf").write_bytes(b"broken")
+    done = call("ask", tmp_path, QUESTION, "--model", files.run)
+    assert not done.code
+    assert "left out" in done.err
+    assert "c.pdf: not a readable PDF file" in done.err
+    assert "a.md, line " in done.out or "b.html, line " in done.out
+    record = json.loads(call("ask", tmp_path, QUESTION, "--model", files.run, "--json").out)
+    assert {block["document"] for block in record["evidence"]} <= {str(tmp_path / "a.md"), str(tmp_path / "b.html")}
+
+
+def test_questions_from_the_standard_input(files: Files, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n\nWho is it ?\n"))
+    done = call("ask", files.document, "--model", files.run, "--json")
+    assert [json.loads(line)["question"] for line in done.out.splitlines()] == [QUESTION, "Who is it ?"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wording"),
+    [
+        (["missing.pdf", "Who is it?"], "missing.pdf: file not found (a question has more than one word)"),
+        (["Who is it?"], "ask needs a file or a folder; 'Who is it?' is none"),
+        (["DOCUMENT", "Who is it?", "What is it?", "--html", "a.html"], "--html: a report shows one question; give exactly one"),
+        (["DOCUMENT", "Who is it?", "--model", "no-such-model"], "no-such-model: no such folder"),
+        (["DOCUMENT", "Who is it?", "--model", "CLASSIFIED"], "the task classification does not answer questions"),
+        (["DOCUMENT", "Who is it?", "--model", "TAGGED"], "a model of the baseline sliding_window; "),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked(
+    files: Files, tagged: Path, classified: Path, call: Call, arguments: list[str], wording: str
+) -> None:
+    names = {"DOCUMENT": str(files.document), "TAGGED": str(tagged / "run"), "CLASSIFIED": str(classified / "run")}
+    done = call("ask", *(names.get(one, one) for one in arguments))
+    assert done.code == 2
+    assert wording in done.err
+    assert len(done.err.splitlines()) == 1
