@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationErr
 from torch import nn
 
 from cogltx.blocks import MIN_BLOCK_TOKENS, AnyQuery, Blocks, load_tokenizer, split
+from cogltx.display import model_card
 from cogltx.document import Document
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.encoding.weights import load_weights, to_safetensors
+from cogltx.encoding.weights import load_weights, split_shared, to_safetensors
 from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.files import changed, new_folder, read_json, write_json
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
@@ -244,8 +245,14 @@ class Model:
                 raise ModelError("reasoner: an output is NaN")
             yield window, outputs
 
-    def save(self, folder: Path) -> None:
-        """Write configuration, safetensors and tokenizer to a folder; the write is atomic.
+    def save(self, folder: Path, *, int8: bool = False, card: str | None = None) -> None:
+        """Write configuration, safetensors, tokenizer and model card to a folder; the write is atomic.
+
+        Args:
+            folder: replaces an earlier model there.
+            int8: store large matrices as 8-bit integers, and once what the parts of the model share. The model computes
+                in float32 as before.
+            card: the text of the model card; by default one from the configuration.
 
         Raises:
             TrainingError: the folder cannot be written; its previous content is kept.
@@ -253,9 +260,14 @@ class Model:
         with new_folder(folder) as target:
             self.tokenizer.save_pretrained(target / "tokenizer")
             self.reasoner.encoder.model.config.save_pretrained(target / "encoder")
-            for name, module in self.modules.items():
-                (target / f"{name}.safetensors").write_bytes(to_safetensors(module.state_dict()))
-            write_json(target / "config.json", self.config.model_dump(mode="json"))
+            states: dict[str, Any] = {name: module.state_dict() for name, module in self.modules.items()}
+            for name, state in (split_shared(states) if int8 else states).items():
+                (target / f"{name}.safetensors").write_bytes(to_safetensors(state, int8=int8))
+            config = self.config.model_dump(mode="json")
+            write_json(target / "config.json", config)
+            (target / "README.md").write_text(
+                card or model_card(folder.name, config, self.reasoner.config.pipeline_tag)
+            )
 
 
 def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder | None:

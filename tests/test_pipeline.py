@@ -68,8 +68,8 @@ def test_save_and_load_give_equal_predictions(architecture_encoder: Path, tmp_pa
 def test_a_saved_model_is_config_safetensors_and_tokenizer(tiny_encoder: Path, tmp_path: Path) -> None:
     reader(tiny_encoder).save_pretrained(tmp_path / "model")
     names = {str(path.relative_to(tmp_path / "model")) for path in (tmp_path / "model").rglob("*") if path.is_file()}
-    assert {"config.json", "judge.safetensors", "reasoner.safetensors", "encoder/config.json"} <= names
-    assert not [name for name in names if not name.endswith((".json", ".safetensors", ".txt"))]
+    assert {"config.json", "judge.safetensors", "reasoner.safetensors", "encoder/config.json", "README.md"} <= names
+    assert not [name for name in names if not name.endswith((".json", ".safetensors", ".txt", ".md"))]
     shutil.rmtree(tiny_encoder.parent / "gone", ignore_errors=True)
     moved = (tmp_path / "model").rename(tmp_path / "moved")
     assert CogLTX.from_pretrained(moved).predict(TEXT, QUESTION).answer is not None

@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 from cogltx import __version__
 from cogltx.cli.ask import ask
 from cogltx.cli.evaluate import evaluate
+from cogltx.cli.export import export
 from cogltx.cli.index import index
 from cogltx.cli.mlm import mlm
 from cogltx.cli.predict import predict
@@ -27,7 +28,7 @@ from cogltx.errors import CogltxError
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
 )  # fmt: skip
-for command in (ask, train, mlm, evaluate, predict, index, recall, relevance, split, prepare):
+for command in (ask, train, mlm, evaluate, predict, index, recall, relevance, split, prepare, export):
     app.command()(command)
 
 

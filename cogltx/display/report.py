@@ -5,12 +5,10 @@ One self-contained page without scripts. Long stretches between key blocks are f
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from itertools import groupby, pairwise
-from pathlib import Path
 from typing import Any, TypeAlias
 
-from jinja2 import Environment, FileSystemLoader, Template, select_autoescape
+from cogltx.display.templates import template
 
 _CONTEXT = 400  # characters that stay visible on each side of a key block
 _FOLD = 600  # characters that are worth folding
@@ -51,18 +49,9 @@ def report(
     steps = {
         step: [block for block in numbered if block["step"] == step] for step in sorted({b["step"] for b in blocks})
     }
-    return _template().render(
+    return template("report.html").render(
         question=question, answer=answer, documents=documents, steps=steps, blocks=numbered, whole_page=whole_page
     )
-
-
-@cache
-def _template() -> Template:
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(
-        loader=loader, autoescape=select_autoescape(default=True), trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.get_template("report.html")
 
 
 def _shade(score: float, highest: float) -> float:

@@ -3,19 +3,56 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from cogltx.errors import ModelError
 
+SHARED = "shared"
+"""Name of the file with the tensors that several models of a folder share."""
+
+_FACTORS = ".int8_factors"
+_LARGE = 4096  # numbers in a matrix that is worth storing as integers
 _PICKLES = (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")  # their first bytes
 
 
-def to_safetensors(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return the content of a safetensors file."""
-    content: bytes = save({name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()})
+def to_safetensors(tensors: Mapping[str, Tensor], *, int8: bool = False) -> bytes:
+    """Return the content of a safetensors file.
+
+    With ``int8``, each row of a large matrix is stored as integers in [-127, 127] and a factor: a quarter of the size.
+    """
+    stored: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        tensor = tensor.detach().cpu()
+        if int8 and tensor.ndim == 2 and tensor.is_floating_point() and tensor.numel() >= _LARGE:
+            factors = tensor.abs().amax(dim=1).float().clamp_min(1e-12) / 127
+            stored[name] = (tensor / factors[:, None]).round().to(torch.int8)
+            stored[f"{name}{_FACTORS}"] = factors
+        else:
+            stored[name] = tensor.clone().contiguous()
+    content: bytes = save(stored)
     return content
+
+
+def split_shared(states: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
+    """Take the tensors that are equal in several models out of them, into ``shared``; returns tensors by file name.
+
+    >>> one, two = torch.ones(2), torch.zeros(2)
+    >>> split = split_shared({"judge": {"x": one, "y": one}, "reasoner": {"x": one, "y": two}})
+    >>> {name: list(state) for name, state in split.items()}
+    {'judge': ['y'], 'reasoner': ['y'], 'shared': ['x']}
+    """
+    shared: dict[str, Tensor] = {}
+    for name in dict.fromkeys(name for state in states.values() for name in state):
+        owners = [state[name] for state in states.values() if name in state]
+        if len(owners) > 1 and all(torch.equal(owners[0].cpu(), other.cpu()) for other in owners[1:]):
+            shared[name] = owners[0]
+    rest = {
+        part: {name: tensor for name, tensor in state.items() if name not in shared} for part, state in states.items()
+    }
+    return {**rest, SHARED: shared}
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:
@@ -27,18 +64,20 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise ModelError(f"{path}: file not found")
     try:
-        tensors: dict[str, Tensor] = load_file(path)
+        stored: dict[str, Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:
         with path.open("rb") as file:
             start = file.read(2)
         if start in _PICKLES:
             raise ModelError(f"{path}: is a pickle, which is never loaded; save it as safetensors") from error
         raise ModelError(f"{path}: is not a complete safetensors file ({str(error).splitlines()[0]})") from error
-    return tensors
+    factors = {name.removesuffix(_FACTORS): tensor for name, tensor in stored.items() if name.endswith(_FACTORS)}
+    tensors = {name: tensor for name, tensor in stored.items() if name.removesuffix(_FACTORS) not in factors}
+    return tensors | {name: stored[name].float() * factor[:, None] for name, factor in factors.items()}
 
 
 def load_weights(model: nn.Module, path: Path, *, optional: tuple[str, ...] = ()) -> None:
-    """Load all weights of a model.
+    """Load all weights of a model, those that it shares with others from ``shared.safetensors`` in the same folder.
 
     Args:
         model: the model to fill.
@@ -49,6 +88,8 @@ def load_weights(model: nn.Module, path: Path, *, optional: tuple[str, ...] = ()
         ModelError: the file is missing, not safetensors, or of another model.
     """
     current, read = model.state_dict(), load_tensors(path)
+    if (shared := path.with_stem(SHARED)).exists():
+        read = {name: tensor for name, tensor in load_tensors(shared).items() if name in current} | read
     state = {name: value for name, value in read.items() if name in current or not name.startswith(optional)}
     state |= {name: value for name, value in current.items() if name not in state and name.startswith(optional)}
     try:

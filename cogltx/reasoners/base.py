@@ -26,6 +26,7 @@ class ReasonerConfig(BaseModel):
     Attributes:
         default_task: the task of a run that names none.
         default_judge: the judge of a run that names none.
+        pipeline_tag: the task in the vocabulary of the Hugging Face hub.
         name: the reasoner.
         init_from: a run or model folder whose reasoner initializes this one, or ``judge``: the encoder of this run's
             judge, and its head if the reasoner has a relevance loss.
@@ -34,6 +35,7 @@ class ReasonerConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     default_task: ClassVar[str] = "jsonl"
     default_judge: ClassVar[str] = "encoder"
+    pipeline_tag: ClassVar[str] = "question-answering"
 
     name: str
     init_from: str | None = None

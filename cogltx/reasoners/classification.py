@@ -45,6 +45,7 @@ class ClassificationConfig(ReasonerConfig):
     """
 
     default_task: ClassVar[str] = "classification"
+    pipeline_tag: ClassVar[str] = "text-classification"
 
     name: Literal["classification"]
     labels: tuple[str, ...] = ()

@@ -37,6 +37,7 @@ class TaggingConfig(ReasonerConfig):
     """
 
     default_task: ClassVar[str] = "tagging"
+    pipeline_tag: ClassVar[str] = "token-classification"
     default_judge: ClassVar[str] = "bm25"
 
     name: Literal["tagging"]

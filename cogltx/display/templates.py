@@ -1,0 +1,19 @@
+"""The templates of this folder."""
+
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, Template, select_autoescape
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).parent),
+    autoescape=select_autoescape(["html"]),
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+@cache
+def template(name: str) -> Template:
+    """Load a template; what it inserts into HTML is escaped."""
+    return _ENVIRONMENT.get_template(name)
