@@ -137,6 +137,11 @@ class Recall:
             evidence.append(Evidence(start, end, text, score, step, block in self.kept))
         return tuple(sorted(evidence, key=lambda block: -block.score))
 
+    @property
+    def relevance(self) -> float:
+        """The highest score of a key block: how relevant the document is to the query."""
+        return max(self.scores, default=0.0)
+
     def to_html(self, *, whole_page: bool = True) -> str:
         """Show the document with its key blocks and the steps that found them on a self-contained HTML page.
 

@@ -31,6 +31,10 @@ class Evidence:
     document: str = ""
     page: int | None = None
 
+    def within(self, document: Document) -> "Evidence":
+        """See ``Prediction.within``."""
+        return replace(self, **_place(document, self.start, self.end, self.text))
+
 
 @dataclass(frozen=True)
 class Label:
@@ -62,6 +66,10 @@ class Answer:
     score: float
     document: str = ""
     page: int | None = None
+
+    def within(self, document: Document) -> "Answer":
+        """See ``Prediction.within``."""
+        return replace(self, **_place(document, self.start, self.end, self.text))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,24 +118,14 @@ class Prediction:
         if not document.parts and not document.pages:
             return self
 
-        def place(start: int | None, end: int | None, text: str) -> dict[str, Any]:
-            if start is None or end is None:
-                return {}
-            page = document.page(start)
-            if not document.parts:
-                return {"page": page, "text": text}
-            id, first, last = document.part(start)
-            within = {"start": start - first, "end": min(end, last) - first, "text": text[: last - start]}
-            return {"document": id, "page": page, **within}
-
-        answer = place(self.start, self.end, self.answer)
-        if answer:
-            answer["answer"] = answer.pop("text")
+        place = _place(document, self.start, self.end, self.answer)
+        if "text" in place:
+            place["answer"] = place.pop("text")
         return replace(
             self,
-            **answer,
-            evidence=tuple(replace(one, **place(one.start, one.end, one.text)) for one in self.evidence),
-            alternatives=tuple(replace(one, **place(one.start, one.end, one.text)) for one in self.alternatives),
+            **place,
+            evidence=tuple(one.within(document) for one in self.evidence),
+            alternatives=tuple(one.within(document) for one in self.alternatives),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,6 +160,18 @@ class Prediction:
     def from_dict(cls, values: Mapping[str, Any]) -> "Prediction":
         """Create a prediction from plain data; ignores unknown keys, raises ValueError for a wrong or missing field."""
         return _ADAPTER.validate_python(values)
+
+
+def _place(document: Document, start: int | None, end: int | None, text: str) -> dict[str, Any]:
+    """The page of a span, and for joined documents its document, start, end and text there."""
+    if start is None or end is None:
+        return {}
+    page = document.page(start)
+    if not document.parts:
+        return {"page": page}
+    id, first, last = document.part(start)
+    within = {"start": start - first, "end": min(end, last) - first, "text": text[: last - start]}
+    return {"document": id, "page": page, **within}
 
 
 _ANSWER = ("answer", "start", "end", "score", "document", "page")

@@ -21,6 +21,7 @@ from cogltx.cli.predict import predict
 from cogltx.cli.prepare import prepare
 from cogltx.cli.recall import recall
 from cogltx.cli.relevance import relevance
+from cogltx.cli.serve import serve
 from cogltx.cli.split import split
 from cogltx.cli.train import train
 from cogltx.errors import CogltxError
@@ -28,7 +29,7 @@ from cogltx.errors import CogltxError
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
 )  # fmt: skip
-for command in (ask, train, mlm, evaluate, predict, index, recall, relevance, split, prepare, export):
+for command in (ask, serve, train, mlm, evaluate, predict, index, recall, relevance, split, prepare, export):
     app.command()(command)
 
 

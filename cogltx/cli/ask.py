@@ -16,6 +16,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.formats import find_files, read_document
 
 if TYPE_CHECKING:
+    from cogltx.pipeline import CogLTX
     from cogltx.prediction import Evidence, Prediction
 
 DEFAULT_MODEL = "qa-minilm"
@@ -45,14 +46,9 @@ def ask(
     if html is not None and len(questions) != 1:
         raise ConfigError("--html: a report shows one question; give exactly one")
     documents = list(_read(paths))
-    from cogltx.cli.yaml_config import parse_changes
     from cogltx.files import write_file
-    from cogltx.pipeline import CogLTX
-    from cogltx.reasoners import SpanReasonerConfig
 
-    reader = CogLTX.from_pretrained(model, device=device, changes=parse_changes(changes or ()))
-    if not isinstance(reader.config.reasoner, SpanReasonerConfig):
-        raise ConfigError(f"--model {model}: the task {reader.config.reasoner.name} does not answer questions")
+    reader = load_answering(model, device, changes)
     opened = reader.open(documents if len(documents) > 1 else documents[0])
     for question in questions or _typed(documents):
         prediction = opened.ask(question)
@@ -64,6 +60,18 @@ def ask(
         if html is not None:
             write_file(html, prediction.to_html(documents, question))
             note(f"report: {html}")
+
+
+def load_answering(model: str, device: str | None, changes: Sequence[str] | None) -> "CogLTX":
+    """Load a model that answers questions; raises ConfigError if it does something else."""
+    from cogltx.cli.yaml_config import parse_changes
+    from cogltx.pipeline import CogLTX
+    from cogltx.reasoners import SpanReasonerConfig
+
+    reader = CogLTX.from_pretrained(model, device=device, changes=parse_changes(changes or ()))
+    if not isinstance(reader.config.reasoner, SpanReasonerConfig):
+        raise ConfigError(f"--model {model}: the task {reader.config.reasoner.name} does not answer questions")
+    return reader
 
 
 def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:

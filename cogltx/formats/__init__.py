@@ -6,6 +6,7 @@ A format's function receives a path and returns Sections; every offset counts in
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
+from zipfile import ZipFile, is_zipfile
 from zlib import error as zlib_error
 
 from cogltx.document import Document
@@ -27,6 +28,7 @@ FORMATS = {
 }
 """The module and the noun of each format, by the ending of a file's name; all others are text."""
 
+_MOST_EXPANSION = 200_000_000  # bytes that the text of a zipped document grows by; more is an attack
 _IN_FOLDERS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 
 
@@ -87,6 +89,12 @@ def _read(path: Path, module: str, noun: str) -> Document | None:
             f'{path}: the package {error.name} is not installed, which reads a {noun}; pip install "cogltx[files]"'
         ) from None
     try:
+        if is_zipfile(path):
+            with ZipFile(path) as archive:
+                if sum(part.file_size - part.compress_size for part in archive.infolist()) > _MOST_EXPANSION:
+                    raise DataError(
+                        f"{path}: not a readable {noun} (it expands to more than {_MOST_EXPANSION:,} bytes)"
+                    )
         return read(path).document(path.name)
     except DataError:
         raise

@@ -1,0 +1,56 @@
+"""``cogltx serve``: questions, key blocks and reranking over HTTP, and a web page."""
+
+import signal
+import socket
+from typing import Annotated
+
+import typer
+
+from cogltx.cli.ask import DEFAULT_MODEL, load_answering
+from cogltx.cli.options import DeviceOption, SetOption, note
+from cogltx.errors import ConfigError
+
+
+def serve(
+    model: Annotated[
+        str, typer.Option(help="A model that answers questions: a name, a run, or a model folder.")
+    ] = DEFAULT_MODEL,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8000,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="COGLTX_API_KEY", help="Key that every request must bring; without, none.")
+    ] = None,
+    max_megabytes: Annotated[int, typer.Option(min=1, help="Size of a request, so of a file.")] = 64,
+    max_documents: Annotated[int, typer.Option(min=1, help="Documents held at the same time.")] = 200,
+    queue_size: Annotated[int, typer.Option(min=1, help="Requests that wait to be read.")] = 64,
+    device: DeviceOption = None,
+    changes: SetOption = None,
+) -> None:
+    """Serve a web page and an HTTP API: ask about documents, find key blocks, rerank."""
+    try:
+        import uvicorn
+
+        from cogltx.server.app import create_app
+        from cogltx.server.service import ServerConfig
+    except ModuleNotFoundError as error:
+        raise ConfigError(f'the package {error.name} is not installed; pip install "cogltx[serve]"') from None
+    config = ServerConfig(
+        max_megabytes=max_megabytes, max_documents=max_documents, queue_size=queue_size, api_key=api_key or None
+    )
+    with _listen(host, port) as listening:
+        app = create_app(load_answering(model, device, changes), model.rstrip("/").rpartition("/")[2], config)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=30, lifespan="on"))
+        shown = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
+        note(f"cogltx serves {model} at http://{shown}:{listening.getsockname()[1]}/")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again when it has ended
+        server.run(sockets=[listening])
+    note("stopped")
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (")[0].lower()
+        raise ConfigError(f"{host}:{port}: {reason}; choose others with --host and --port") from None

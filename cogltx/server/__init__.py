@@ -1,0 +1,1 @@
+"""An HTTP server: questions about documents, key blocks and reranking as JSON, and a web page."""

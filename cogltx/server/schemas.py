@@ -1,0 +1,132 @@
+"""Requests and responses of the server."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+
+from cogltx.prediction import Evidence
+
+Question = Annotated[str, Field(min_length=1, max_length=4000, examples=["Who designed the bridge?"])]
+Text = Annotated[str, Field(min_length=1, examples=["The bridge was designed by Ilse Brandt. It opened in 1932."])]
+Id = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class AskText(_Request):
+    """A question about a text."""
+
+    question: Question
+    text: Text
+
+
+class AskDocuments(_Request):
+    """A question about documents that were uploaded before; several are searched together."""
+
+    question: Question
+    documents: list[Id] = Field(min_length=1, max_length=100, examples=[["Xb2Vn0cQ5sJk1a9d"]])
+
+
+def _has(key: str) -> Discriminator:
+    """Choose between two forms of a request by a key, so that messages are about one of them."""
+    return Discriminator(lambda given: "<a>" if isinstance(given, dict) and key in given else "<b>")
+
+
+Ask = Annotated[Annotated[AskDocuments, Tag("<a>")] | Annotated[AskText, Tag("<b>")], _has("documents")]
+
+
+class NewDocument(_Request):
+    """A text to ask about."""
+
+    text: Text
+    name: str = Field("text", min_length=1, max_length=200, description="Names the document in answers.")
+
+
+class HeldDocument(BaseModel):
+    """A document that the server holds."""
+
+    id: str
+    name: str
+    characters: int
+    pages: int | None = Field(description="Number of pages; null for formats without pages.")
+
+
+class KeyBlocks(BaseModel):
+    """The key blocks of documents for a question, highest score first."""
+
+    blocks: list[Evidence]
+
+
+class RerankTexts(BaseModel):
+    """Texts of any length to rank, as clients of text-embeddings-inference send them; other keys are ignored."""
+
+    query: Question
+    texts: list[str] = Field(min_length=1, max_length=10_000, examples=[["Rain fell.", "Ilse Brandt designed it."]])
+    return_text: bool = False
+
+
+class RerankedText(BaseModel):
+    """A text of the request by its position, with its relevance in [0, 1]; the best comes first."""
+
+    index: int
+    score: float
+    text: str | None = None
+
+
+class TextDocument(BaseModel):
+    """A document of a request in Cohere's form."""
+
+    text: str
+
+
+class RerankDocuments(BaseModel):
+    """Documents of any length to rank, as clients of Cohere and Jina send them; other keys are ignored."""
+
+    query: Question
+    documents: list[str | TextDocument] = Field(min_length=1, max_length=10_000)
+    model: str | None = None
+    top_n: int | None = Field(None, ge=1)
+    return_documents: bool = False
+
+
+Rerank = Annotated[Annotated[RerankTexts, Tag("<a>")] | Annotated[RerankDocuments, Tag("<b>")], _has("texts")]
+
+
+class RerankedDocument(BaseModel):
+    """A document of the request by its position, with its relevance in [0, 1]."""
+
+    index: int
+    relevance_score: float
+    document: TextDocument | None = None
+
+
+class Reranked(BaseModel):
+    """The ranked documents, best first."""
+
+    id: str
+    model: str
+    results: list[RerankedDocument]
+    meta: dict[str, Any] = Field(default_factory=dict)
+
+
+class Health(BaseModel):
+    """The state of the server."""
+
+    status: str
+    model: str
+    version: str
+
+
+class Problem(BaseModel):
+    """What went wrong, for programs and for people."""
+
+    type: str
+    message: str
+
+
+class Failure(BaseModel):
+    """The body of every response that is not a success."""
+
+    error: Problem

@@ -1,0 +1,102 @@
+"""The worker: one thread that reads for all requests; what waits at the same time is read in one batch."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from queue import Empty, Full, Queue
+from threading import Thread
+from typing import Generic, TypeVar
+
+from more_itertools import constrained_batches
+
+from cogltx.errors import CogltxError
+
+_MOST = 32  # items in a batch
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class BusyError(Exception):
+    """The queue is full."""
+
+
+class Worker(Generic[Item, Result]):
+    """Runs a function over batches of items in a thread of its own, in the order of their arrival.
+
+    Args:
+        read: reads a batch of items.
+        queue_size: number of items that wait at most.
+        size: the size of an item.
+        max_size: size of a batch of several items at most.
+        observe: called with the number of items of each batch.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[Sequence[Item]], Sequence[Result]],
+        queue_size: int,
+        *,
+        size: Callable[[Item], int],
+        max_size: int,
+        observe: Callable[[int], None] = lambda n_items: None,
+    ) -> None:
+        self._read, self._size, self._max_size, self._observe = read, size, max_size, observe
+        self._queue: Queue[tuple[Item, Future[Result]] | None] = Queue(queue_size)
+        self._thread = Thread(target=self._run, name="reader", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Number of items in the queue."""
+        return self._queue.qsize()
+
+    def submit(self, item: Item) -> "Future[Result]":
+        """Queue an item; raises BusyError if the queue is full."""
+        future: Future[Result] = Future()
+        try:
+            self._queue.put_nowait((item, future))
+        except Full:
+            raise BusyError from None
+        return future
+
+    def close(self) -> None:
+        """Finish what is queued, then end the thread."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (waiting := list(self._waiting()))[0] is not None:
+            items = [one for one in waiting if one is not None and one[1].set_running_or_notify_cancel()]
+            for batch in constrained_batches(items, self._max_size, _MOST, self._size_of, strict=False):
+                self._observe(len(batch))
+                self._finish(batch)
+            if waiting[-1] is None:
+                return
+
+    def _size_of(self, queued: tuple[Item, "Future[Result]"]) -> int:
+        return self._size(queued[0])
+
+    def _waiting(self) -> Iterator[tuple[Item, "Future[Result]"] | None]:
+        """Wait for an item; yield it, and all others that wait."""
+        yield self._queue.get()
+        try:
+            while True:
+                yield self._queue.get_nowait()
+        except Empty:
+            return
+
+    def _finish(self, batch: Sequence[tuple[Item, "Future[Result]"]]) -> None:
+        """Read a batch; if an item of several is wrong, read them one by one."""
+        try:
+            results = self._read([item for item, _ in batch])
+        except CogltxError as error:
+            if len(batch) == 1:
+                batch[0][1].set_exception(error)
+            else:
+                for one in batch:
+                    self._finish([one])
+        except Exception as error:  # a defect: every request gets it, and the thread lives on
+            for _, future in batch:
+                future.set_exception(error)
+        else:
+            for (_, future), result in zip(batch, results, strict=True):
+                future.set_result(result)
