@@ -4,6 +4,7 @@ from .encoding.positions import PositionsConfig, extend_positions
 from .encoding.pretrained import EncoderConfig
 from .errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
 from .formats import read_document
+from .integrations.compress import compress
 from .judges import Judge, JudgeConfig, ScoringJudge
 from .memrecall import MemRecall, MemRecallConfig, Recall
 from .model import ModelConfig, TaskConfig
@@ -49,6 +50,7 @@ __all__ = [
     "Trainer",
     "TrainingConfig",
     "TrainingError",
+    "compress",
     "extend_positions",
     "read_document",
     "split",

@@ -30,6 +30,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
 from cogltx.judges import Judge, Memory, ScoringJudge, as_judge
 from cogltx.prediction import Evidence
+from cogltx.progress import logger
 from cogltx.retrieval import BlockEncoder, Retriever, RetrieverName
 
 BlockScores = Float[np.ndarray, " blocks"]
@@ -217,6 +218,7 @@ class MemRecall:
         self._read_whole([search for search in searches if search.layout.fits])
         long = [search for search in searches if not search.layout.fits]
         for number, stride in enumerate(self.config.strides, start=1):
+            logger.debug("step %d of MemRecall: %d documents", number, len(long))
             self._step(long, number, stride)
         return [self._result(search) for search in searches]
 

@@ -26,6 +26,7 @@ from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.files import changed, new_folder, read_json, write_json
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
 from cogltx.memrecall import MemRecallConfig
+from cogltx.progress import logger
 from cogltx.reasoners import REASONERS, AnyReasonerConfig, Reasoner, SpanReasonerConfig
 from cogltx.reasoners.base import WindowOutputs
 from cogltx.retrieval import BlockEncoder
@@ -186,6 +187,7 @@ class Model:
             ModelError: the folder is incomplete, or is not a model.
         """
         config = config or ModelConfig.load(folder)
+        logger.debug("load %s", folder)
         read_json(folder / "encoder" / "config.json")
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, folder / "encoder"), config.reasoner)
         load_weights(reasoner, folder / "reasoner.safetensors")
@@ -217,6 +219,7 @@ class Model:
         blocks = self._blocks.pop(id(document), None)
         if blocks is None:
             blocks = split(document, self.tokenizer, max_tokens=self.initial_config.max_block_tokens)
+            logger.debug("split %s: %d tokens, %d blocks", document.id or "text", blocks.n_tokens, len(blocks))
         else:
             self._n_cached_tokens -= blocks.n_tokens
         self.keep(blocks)

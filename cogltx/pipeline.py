@@ -182,6 +182,30 @@ class CogLTX(Reader):
         """Find the key blocks of a document, without reasoning over them; arguments as in ``predict``."""
         return self.memrecall([self.model.layout(*_request(document, query))])[0]
 
+    def relevance(self, query: Query | str, texts: Sequence[str]) -> list[float]:
+        """Score texts of any length for a query: the relevance of a text is that of its most relevant block.
+
+        Args:
+            query: the question.
+            texts: the texts to score.
+
+        Returns:
+            a score per text, in [0, 1] for judges that give probabilities; 0 for a text without a character.
+
+        Raises:
+            DataError: the question is empty, or leaves no room for one block.
+        """
+        question = Query(query) if isinstance(query, str) else query
+        scores = [0.0] * len(texts)
+        with_text = (number for number, text in enumerate(texts) if text.strip())
+        for batch in constrained_batches(
+            with_text, _BATCH_CHARACTERS, _BATCH_EXAMPLES, lambda i: len(texts[i]), strict=False
+        ):
+            recalls = self.memrecall([self.model.layout(Document(texts[number]), question) for number in batch])
+            for number, recall in zip(batch, recalls, strict=True):
+                scores[number] = recall.relevance
+        return scores
+
     def open(
         self, document: Document | str | Sequence[Document] | None = None, *, index: str | Path | None = None
     ) -> "OpenDocument":

@@ -22,6 +22,7 @@ PUBLIC = {
     "encoding.pretrained": {"EncoderConfig"},
     "errors": {"CogltxError", "ConfigError", "DataError", "ModelError", "TrainingError"},
     "formats": {"read_document"},
+    "integrations.compress": {"compress"},
     "judges": {"Judge", "JudgeConfig", "ScoringJudge"},
     "memrecall": {"MemRecall", "MemRecallConfig", "Recall"},
     "model": {"ModelConfig", "TaskConfig"},

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from cogltx.bench.prose import QUESTION, generated
 from cogltx.bench.tables import table
@@ -22,6 +21,7 @@ from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import EncoderJudge
 from cogltx.memrecall import MemRecall, MemRecallConfig
+from cogltx.progress import progress
 
 BATCH_SIZES = (1, 2, 4, 8, 16)
 _PAUSE_EVERY = 2.0  # seconds
@@ -63,7 +63,7 @@ def measure(
     memrecall.recall(generated(_WARM_UP_TOKENS, tokenizer, seed=0), QUESTION)
     costs = []
     pairs = [(length, count) for length in lengths for count in documents]
-    for length, count in tqdm(pairs, desc="cost", unit=" rows", disable=None, leave=False):
+    for length, count in progress(pairs, "cost", unit="rows"):
         texts = [generated(length, tokenizer, seed=seed + number) for number in range(count)]
         start = time.perf_counter()
         layouts = [form.layout(Query(QUESTION), split(document, tokenizer)) for document in texts]

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from cogltx.bench.process import call
 from cogltx.bench.tables import table
 from cogltx.cli.plots import Picture
 from cogltx.errors import ConfigError
 from cogltx.files import check_settings, read_json, write_file, write_json
+from cogltx.progress import progress
 
 READERS = {
     "cogltx": "CogLTX",
@@ -77,7 +77,7 @@ def measure(
         check_settings(output, growth["settings"], saved.get("settings", {}))
         growth["readers"] = saved["readers"]
     pairs = [(reader, length) for reader in readers for length in sorted(set(lengths))]
-    for reader, length in tqdm(pairs, desc="readers", unit=" documents", disable=None, leave=False):
+    for reader, length in progress(pairs, "readers", unit="documents"):
         results = growth["readers"].get(reader, {"measured": [], "beyond": None, "exponent": None})
         if any(one["length"] == length for one in results["measured"]):
             continue

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from cogltx.bench.process import call, peak_bytes
 from cogltx.bench.tables import table
@@ -19,6 +18,7 @@ from cogltx.encoding.encoder import BatchRunner, Precision, padded_length
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
+from cogltx.progress import progress
 from cogltx.training.masked_lm import learn_masked, load_masked
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
@@ -54,7 +54,7 @@ def measure(
         raise ConfigError(f"--batches: {', '.join(map(str, batches))} are not two ascending numbers")
     pairs = [(length, checkpointing) for length in lengths for checkpointing in (False, True)]
     results = []
-    for length, checkpointing in tqdm(pairs, desc="memory", unit=" lengths", disable=None, leave=False):
+    for length, checkpointing in progress(pairs, "memory", unit="lengths"):
         few, many = (_peak(encoder, length, rows, checkpointing, precision) for rows in batches)
         row_bytes = (many["peak_bytes"] - few["peak_bytes"]) / (batches[1] - batches[0])
         fixed_bytes = few["peak_bytes"] - batches[0] * row_bytes

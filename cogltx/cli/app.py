@@ -3,6 +3,7 @@
 Commands import torch when they run, so that ``--help`` is fast.
 """
 
+import logging
 import signal
 import sys
 from io import TextIOWrapper
@@ -25,9 +26,10 @@ from cogltx.cli.serve import serve
 from cogltx.cli.split import split
 from cogltx.cli.train import train
 from cogltx.errors import CogltxError
+from cogltx.progress import logger
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None
+    no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )  # fmt: skip
 for command in (ask, serve, train, mlm, evaluate, predict, index, recall, relevance, split, prepare, export):
     app.command()(command)
@@ -53,6 +55,22 @@ def run() -> None:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
 
 
+class _StandardError(logging.Handler):
+    """Writes the log to standard error, whatever it is at the time."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        typer.echo(self.format(record), err=True)
+
+
+def _log(level: int) -> None:
+    handler = _StandardError()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s" if level == logging.DEBUG else "%(message)s"))
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    logger.setLevel(level)
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         print(f"cogltx {__version__}")
@@ -64,8 +82,11 @@ def _main(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say what is done, and how long it takes.")] = False,
 ) -> None:
     """Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence."""
+    _log(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
 
 
 def _fail_usage(error: TyperException) -> NoReturn:

@@ -3,17 +3,15 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from tqdm.auto import tqdm
 
+from cogltx.cli.documents import read_documents
 from cogltx.cli.options import DeviceOption, SetOption, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError
-from cogltx.formats import find_files, read_document
 
 if TYPE_CHECKING:
     from cogltx.pipeline import CogLTX
@@ -45,7 +43,7 @@ def ask(
     paths, questions = _sort(given)
     if html is not None and len(questions) != 1:
         raise ConfigError("--html: a report shows one question; give exactly one")
-    documents = list(_read(paths))
+    documents = list(read_documents(paths))
     from cogltx.files import write_file
 
     reader = load_answering(model, device, changes)
@@ -84,24 +82,6 @@ def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
     if not paths:
         raise ConfigError(f"ask needs a file or a folder; {questions[0]!r} is none")
     return paths, questions
-
-
-def _read(paths: Sequence[Path]) -> Iterator[Document]:
-    """Read files; in a folder, those that cannot be read are named and left out."""
-    files = find_files(paths)
-    documents = 0
-    for file in tqdm(files, desc="read", unit=" files", delay=2.0, disable=None, leave=False):
-        try:
-            document = read_document(file)
-        except DataError as error:
-            if file in paths:
-                raise
-            note(f"left out: {error}")
-        else:
-            documents += 1
-            yield replace(document, id=str(file)) if len(files) > 1 else document
-    if not documents:
-        raise DataError(f"{paths[0]}: no file that can be read")
 
 
 def _typed(documents: Sequence[Document]) -> Iterator[str]:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cogltx.cli.options import DeviceOption, JsonOption, JudgeOption, KeyBlocks, RunArgument, SetOption, Split, note
+from cogltx.cli.options import DeviceOption, JsonOption, JudgeOption, KeyBlocks, RunArgument, SetOption, Split
 from cogltx.errors import ConfigError, DataError
+from cogltx.progress import logger
 
 if TYPE_CHECKING:
     from cogltx.cli.plots import Picture
@@ -89,10 +90,14 @@ def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Predict
         for example, _ in pairs
     )
     if n_unlabelled == len(pairs):
-        note("warning: nothing is measured: no example has gold answers, labels, entities or relevant passages")
+        logger.warning(
+            "warning: nothing is measured: no example has gold answers, labels, entities or relevant passages"
+        )
         return result
     if n_unlabelled:
-        note(f"warning: {n_unlabelled:,} of {len(pairs):,} examples have no gold labels; the metrics leave them out")
+        logger.warning(
+            f"warning: {n_unlabelled:,} of {len(pairs):,} examples have no gold labels; the metrics leave them out"
+        )
     against = _compare(task, pairs, others)
     return result | {"metrics": task.metrics(pairs), "against": against, "labels": _per_label(pairs)}
 

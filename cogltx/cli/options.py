@@ -1,11 +1,11 @@
 """The options that several commands share, and how their values are read. Does not import torch."""
 
-from functools import partial
 from typing import Annotated, Literal
 
 import typer
 
 from cogltx.errors import ConfigError
+from cogltx.progress import logger
 
 Split = Literal["train", "validation", "test"]
 KeyBlocks = Literal["recall", "gold"]
@@ -28,8 +28,8 @@ SetOption = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as memrecall.strides=[8]; repeatable."),
 ]
 
-note = partial(typer.echo, err=True)
-"""Print a message to standard error."""
+note = logger.info
+"""Print a message to standard error, unless the log is quiet."""
 
 
 def numbers(name: str, text: str | None) -> tuple[int, ...] | None:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from cogltx.cli.documents import read_documents
 from cogltx.cli.options import DeviceOption, JudgeOption, RunArgument, SetOption, note
 from cogltx.errors import ConfigError
-from cogltx.formats import read_document
 
 
 def predict(
@@ -18,7 +18,8 @@ def predict(
         list[str] | None,
         typer.Option(
             "--document",
-            help="A file: UTF-8 text, PDF, Word, EPUB, HTML or Markdown; - reads standard input. Repeatable.",
+            help="A file or a folder: UTF-8 text, PDF, Word, EPUB, HTML or Markdown; - reads standard input. "
+            "Repeatable.",
         ),
     ] = None,
     index: Annotated[
@@ -51,7 +52,7 @@ def predict(
     from cogltx.tasks import make_task
 
     asked: list[Query | None] = [Query(question) for question in _questions(questions or ())] or [None]
-    texts = {name: read_document(name) for name in documents or ()}
+    texts = {document.id: document for document in read_documents(documents)} if documents else {}
     task, predictor = make_task("jsonl", {}), Predictor(run, changes or (), judge, device)
     if examples is not None and output is not None:
         source = task.read(examples, split="test")

@@ -10,8 +10,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from cogltx.baselines import load_reader
 from cogltx.cli.options import KeyBlocks
 from cogltx.cli.yaml_config import parse_changes
@@ -22,6 +20,7 @@ from cogltx.memrecall import Recall
 from cogltx.model import ModelConfig, model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
+from cogltx.progress import progress
 from cogltx.tasks import Task
 from cogltx.training.steps import gold_blocks
 
@@ -85,8 +84,7 @@ class Predictor:
                     yield from answered
 
         total = len(examples) if isinstance(examples, Sequence) else None
-        quiet = True if total == 1 else None
-        yield from tqdm(pairs(), desc=title, total=total, unit=" examples", disable=quiet, leave=False)
+        yield from progress(pairs(), title, total=total, unit="examples", shown=total != 1)
 
     def seconds(self, examples: Sequence[Example]) -> dict[str, float]:
         """Measure the mean time of the first question about a document, and of a further one."""

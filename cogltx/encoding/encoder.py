@@ -5,6 +5,7 @@ inference all windows of a batch have one padded length, so a result does not de
 """
 
 import inspect
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,12 +17,12 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError
+from cogltx.progress import logger, progress
 
 _PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
@@ -171,8 +172,10 @@ class BatchRunner:
 
         ``title`` labels the progress bar that appears on a terminal after two seconds.
         """
-        stream = iter(tqdm(windows, desc=title, unit=" windows", delay=_PROGRESS_DELAY, disable=None, leave=False))
+        stream = iter(progress(windows, title, unit="windows", delay=_PROGRESS_DELAY))
+        n_windows, start = 0, time.perf_counter()
         while chunk := list(islice(stream, _LOOKAHEAD)):
+            n_windows += len(chunk)
             outputs: list[np.ndarray] = [np.empty(0)] * len(chunk)
             with torch.no_grad(), self.precision.autocast():  # inference_mode would cast all weights again per batch
                 for group in batches(chunk, self.inference_tokens):
@@ -181,6 +184,7 @@ class BatchRunner:
                     for index, window, rows in zip(group, members, batch_outputs, strict=True):
                         outputs[index] = rows[: len(window)].copy()  # a view would keep the whole batch in memory
             yield from zip(chunk, outputs, strict=True)
+        logger.debug("%s: %d windows in %.2f s", title, n_windows, time.perf_counter() - start)
 
 
 def padded_length(length: int) -> int:

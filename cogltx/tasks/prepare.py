@@ -7,9 +7,8 @@ TensorFlow Datasets and ParlAI, the sizes of HotpotQA with GluonNLP.
 import sys
 from pathlib import Path
 
-from tqdm import tqdm
-
 from cogltx.errors import DataError, suggestion
+from cogltx.progress import progress
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import write_examples
 
@@ -62,7 +61,7 @@ def prepare(task: Task, source: Path | None, output: Path, split: Split) -> Read
         raise DataError(f"{output}: is both the source and the output; choose another output")
     report = ReadReport()
     examples = task.read(source, split=split, report=report)
-    write_examples(output, iter(tqdm(examples, desc=source.name, unit=" examples", disable=None)))
+    write_examples(output, iter(progress(examples, source.name, unit="examples")))
     return report
 
 

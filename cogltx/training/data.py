@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from cogltx.blocks import load_tokenizer
 from cogltx.blocks import split as split_blocks
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.model import ModelConfig
+from cogltx.progress import progress
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.tasks.jsonl import as_examples
 from cogltx.training.config import DataSource, RunConfig
@@ -74,8 +74,8 @@ def read_examples(
     if longer_than is not None:
         tokenizer = tokenizer or load_tokenizer(config.encoder.name)
         documents = {id(example.document): example.document for example in examples}  # examples may share one
-        progress = tqdm(documents.items(), desc="count tokens", unit=" documents", disable=None, leave=False)
-        long = {key for key, document in progress if split_blocks(document, tokenizer).n_tokens > longer_than}
+        counted = progress(documents.items(), "count tokens", unit="documents")
+        long = {key for key, document in counted if split_blocks(document, tokenizer).n_tokens > longer_than}
         examples = [example for example in examples if id(example.document) in long]
         if not examples:
             raise DataError(f"{name}: no document has more than {longer_than:,} tokens")

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from pydantic import NonNegativeInt, TypeAdapter
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from cogltx.encoding.weights import load_tensors, load_weights, to_safetensors
 from cogltx.errors import CogltxError, ModelError, TrainingError
 from cogltx.files import check_settings, new_folder, read_json, write_json
+from cogltx.progress import progress
 from cogltx.training.optimizer import Optimizer
 
 _MAX_REASON = 200
@@ -87,16 +87,14 @@ class TrainingLoop:
 
     def _load(self, source: Path) -> None:
         try:
-            progress: _Progress = TypeAdapter(_Progress).validate_python(read_json(source / "progress.json"))
-            if progress.best_epoch is not None and progress.best_epoch >= len(progress.history):
-                raise ValueError(
-                    f"best_epoch is {progress.best_epoch}, but only {len(progress.history)} epochs are finished"
-                )
-            check_settings(self.folder.parent, {"data": self.progress.data}, {"data": progress.data})
+            saved: _Progress = TypeAdapter(_Progress).validate_python(read_json(source / "progress.json"))
+            if saved.best_epoch is not None and saved.best_epoch >= len(saved.history):
+                raise ValueError(f"best_epoch is {saved.best_epoch}, but only {len(saved.history)} epochs are finished")
+            check_settings(self.folder.parent, {"data": self.progress.data}, {"data": saved.data})
             for name, model in self.models.items():
                 load_weights(model, source / f"{name}.safetensors")
             for name, optimizer in self.optimizers.items():
-                optimizer.restore(load_tensors(source / f"{name}.optimizer.safetensors"), progress.steps[name])
+                optimizer.restore(load_tensors(source / f"{name}.optimizer.safetensors"), saved.steps[name])
             random = load_tensors(source / "random.safetensors")
             torch.set_rng_state(random["cpu"])
             if torch.cuda.is_available() and "cuda" in random:
@@ -109,7 +107,7 @@ class TrainingLoop:
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:_MAX_REASON]}"
             raise ModelError(f"{source}: the checkpoint is damaged or of another run: {reason}") from error
-        self.progress = progress
+        self.progress = saved
 
     def save(self) -> None:
         """Write a checkpoint, then remove the previous one; raises TrainingError if the disk is full."""
@@ -144,18 +142,18 @@ class TrainingLoop:
         ``after`` is called after every step, before a checkpoint.
         """
         losses: list[float] = []
-        with tqdm(total=total, initial=self.progress.batch, desc=title, disable=None, leave=False) as bar:
-            for number in range(self.progress.batch, total):
-                loss = step(number)
-                self.progress.batch = number + 1
-                if loss is not None:
-                    losses.append(loss)
-                    self.log.add(epoch(number), self.optimizers[name].step, {f"{name}/loss": loss})
-                    bar.set_postfix(loss=f"{np.mean(losses[-_N_AVERAGED:]):.3f}")
-                bar.update()
-                after()
-                if self.progress.batch % self.checkpoint_steps == 0 and self.progress.batch < total:
-                    self.save()
+        first = self.progress.batch
+        bar = progress(range(first, total), title, unit="steps", total=total, initial=first)
+        for number in bar:
+            loss = step(number)
+            self.progress.batch = number + 1
+            if loss is not None:
+                losses.append(loss)
+                self.log.add(epoch(number), self.optimizers[name].step, {f"{name}/loss": loss})
+                bar.set_postfix(loss=f"{np.mean(losses[-_N_AVERAGED:]):.3f}")
+            after()
+            if self.progress.batch % self.checkpoint_steps == 0 and self.progress.batch < total:
+                self.save()
         return losses
 
 

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from cogltx.blocks import load_tokenizer
 from cogltx.blocks.tokens import tokenize
@@ -24,6 +23,7 @@ from cogltx.encoding.layout import NONE, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import fingerprint, new_folder, write_json
+from cogltx.progress import progress
 from cogltx.tasks.texts import read_texts
 from cogltx.training.data import expand
 from cogltx.training.loop import TrainingLoop
@@ -103,8 +103,8 @@ class MaskedConfig(BaseModel):
 
 def _packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
     """Tokenize texts and pack them into rows."""
-    progress = tqdm(texts, desc="texts", unit=" texts", disable=None, leave=False)
-    rows = _pack(_token_ids(iter(progress), tokenizer), WindowFormat(tokenizer, length))
+    counted = progress(texts, "texts", unit="texts")
+    rows = _pack(_token_ids(iter(counted), tokenizer), WindowFormat(tokenizer, length))
     if not rows:
         raise DataError("texts: the tokenizer drops all characters")
     return rows
@@ -354,7 +354,7 @@ class _MaskedTrainer:
         windows = [_window(token_ids) for token_ids, _ in rows]
         self.model.eval()
         loss, correct = 0.0, 0
-        for group in tqdm(batches(windows, runner.batch_tokens), desc="validation", disable=None, leave=False):
+        for group in progress(batches(windows, runner.batch_tokens), "validation", unit="batches"):
             batch = runner.tensors([windows[index] for index in group])
             with runner.precision.autocast():
                 logits, targets = _predictions(self.model, batch, [rows[index][1] for index in group])

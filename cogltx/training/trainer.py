@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
@@ -19,6 +18,7 @@ from cogltx.files import fingerprint, write_json
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.prediction import Prediction
+from cogltx.progress import progress
 from cogltx.reasoners import ReasonerConfig
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import TrainingConfig
@@ -197,16 +197,16 @@ class Trainer:
 
     def _validate(self) -> None:
         """Predict the validation examples, set the thresholds, and add the metrics to the history."""
-        progress, main = self.loop.progress, self.main_metric
-        epoch, total = progress.epoch + 1, len(self.validation)
+        done, main = self.loop.progress, self.main_metric
+        epoch, total = done.epoch + 1, len(self.validation)
         reasoner = self.reader.model.reasoner
         reasoner.config = reasoner.config.without_thresholds()
         predictions = self.reader.predict_many(self.validation)
-        bar = tqdm(predictions, total=total, desc="validation", disable=None, leave=False)
+        bar = progress(predictions, "validation", total=total, unit="examples")
         reasoner.config, metrics = tuned(reasoner.config, self.task, self.validation, list(bar), main)
-        if progress.best_epoch is None or metrics[main] > progress.history[progress.best_epoch][main]:
-            progress.best_epoch = progress.epoch
-        progress.history.append(metrics)
+        if done.best_epoch is None or metrics[main] > done.history[done.best_epoch][main]:
+            done.best_epoch = done.epoch
+        done.history.append(metrics)
         self.loop.log.add(epoch, epoch, {f"validation/{key}": value for key, value in metrics.items()})
         figures = ", ".join(f"{key} {value:.1f}" for key, value in metrics.items())
         self.report(f"epoch {epoch}/{self.config.epochs} validation: {figures}")

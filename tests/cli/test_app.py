@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Call, Files
+from command_line import COUNT, Call, Files
 
 from cogltx import __version__
 
@@ -139,3 +139,21 @@ def test_a_seed_out_of_bounds(call: Call, command: list[str], seed: str) -> None
     done = call(*command, "--seed", seed)
     assert done.code == 2
     assert "'--seed'" in done.err
+
+
+def test_quiet_and_verbose(files: Files, call: Call, tmp_path: Path) -> None:
+    data = ["predict", files.run, "--input", files.data, "--output"]
+    assert call(*data, tmp_path / "a.jsonl").err == f"{COUNT} predictions in {tmp_path}/a.jsonl\n"
+    assert not call("--quiet", *data, tmp_path / "b.jsonl").err
+    loud = call("--verbose", *data, tmp_path / "c.jsonl").err
+    for line in ("load ", "split ", "reasoner: ", "judge: ", "predictions in"):
+        assert line in loud
+    assert (tmp_path / "a.jsonl").read_text() == (tmp_path / "b.jsonl").read_text()
+    assert "left out" not in loud
+
+
+def test_the_shell_completes_commands(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
+    monkeypatch.setenv("_COGLTX_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "cogltx ser")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert call().out.split() == ["serve"]

@@ -269,9 +269,21 @@ def test_several_documents_are_answered_in_order(files: Files, call: Call, tmp_p
     assert plain.code == 0, plain.err
     assert [line for line in plain.out.splitlines() if line.startswith("==")] == [f"== {files.document}", f"== {other}"]
     records = call(*command, "--json").json
-    assert [record["id"] for record in records] == ["document.txt", "other.txt"]
+    assert [record["id"] for record in records] == [str(files.document), str(other)]
     alone = call("predict", files.run, "--question", QUESTION, "--document", other, "--json").json
     assert alone["answer"] == records[1]["answer"]
+
+
+def test_the_files_of_a_folder(files: Files, call: Call, tmp_path: Path) -> None:
+    text = corpus.make(2)[1].document.text
+    for name in ("a.txt", "sub/b.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(tmp_path / name, text)
+    write(tmp_path / "c.pdf", "broken")
+    done = call("predict", files.run, "--question", QUESTION, "--document", tmp_path, "--json")
+    assert [record["id"] for record in done.json] == [str(tmp_path / "a.txt"), str(tmp_path / "sub" / "b.md")]
+    assert done.err.startswith("left out: ")
+    assert "c.pdf: not a readable PDF file" in done.err
 
 
 def test_another_judge_and_device(files: Files, call: Call) -> None:

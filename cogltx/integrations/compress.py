@@ -1,0 +1,94 @@
+"""Compress a text to the passages that matter for a question, for the prompt of any language model."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from cogltx.blocks import Blocks
+from cogltx.document import Document, Query
+from cogltx.errors import ConfigError
+from cogltx.judges import Memory
+from cogltx.memrecall import fill
+from cogltx.pipeline import CogLTX
+
+DEFAULT_MODEL = "qa-minilm"
+_CANDIDATES = 2  # times the budget that the judge scores
+
+load_reader = lru_cache(maxsize=4)(CogLTX.from_pretrained)
+"""Load a model once, however many components use it."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Consecutive blocks of a text: ``text[start:end]``, and the heading that they stand under; may be empty."""
+
+    start: int
+    end: int
+    heading: str
+
+
+def compress(text: str, query: str, budget: int | float, *, model: CogLTX | str = DEFAULT_MODEL) -> str:
+    """Shorten a text to its passages that are most relevant to a question, in their order.
+
+    The key blocks of MemRecall come first; room that is left goes to the blocks that the judge scores next.
+
+    Args:
+        text: a text of any length.
+        query: the question.
+        budget: number of tokens to keep, by the model's tokenizer; or the share of the text to keep, below 1.0. The
+            most relevant block, of at most 63 tokens, is kept in any case.
+        model: a model, or its name.
+
+    Raises:
+        ConfigError: the budget is not positive.
+        DataError: the text or the question is empty.
+    """
+    reader = load_reader(model) if isinstance(model, str) else model
+    parts, heading = [], ""
+    for passage in passages(reader, Document(text), query, budget):
+        new_heading = passage.heading and passage.heading != heading
+        heading = passage.heading
+        parts.append(f"{heading}\n" * bool(new_heading) + text[passage.start : passage.end])
+    return "\n\n".join(parts)
+
+
+def passages(reader: CogLTX, document: Document, query: str, budget: int | float) -> list[Passage]:
+    """Select the passages of a document for ``compress``; arguments and errors are the same."""
+    if budget <= 0:
+        raise ConfigError(f"budget is {budget}; it must be positive")
+    layout = reader.model.layout(document, Query(query))
+    blocks = layout.blocks
+    room = int(budget * blocks.sizes.sum()) if isinstance(budget, float) and budget < 1 else int(budget)
+    if room >= blocks.sizes.sum():
+        return _join(blocks, range(len(blocks)))
+    [recall] = reader.memrecall([layout])
+    fine = dict(zip(recall.key_blocks, recall.scores, strict=True))
+    ranking = sorted(fine, key=lambda block: (block not in recall.kept, -fine[block]))
+    if room > blocks.total_size(ranking):
+        memrecall, memory = reader.memrecall, Memory(layout)
+        if memrecall.config.shortlist is not None:
+            count = max(memrecall.config.shortlist, int(_CANDIDATES * room / blocks.sizes.mean()))
+            memory = Memory(layout, shortlist=memrecall.retriever.shortlist(memory, count))
+        [coarse] = memrecall.judge.retrieve([memory])
+        order = np.argsort(-np.nan_to_num(coarse, nan=-np.inf), kind="stable")
+        ranking += [block for block in order.tolist() if block not in fine and not np.isnan(coarse[block])]
+    scores = np.full(len(blocks), np.nan)
+    scores[ranking] = -np.arange(len(ranking), dtype=float)
+    return _join(blocks, sorted(fill(scores, blocks, max(room, int(blocks.sizes[ranking[0]])))))
+
+
+def _join(blocks: Blocks, chosen: Iterable[int]) -> list[Passage]:
+    """Join blocks that follow each other under one heading."""
+    joined: list[Passage] = []
+    last = None
+    for block in chosen:
+        start, end = blocks.trimmed(block)
+        heading = blocks[block].heading
+        if joined and last == block - 1 and joined[-1].heading == heading:
+            joined[-1] = Passage(joined[-1].start, end, heading)
+        else:
+            joined.append(Passage(start, end, heading))
+        last = block
+    return joined

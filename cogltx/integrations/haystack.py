@@ -1,0 +1,185 @@
+"""Haystack: an extractive reader, and a ranker that can also shorten documents."""
+
+from dataclasses import replace
+from typing import Any
+
+from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.dataclasses import ExtractedAnswer
+
+from cogltx.document import Document as CogltxDocument
+from cogltx.integrations.compress import DEFAULT_MODEL, compress, load_reader
+from cogltx.prediction import Answer, Prediction
+
+
+@component
+class CogLTXReader:
+    """Answers a question from documents that are read together, whatever their length.
+
+    A drop-in replacement of ``TransformersExtractiveReader``.
+
+    Args:
+        model: a name, a run, or a model folder.
+        top_k: number of answers at most, without the one for "no answer".
+        score_threshold: lowest score of an answer.
+        no_answer: add an answer without text, with the probability that the documents have none.
+        overlap_threshold: share of an answer, or of a better one, that may lie in the other; None keeps all.
+    """
+
+    def __init__(
+        self,
+        model: str = DEFAULT_MODEL,
+        top_k: int = 20,
+        score_threshold: float | None = None,
+        no_answer: bool = True,
+        overlap_threshold: float | None = 0.01,
+    ) -> None:
+        self.model, self.top_k, self.score_threshold = model, top_k, score_threshold
+        self.no_answer, self.overlap_threshold = no_answer, overlap_threshold
+
+    def warm_up(self) -> None:
+        """Load the model."""
+        load_reader(self.model)
+
+    @component.output_types(answers=list[ExtractedAnswer])
+    def run(
+        self,
+        query: str,
+        documents: list[Document],
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        max_seq_length: int | None = None,
+        stride: int | None = None,
+        max_batch_size: int | None = None,
+        answers_per_seq: int | None = None,
+        no_answer: bool | None = None,
+        overlap_threshold: float | None = None,
+    ) -> dict[str, list[ExtractedAnswer]]:
+        """Find the answers to a question.
+
+        Args:
+            query: the question.
+            documents: documents of any length; those without text are skipped.
+            top_k: as in the constructor, for this call.
+            score_threshold: as in the constructor, for this call.
+            max_seq_length: ignored: documents of any length are read.
+            stride: ignored.
+            max_batch_size: ignored.
+            answers_per_seq: ignored.
+            no_answer: as in the constructor, for this call.
+            overlap_threshold: as in the constructor, for this call.
+
+        Returns:
+            ``answers``, best first; ``context`` is the passage that an answer lies in.
+        """
+        readable = {str(i): one for i, one in enumerate(documents) if one.content and one.content.strip()}
+        if not readable:
+            return {"answers": []}
+        joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
+        prediction = load_reader(self.model).predict(joined, query)
+        found = [Answer(prediction.answer, prediction.start, prediction.end, prediction.score, prediction.document)]
+        candidates = sorted([*found, *prediction.alternatives], key=lambda answer: -answer.score)
+        overlap = self.overlap_threshold if overlap_threshold is None else overlap_threshold
+        kept: list[Answer] = []
+        for answer in candidates:
+            if answer.text and (overlap is None or all(_overlap(answer, other) <= overlap for other in kept)):
+                kept.append(answer)
+        lowest = self.score_threshold if score_threshold is None else score_threshold
+        if lowest is not None:
+            kept = [answer for answer in kept if answer.score >= lowest]
+        answers = [_extracted(answer, prediction, query, readable) for answer in kept[: top_k or self.top_k]]
+        if self.no_answer if no_answer is None else no_answer:
+            answers.append(ExtractedAnswer(query=query, score=prediction.no_answer_score or 0.0))
+        return {"answers": sorted(answers, key=lambda answer: -answer.score)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serialize the component."""
+        return default_to_dict(
+            self, model=self.model, top_k=self.top_k, score_threshold=self.score_threshold,
+            no_answer=self.no_answer, overlap_threshold=self.overlap_threshold,
+        )  # fmt: skip
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "CogLTXReader":
+        """Deserialize the component."""
+        return default_from_dict(cls, data)
+
+
+@component
+class CogLTXRanker:
+    """Orders documents of any length by their relevance, and shortens them to the relevant passages if asked.
+
+    Args:
+        model: a name, a run, or a model folder.
+        top_k: number of documents at most.
+        budget: tokens of each document to keep, or the share below 1.0; None keeps documents whole.
+    """
+
+    def __init__(self, model: str = DEFAULT_MODEL, top_k: int = 10, budget: int | float | None = None) -> None:
+        self.model, self.top_k, self.budget = model, top_k, budget
+
+    def warm_up(self) -> None:
+        """Load the model."""
+        load_reader(self.model)
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
+        """Rank documents.
+
+        Args:
+            query: the question.
+            documents: documents of any length.
+            top_k: as in the constructor, for this call.
+
+        Returns:
+            ``documents``, best first, with their relevance in [0, 1] as score.
+        """
+        reader = load_reader(self.model)
+        scores = reader.relevance(query, [one.content or "" for one in documents])
+        order = sorted(range(len(documents)), key=lambda i: -scores[i])[: top_k or self.top_k]
+        ranked = [replace(documents[i], score=scores[i]) for i in order]
+        if self.budget is not None:
+            ranked = [
+                replace(one, content=compress(one.content, query, self.budget, model=reader))
+                if one.content and one.content.strip()
+                else one
+                for one in ranked
+            ]
+        return {"documents": ranked}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Serialize the component."""
+        return default_to_dict(self, model=self.model, top_k=self.top_k, budget=self.budget)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "CogLTXRanker":
+        """Deserialize the component."""
+        return default_from_dict(cls, data)
+
+
+def _overlap(answer: Answer, other: Answer) -> float:
+    """The shared part of two spans, as a share of the shorter one; 0 for yes and no."""
+    if answer.document != other.document or answer.start is None or other.start is None:
+        return 0.0
+    assert answer.end is not None
+    assert other.end is not None
+    shared = min(answer.end, other.end) - max(answer.start, other.start)
+    return max(0, shared) / min(answer.end - answer.start, other.end - other.start)
+
+
+def _extracted(answer: Answer, prediction: Prediction, query: str, documents: dict[str, Document]) -> ExtractedAnswer:
+    if answer.start is None or answer.end is None:  # yes or no
+        return ExtractedAnswer(query=query, score=answer.score, data=answer.text)
+    document = documents[answer.document]
+    extracted = ExtractedAnswer(
+        query=query,
+        score=answer.score,
+        data=answer.text,
+        document=document,
+        document_offset=ExtractedAnswer.Span(answer.start, answer.end),
+        meta={} if answer.page is None else {"answer_page_number": answer.page},
+    )
+    for block in prediction.evidence:
+        if block.document == answer.document and block.start <= answer.start and answer.end <= block.end:
+            offset = ExtractedAnswer.Span(answer.start - block.start, answer.end - block.start)
+            return replace(extracted, context=block.text, context_offset=offset)
+    return extracted

@@ -1,0 +1,43 @@
+"""LlamaIndex: a node postprocessor."""
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+
+from cogltx.errors import ConfigError
+from cogltx.integrations.compress import DEFAULT_MODEL, compress, load_reader
+
+
+class CogLTXPostprocessor(BaseNodePostprocessor):
+    """Orders nodes of any length by their relevance, and shortens them to the relevant passages if asked.
+
+    Attributes:
+        model: a name, a run, or a model folder.
+        top_n: number of nodes at most; None keeps all.
+        budget: tokens of each node to keep, or the share below 1.0; None keeps nodes whole.
+    """
+
+    model: str = DEFAULT_MODEL
+    top_n: int | None = None
+    budget: int | float | None = None
+
+    @classmethod
+    def class_name(cls) -> str:
+        """The name of the component."""
+        return "CogLTXPostprocessor"
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if query_bundle is None:
+            raise ConfigError("CogLTXPostprocessor needs the query")
+        reader, query = load_reader(self.model), query_bundle.query_str
+        texts = [one.node.get_content(MetadataMode.NONE) for one in nodes]
+        scores = reader.relevance(query, texts)
+        order = sorted(range(len(nodes)), key=lambda i: -scores[i])[: self.top_n]
+        ranked = []
+        for i in order:
+            node = nodes[i].node
+            if self.budget is not None and isinstance(node, TextNode) and texts[i].strip():
+                node = node.model_copy(update={"text": compress(texts[i], query, self.budget, model=reader)})
+            ranked.append(NodeWithScore(node=node, score=scores[i]))
+        return ranked

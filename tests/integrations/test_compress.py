@@ -1,0 +1,63 @@
+"""Compressed texts keep what matters, in order, within the budget."""
+
+import itertools
+from pathlib import Path
+
+import fakes
+import pytest
+from bridges import QUESTION, TEXTS
+
+from cogltx import CogLTX, ConfigError, DataError, Document, compress
+from cogltx.integrations.compress import passages
+
+TEXT = TEXTS[1]
+
+
+@pytest.fixture(scope="module", params=[None, 4])
+def reader(request: pytest.FixtureRequest, model: str) -> CogLTX:
+    shortlist = {} if request.param is None else {"memrecall.shortlist": request.param, "memrecall.retriever": "bm25"}
+    return CogLTX.from_pretrained(model, changes=shortlist)
+
+
+@pytest.mark.parametrize("budget", [20, 60, 200, 0.2, 0.5])
+def test_the_relevant_passage_is_kept_within_the_budget(reader: CogLTX, budget: int | float) -> None:
+    short = compress(TEXT, QUESTION, budget, model=reader)
+    assert "Ilse Brandt designed the bridge in 1884." in short
+    blocks = reader.model.layout(Document(TEXT), None).blocks
+    room = budget if isinstance(budget, int) else budget * blocks.sizes.sum()
+    kept = sum(
+        int(blocks.sizes[block])
+        for one in passages(reader, Document(TEXT), QUESTION, budget)
+        for block in blocks.overlapping(one.start, one.end)
+    )
+    assert room - blocks.max_size < kept <= max(room, blocks.max_size)
+
+
+def test_passages_are_slices_in_order(reader: CogLTX) -> None:
+    found = passages(reader, Document(TEXT), QUESTION, 120)
+    assert all(one.end < other.start for one, other in itertools.pairwise(found))
+    assert compress(TEXT, QUESTION, 120, model=reader) == "\n\n".join(TEXT[one.start : one.end] for one in found)
+
+
+def test_a_large_budget_keeps_everything(reader: CogLTX) -> None:
+    assert compress(TEXT, QUESTION, 10_000, model=reader) == TEXT.strip()
+
+
+def test_headings_come_once(model: str) -> None:
+    reader = CogLTX.from_pretrained(model)
+    document = fakes.sentences("It rained.", "Ilse Brandt designed the bridge.", headings=["Weather", "Bridges"])
+    assert [one.heading for one in passages(reader, document, QUESTION, 100)] == ["Weather", "Bridges"]
+
+
+@pytest.mark.parametrize(("text", "query", "budget", "error"), [
+    ("", QUESTION, 10, DataError), (TEXT, " ", 10, DataError), (TEXT, QUESTION, 0, ConfigError), (TEXT, QUESTION, -0.5, ConfigError),
+])  # fmt: skip
+def test_what_cannot_be_compressed(model: str, text: str, query: str, budget: float, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        compress(text, query, budget, model=model)
+
+
+def test_a_model_is_loaded_once(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = compress(TEXT, QUESTION, 20, model=model)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} is read again"))
+    assert compress(TEXT, QUESTION, 20, model=model) == first
