@@ -4,6 +4,7 @@ import os
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
 from jaxtyping import install_import_hook
 
@@ -12,6 +13,7 @@ install_import_hook(["cogltx"], "typechecker.check")
 import random
 from pathlib import Path
 
+import fakes
 import numpy
 import pytest
 import tiny
@@ -43,6 +45,14 @@ def tiny_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def architecture_encoder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny encoder, once for each architecture."""
     return tiny.make_encoder(tmp_path_factory.mktemp(request.param), request.param)
+
+
+@pytest.fixture(scope="session")
+def model(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a tiny model for questions, with BM25 as judge."""
+    folder = tmp_path_factory.mktemp("model") / "tiny"
+    fakes.reader(tiny_encoder, judge="bm25", capacity=160, max_block_tokens=48).save_pretrained(folder)
+    return str(folder)
 
 
 @pytest.fixture

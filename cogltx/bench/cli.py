@@ -128,6 +128,21 @@ def _positions(
     _show(compare(masked, output, _fractions("alphas", alphas), report=note), as_json)
 
 
+@bench.command("serve")
+def _serve(
+    model: Annotated[str, typer.Option(help="A model that answers questions.")] = "qa-minilm",
+    clients: Annotated[str, typer.Option(help="Numbers of clients that ask at once.")] = "1,8,64",
+    seconds: Annotated[float, typer.Option(help="Seconds per number of clients.")] = 30.0,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the server under load: answers per second, latency, refused requests, memory."""
+    from cogltx.bench.serving import measure
+
+    counts = numbers("clients", clients) or ()
+    _show(measure(model, counts, _positive("seconds", seconds), seed=seed, report=note), as_json)
+
+
 def _show(result: tuple[object, str], as_json: bool) -> None:
     """Print a measurement: plain data as JSON, or its table."""
     data, text = result

@@ -60,7 +60,7 @@ def run_command(arguments: Sequence[str]) -> tuple[str, float, int]:
         output = executor.submit(process.stdout.read)
         try:
             while wait([output], timeout=_POLL_SECONDS).not_done:
-                peak = max(peak, _high_water_mark(process.pid))
+                peak = max(peak, high_water_mark(process.pid))
         except BaseException:  # an interrupted call leaves no process behind
             process.terminate()
             raise
@@ -77,10 +77,10 @@ def peak_bytes(device: str = "cpu") -> int:
         import torch
 
         return int(torch.cuda.max_memory_reserved())
-    return _high_water_mark(os.getpid()) or _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return high_water_mark(os.getpid()) or _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def _high_water_mark(process: int) -> int:
+def high_water_mark(process: int) -> int:
     """Peak resident memory of a process by `/proc`, 0 on systems without it.
 
     On Linux, `getrusage` and `wait4` include the memory of the parent process at the time of the fork; this does not.

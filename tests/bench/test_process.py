@@ -101,7 +101,7 @@ def test_an_interrupted_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("cogltx.bench.process.subprocess.Popen", Started)
-    monkeypatch.setattr("cogltx.bench.process._high_water_mark", interrupted)
+    monkeypatch.setattr("cogltx.bench.process.high_water_mark", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_command(["train"])
     assert started[0].wait(timeout=30) == -signal.SIGTERM
