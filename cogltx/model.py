@@ -248,13 +248,14 @@ class Model:
                 raise ModelError("reasoner: an output is NaN")
             yield window, outputs
 
-    def save(self, folder: Path, *, int8: bool = False, card: str | None = None) -> None:
+    def save(self, folder: Path, *, int8: bool = False, name: str | None = None, card: str | None = None) -> None:
         """Write configuration, safetensors, tokenizer and model card to a folder; the write is atomic.
 
         Args:
             folder: replaces an earlier model there.
             int8: store large matrices as 8-bit integers, and once what the parts of the model share. The model computes
                 in float32 as before.
+            name: the name of the model in its card; by default that of the folder.
             card: the text of the model card; by default one from the configuration.
 
         Raises:
@@ -263,13 +264,13 @@ class Model:
         with new_folder(folder) as target:
             self.tokenizer.save_pretrained(target / "tokenizer")
             self.reasoner.encoder.model.config.save_pretrained(target / "encoder")
-            states: dict[str, Any] = {name: module.state_dict() for name, module in self.modules.items()}
-            for name, state in (split_shared(states) if int8 else states).items():
-                (target / f"{name}.safetensors").write_bytes(to_safetensors(state, int8=int8))
+            states: dict[str, Any] = {part: module.state_dict() for part, module in self.modules.items()}
+            for part, state in (split_shared(states) if int8 else states).items():
+                (target / f"{part}.safetensors").write_bytes(to_safetensors(state, int8=int8))
             config = self.config.model_dump(mode="json")
             write_json(target / "config.json", config)
             (target / "README.md").write_text(
-                card or model_card(folder.name, config, self.reasoner.config.pipeline_tag)
+                card or model_card(name or folder.name, config, self.reasoner.config.pipeline_tag)
             )
 
 

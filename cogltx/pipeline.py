@@ -66,9 +66,9 @@ class Reader(abc.ABC):
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Read a batch of documents, each with its query."""
 
-    def save_pretrained(self, folder: str | Path) -> None:
+    def save_pretrained(self, folder: str | Path, *, name: str | None = None) -> None:
         """Write the model to a folder; see ``Model.save``."""
-        self.model.save(Path(folder))
+        self.model.save(Path(folder), name=name)
 
     def predict(self, document: Document | str, query: Query | str | None = None) -> Prediction:
         """Answer one query about one document.
@@ -103,7 +103,7 @@ class Reader(abc.ABC):
         api = HfApi()
         api.create_repo(repository, private=private, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(Path(folder) / "model")
+            self.save_pretrained(Path(folder) / "model", name=repository)
             return str(api.upload_folder(repo_id=repository, folder_path=str(Path(folder) / "model")))
 
 

@@ -122,7 +122,7 @@ class BagOfWords(Reader):
         predictions = [self.reasoner.predict(self.reasoner.probabilities(row)) for row in margins]
         return [replace(one, id=document.id) for one, (document, _) in zip(predictions, requests, strict=True)]
 
-    def save_pretrained(self, folder: str | Path) -> None:
+    def save_pretrained(self, folder: str | Path, *, name: str | None = None) -> None:
         """See ``Reader.save_pretrained``: terms as JSON, numbers as safetensors."""
         if self._weights is None or self._bias is None:
             raise ModelError("reader bag_of_words: the model is not trained, so there is nothing to save")

@@ -1,0 +1,52 @@
+"""Models go to the Hugging Face hub and come back, by the real client against a stand-in of its API."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from hub import Hub, stand_in
+
+PUSH = """
+import sys
+from cogltx import CogLTX
+print(CogLTX.from_pretrained(sys.argv[1]).push_to_hub("ada/reader", private=True))
+"""
+LOAD = """
+import json, sys
+from cogltx import CogLTX
+prediction = CogLTX.from_pretrained(sys.argv[1]).predict(sys.argv[2], "Who designed the bridge?")
+print(json.dumps([prediction.answer, prediction.start, [block.start for block in prediction.evidence]]))
+"""
+TEXT = "Rain fell. Ilse Brandt designed the bridge in 1884. Snow fell. " * 20
+
+
+def run(code: str, hub: Hub, cache: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    environment = {**os.environ, "HF_ENDPOINT": hub.address, "HF_HOME": str(cache), "HF_TOKEN": "hf_secret"}
+    environment |= {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "NO_PROXY": "*"}
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_model_is_pushed_and_loaded_by_its_name(model: str, tmp_path: Path) -> None:
+    with stand_in() as hub:
+        pushed = run(PUSH, hub, tmp_path / "first", model)
+        assert pushed.returncode == 0, pushed.stderr
+        assert "ada/reader" in pushed.stdout
+        files = hub.repositories["ada/reader"]
+        assert hub.private == {"ada/reader": True}
+        assert hub.tokens == {"Bearer hf_secret"}
+        assert {"config.json", "reasoner.safetensors", "README.md", "tokenizer/tokenizer.json"} <= set(files)
+        card = files["README.md"].decode()
+        assert "library_name: cogltx" in card
+        assert 'from_pretrained("ada/reader")' in card
+        loaded = run(LOAD, hub, tmp_path / "second", "ada/reader", TEXT)
+        assert loaded.returncode == 0, loaded.stderr
+        local = run(LOAD, hub, tmp_path / "second", model, TEXT)
+        assert json.loads(loaded.stdout) == json.loads(local.stdout)
+        hub.requests.clear()
+        missing = run(LOAD, hub, tmp_path / "second", "ada/nothing", TEXT)
+    assert (
+        "ModelError: ada/nothing: no such folder, and no model of this name on the Hugging Face hub" in missing.stderr
+    )
