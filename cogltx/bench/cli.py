@@ -128,6 +128,23 @@ def _positions(
     _show(compare(masked, output, _fractions("alphas", alphas), report=note), as_json)
 
 
+@bench.command("compress")
+def _compress(
+    data: Annotated[str, typer.Argument(help="A data file of questions with answers.")],
+    model: Annotated[str, typer.Option(help="A model that answers questions.")] = "qa-minilm",
+    budgets: Annotated[str, typer.Option(help="Shares of the text to keep.")] = "0.02,0.05,0.1,0.2",
+    limit: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 100,
+    changes: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure how many answers stay in a compressed text, for CogLTX, BM25, sentence vectors and truncation."""
+    from cogltx.bench.compression import measure
+    from cogltx.cli.yaml_config import parse_changes
+
+    shares = _fractions("budgets", budgets)
+    _show(measure(model, data, shares, limit=limit, changes=parse_changes(changes or ())), as_json)
+
+
 @bench.command("serve")
 def _serve(
     model: Annotated[str, typer.Option(help="A model that answers questions.")] = "qa-minilm",

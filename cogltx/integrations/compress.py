@@ -8,6 +8,7 @@ import numpy as np
 
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Query
+from cogltx.encoding.layout import Layout
 from cogltx.errors import ConfigError
 from cogltx.judges import Memory
 from cogltx.memrecall import fill
@@ -56,27 +57,36 @@ def compress(text: str, query: str, budget: int | float, *, model: CogLTX | str 
 
 def passages(reader: CogLTX, document: Document, query: str, budget: int | float) -> list[Passage]:
     """Select the passages of a document for ``compress``; arguments and errors are the same."""
+    layout = reader.model.layout(document, Query(query))
+    return _join(layout.blocks, select(reader, layout, room(layout.blocks, budget)))
+
+
+def room(blocks: Blocks, budget: int | float) -> int:
+    """Convert a budget to tokens; raises ConfigError if it is not positive."""
     if budget <= 0:
         raise ConfigError(f"budget is {budget}; it must be positive")
-    layout = reader.model.layout(document, Query(query))
+    return int(budget * blocks.sizes.sum()) if isinstance(budget, float) and budget < 1 else int(budget)
+
+
+def select(reader: CogLTX, layout: Layout, n_tokens: int) -> list[int]:
+    """Select the most relevant blocks that fit a number of tokens, at least one, in document order."""
     blocks = layout.blocks
-    room = int(budget * blocks.sizes.sum()) if isinstance(budget, float) and budget < 1 else int(budget)
-    if room >= blocks.sizes.sum():
-        return _join(blocks, range(len(blocks)))
+    if n_tokens >= blocks.sizes.sum():
+        return list(range(len(blocks)))
     [recall] = reader.memrecall([layout])
     fine = dict(zip(recall.key_blocks, recall.scores, strict=True))
     ranking = sorted(fine, key=lambda block: (block not in recall.kept, -fine[block]))
-    if room > blocks.total_size(ranking):
+    if n_tokens > blocks.total_size(ranking):
         memrecall, memory = reader.memrecall, Memory(layout)
         if memrecall.config.shortlist is not None:
-            count = max(memrecall.config.shortlist, int(_CANDIDATES * room / blocks.sizes.mean()))
+            count = max(memrecall.config.shortlist, int(_CANDIDATES * n_tokens / blocks.sizes.mean()))
             memory = Memory(layout, shortlist=memrecall.retriever.shortlist(memory, count))
         [coarse] = memrecall.judge.retrieve([memory])
         order = np.argsort(-np.nan_to_num(coarse, nan=-np.inf), kind="stable")
         ranking += [block for block in order.tolist() if block not in fine and not np.isnan(coarse[block])]
     scores = np.full(len(blocks), np.nan)
     scores[ranking] = -np.arange(len(ranking), dtype=float)
-    return _join(blocks, sorted(fill(scores, blocks, max(room, int(blocks.sizes[ranking[0]])))))
+    return sorted(fill(scores, blocks, max(n_tokens, int(blocks.sizes[ranking[0]]))))
 
 
 def _join(blocks: Blocks, chosen: Iterable[int]) -> list[Passage]:

@@ -3,9 +3,11 @@
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Depends, FastAPI, Request, UploadFile
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
@@ -142,7 +144,7 @@ async def report(ask: Ask, service: Served, whole_page: bool = True) -> str:
     """Answer a question with an HTML page: the answer marked in the document, and the key blocks shaded."""
     document, parts = _asked(ask, service)
     prediction = await service.answer(document, ask.question)
-    return prediction.to_html(parts, ask.question, whole_page=whole_page)
+    return await to_thread.run_sync(partial(prediction.to_html, parts, ask.question, whole_page=whole_page))
 
 
 @router.post("/rerank", tags=["reranking"])
