@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from cogltx import processes
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
@@ -176,15 +177,22 @@ class BatchRunner:
         n_windows, start = 0, time.perf_counter()
         while chunk := list(islice(stream, _LOOKAHEAD)):
             n_windows += len(chunk)
-            outputs: list[np.ndarray] = [np.empty(0)] * len(chunk)
-            with torch.no_grad(), self.precision.autocast():  # inference_mode would cast all weights again per batch
-                for group in batches(chunk, self.inference_tokens):
-                    members = [chunk[index] for index in group]
-                    batch_outputs = model(self.tensors(members)).float().cpu().numpy()
-                    for index, window, rows in zip(group, members, batch_outputs, strict=True):
-                        outputs[index] = rows[: len(window)].copy()  # a view would keep the whole batch in memory
-            yield from zip(chunk, outputs, strict=True)
+            yield from zip(chunk, self._outputs(chunk, model), strict=True)
         logger.debug("%s: %d windows in %.2f s", title, n_windows, time.perf_counter() - start)
+
+    def _outputs(self, windows: Sequence[Window], model: Callable[[Batch], Tensor]) -> list[np.ndarray]:
+        """The outputs of each window; several processes share the batches."""
+        groups = batches(windows, self.inference_tokens)
+        shares = processes.share([len(group) * padded_length(len(windows[group[0]])) for group in groups])
+        outputs: dict[int, np.ndarray] = {}
+        with torch.no_grad(), self.precision.autocast():  # inference_mode would cast all weights again per batch
+            for group in (groups[number] for number in processes.own(shares)):
+                members = [windows[index] for index in group]
+                batch_outputs = model(self.tensors(members)).float().cpu().numpy()
+                for index, window, rows in zip(group, members, batch_outputs, strict=True):
+                    outputs[index] = rows[: len(window)].copy()  # a view would keep the whole batch in memory
+        of_windows = [[index for number in share for index in groups[number]] for share in shares]
+        return processes.gather(outputs, [len(window) for window in windows], of_windows)
 
 
 def padded_length(length: int) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cogltx import processes
 from cogltx.document import Example
 from cogltx.encoding.encoder import BatchRunner, batches
 from cogltx.encoding.layout import Layout, Window
@@ -100,13 +101,17 @@ def _rises(
     touched = sorted({removal.item for removal in removed})
     measured = [(items[item].window, items[item].target) for item in touched]
     measured += [(removal.window, removal.target) for removal in removed if removal.target is not None]
-    losses = np.zeros(len(measured))
+    groups = batches([window for window, _ in measured], runner.batch_tokens)
+    shares, group_losses = processes.share(list(map(len, groups))), {}
     reasoner.eval()
     with torch.no_grad(), runner.precision.autocast():
-        for group in batches([window for window, _ in measured], runner.batch_tokens):
-            windows, targets = zip(*(measured[index] for index in group), strict=True)
-            group_losses = reasoner.intervention_losses(reasoner(runner.tensors(windows)), windows, targets)
-            losses[group] = group_losses.float().cpu().numpy()
+        for number in processes.own(shares):
+            windows, targets = zip(*(measured[index] for index in groups[number]), strict=True)
+            rises = reasoner.intervention_losses(reasoner(runner.tensors(windows)), windows, targets)
+            group_losses[number] = rises.float().cpu().numpy()
+    losses = np.zeros(len(measured))
+    for group, found in zip(groups, processes.gather(group_losses, list(map(len, groups)), shares), strict=True):
+        losses[group] = found
     before = dict(zip(touched, losses.tolist(), strict=False))
     after = iter(losses[len(touched) :].tolist())
     return [math.inf if removal.target is None else next(after) - before[removal.item] for removal in removed]

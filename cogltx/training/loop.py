@@ -18,6 +18,7 @@ import torch
 from pydantic import NonNegativeInt, TypeAdapter
 from torch import Tensor, nn
 
+from cogltx import processes
 from cogltx.encoding.weights import load_tensors, load_weights, to_safetensors
 from cogltx.errors import CogltxError, ModelError, TrainingError
 from cogltx.files import check_settings, new_folder, read_json, write_json
@@ -78,6 +79,7 @@ class TrainingLoop:
         found = resume and bool(self._numbers())
         if found:
             self._load(self.folder / f"{self._numbers()[-1]:06d}")
+        processes.wait()
         self.log.truncate(self.progress.logged if found else 0)
         return found
 
@@ -111,6 +113,11 @@ class TrainingLoop:
 
     def save(self) -> None:
         """Write a checkpoint, then remove the previous one; raises TrainingError if the disk is full."""
+        if processes.is_first():
+            self._save()
+        processes.wait()
+
+    def _save(self) -> None:
         previous = self._numbers()
         self.progress.logged = self.log.size
         self.progress.steps = {name: optimizer.step for name, optimizer in self.optimizers.items()}
@@ -158,12 +165,17 @@ class TrainingLoop:
 
 
 class _Log:
-    """The log in the folder of a run: ``log.jsonl`` and, where it is installed, TensorBoard."""
+    """The log in the folder of a run: ``log.jsonl`` and, where it is installed, TensorBoard.
+
+    Of several processes, the first keeps it.
+    """
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / "log.jsonl"
         self.writer: Any = None
+        if not processes.is_first():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
         with suppress(ImportError):
             from torch.utils.tensorboard import SummaryWriter
 
@@ -171,6 +183,8 @@ class _Log:
 
     def add(self, epoch: int, step: int, values: Mapping[str, float]) -> None:
         """Add the figures of one step; raises TrainingError if the log cannot be written."""
+        if not processes.is_first():
+            return
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"epoch": epoch, "step": step, **values}) + "\n")
@@ -188,7 +202,7 @@ class _Log:
 
     def truncate(self, size: int) -> None:
         """Remove the lines of steps that will be repeated; ``size`` is that of ``log.jsonl`` before them."""
-        if self.size > size:
+        if processes.is_first() and self.size > size:
             os.truncate(self.path, size)
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
+from cogltx import processes
 from cogltx.blocks import load_tokenizer
 from cogltx.blocks.tokens import tokenize
 from cogltx.document import Document, Segment
@@ -28,7 +29,7 @@ from cogltx.tasks.texts import read_texts
 from cogltx.training.data import expand
 from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed
-from cogltx.training.run import CONFIG_FILE, check_folder
+from cogltx.training.run import check_folder, write_config
 
 FIGURES = "mlm.json"  # in the folder of a finished run
 _NAME = "masked-lm"
@@ -316,18 +317,23 @@ class _MaskedTrainer:
             loop.save()
         loop.log.close()
         target = self.output / "encoder"
-        with new_folder(target) as folder:
-            self.model.save_pretrained(folder)
-            self.tokenizer.model_max_length = self.model.encoder.positions or self.tokenizer.model_max_length
-            self.tokenizer.save_pretrained(folder)
+        if processes.is_first():
+            self._save(target)
         history = [{**one, "step": int(one["step"])} for one in loop.progress.history]
         figures = {
             "encoder": str(target), "rows": len(self.rows), "validation_rows": len(self.validation),
             "new_head": self.model.new_head, "history": history, "before": history[0], "after": history[-1],
         }  # fmt: skip
-        write_json(self.output / FIGURES, figures)
+        if processes.is_first():
+            write_json(self.output / FIGURES, figures)
         self.report(f"encoder in {target}")
         return figures
+
+    def _save(self, target: Path) -> None:
+        with new_folder(target) as folder:
+            self.model.save_pretrained(folder)
+            self.tokenizer.model_max_length = self.model.encoder.positions or self.tokenizer.model_max_length
+            self.tokenizer.save_pretrained(folder)
 
     def _step(self, step: int) -> float:
         size = self.config.training.batch_size
@@ -354,14 +360,17 @@ class _MaskedTrainer:
         windows = [_window(token_ids) for token_ids, _ in rows]
         self.model.eval()
         loss, correct = 0.0, 0
-        for group in progress(batches(windows, runner.batch_tokens), "validation", unit="batches"):
+        groups = batches(windows, runner.batch_tokens)
+        mine = [groups[number] for number in processes.own(processes.share(list(map(len, groups))))]
+        for group in progress(mine, "validation", unit="batches"):
             batch = runner.tensors([windows[index] for index in group])
             with runner.precision.autocast():
                 logits, targets = _predictions(self.model, batch, [rows[index][1] for index in group])
             loss += float(nn.functional.cross_entropy(logits, targets, reduction="sum"))
             correct += int((logits.argmax(dim=-1) == targets).sum())
+        loss, n_correct = processes.total([loss, correct])
         n_masked, step = max(1, _n_masked(rows)), self.loop.progress.batch
-        figures = {"loss": loss / n_masked, "accuracy": 100 * correct / n_masked}
+        figures = {"loss": loss / n_masked, "accuracy": 100 * n_correct / n_masked}
         self.loop.progress.history.append({"step": step, **figures})
         self.loop.log.add(self._epoch(step), step, {f"validation/{name}": value for name, value in figures.items()})
         self.report(
@@ -370,6 +379,7 @@ class _MaskedTrainer:
         )
 
 
+@processes.joined()
 def mlm(
     run: MaskedConfig, output: Path, *, resume: bool = False, report: Callable[[str], None] = print
 ) -> dict[str, Any]:
@@ -393,5 +403,5 @@ def mlm(
     train = _packed(read_texts(expand(data.train)), tokenizer, run.length)
     other = _packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
     trainer = _MaskedTrainer(tokenizer, _set_apart(train, other, data, run.training.seed), run, output, report)
-    write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
+    write_config(run, output)
     return trainer.run(resume=resume)

@@ -1,19 +1,20 @@
 """The optimizer of one model: parameter groups, learning-rate schedule, and one step on a batch of windows."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Annotated, Any, TypeAlias
 
 import torch
-from accelerate import Accelerator
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from torch import Tensor, nn
 
-from cogltx.encoding.encoder import Batch, BatchRunner, batches
+from cogltx import processes
+from cogltx.encoding.encoder import Batch, BatchRunner, batches, padded_length
 from cogltx.encoding.layout import Window
-from cogltx.errors import ConfigError, TrainingError
+from cogltx.errors import TrainingError
 
 _ENCODER = "encoder."
+_GROUPS_PER_PROCESS = 2  # forward passes of a step; more share the work better, fewer cost less each
 _PASS_TOKENS = 128  # an additional forward and backward pass costs as much as about so many more tokens in another
 FLOOR = 0.1  # the learning rate decays to this share of its peak
 
@@ -75,17 +76,13 @@ def _groups(model: nn.Module, config: OptimizerConfig) -> list[dict[str, Any]]:
 class Optimizer:
     """Trains one model with AdamW; gradients of several forward passes of the runner's size are accumulated.
 
-    Raises:
-        ConfigError: several processes were started.
+    Several processes share the forward passes of a step (``cogltx.processes``).
     """
 
     def __init__(self, name: str, model: nn.Module, config: OptimizerConfig, steps: int, runner: BatchRunner) -> None:
         self.name, self.config, self.steps, self.runner = name, config, steps, runner
-        self.accelerator = Accelerator(cpu=runner.precision.device.type == "cpu", mixed_precision="no")
-        if self.accelerator.num_processes > 1:
-            raise ConfigError(f"training: {self.accelerator.num_processes} processes were started; start only one")
         self.optimizer = torch.optim.AdamW(_groups(model, config), lr=config.learning_rate, fused=True)
-        self.model = self.accelerator.prepare_model(model)
+        self.model = model
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.step = 0
 
@@ -109,19 +106,25 @@ class Optimizer:
         """
         self.model.train()
         total = 0.0
-        groups = batches(windows, self.runner.batch_tokens, _PASS_TOKENS) if groups is None else groups
-        for number, group in enumerate(groups):
-            batch = self.runner.tensors([windows[index] for index in group])
-            with nullcontext() if number == len(groups) - 1 else self.accelerator.no_sync(self.model):
-                with self.runner.precision.autocast():
-                    value = loss(self.model, batch, group) / divisor
-                total += float(value.detach())
-                if not torch.isfinite(value):
-                    self.optimizer.zero_grad()
-                    raise self._not_finite("loss", value.detach())
-                self.accelerator.backward(value)
-        norm = self.accelerator.clip_grad_norm_(self.parameters, self.config.max_gradient_norm)
-        if norm is not None and not torch.isfinite(norm):
+        lengths = [padded_length(len(window)) for window in windows]
+        if groups is None:
+            fair = sum(lengths) // (_GROUPS_PER_PROCESS * processes.count())
+            tokens = self.runner.batch_tokens if processes.count() == 1 else min(self.runner.batch_tokens, fair)
+            groups = batches(windows, tokens, _PASS_TOKENS)
+        for number in processes.own(processes.share([sum(lengths[index] for index in group) for group in groups])):
+            batch = self.runner.tensors([windows[index] for index in groups[number]])
+            with self.runner.precision.autocast():
+                value = loss(self.model, batch, groups[number]) / divisor
+            total += float(value.detach())
+            if torch.isfinite(value):
+                value.backward()
+        (total,) = processes.total([total])
+        if not math.isfinite(total):
+            self.optimizer.zero_grad()
+            raise self._not_finite("loss", total)
+        processes.add_gradients(self.parameters)
+        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.max_gradient_norm)
+        if not torch.isfinite(norm):
             self.optimizer.zero_grad()
             raise self._not_finite("gradient norm", norm)
         share = _rate(self.step, self.steps, self.config.warmup)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ValidationError
 
+from cogltx import processes
 from cogltx.baselines import BagOfWords, WindowReader, reader_class
 from cogltx.errors import ConfigError, DataError, describe
 from cogltx.files import check_settings, read_json, write_json
@@ -23,6 +24,7 @@ _N_NAMED = 20
 CONFIG_FILE = "run-config.json"
 
 
+@processes.joined()
 def train(
     config: RunConfig | Mapping[str, Any],
     data: Source,
@@ -55,6 +57,8 @@ def train(
     run = config if isinstance(config, RunConfig) else _run_config(config)
     if run.reader != "cogltx":
         raise ConfigError(f"reader: train() returns a CogLTX model; train the baseline {run.reader} with cogltx train")
+    if output is None and processes.count() > 1:
+        raise ConfigError("output: several processes train together; name a folder that all of them see")
     with tempfile.TemporaryDirectory() if output is None else nullcontext(str(output)) as folder:
         train_run(run, Path(folder), resume=resume, report=report, data=data, validation=validation)
         return CogLTX.from_pretrained(Path(folder))
@@ -70,6 +74,7 @@ def _run_config(config: Mapping[str, Any]) -> RunConfig:
         raise ConfigError(describe(error, RunConfig)) from error
 
 
+@processes.joined()
 def train_run(
     run: RunConfig,
     output: Path,
@@ -81,9 +86,14 @@ def train_run(
 ) -> None:
     """Train a run in its folder; the best epoch is the run's model.
 
-    ``data`` and ``validation`` replace the files of the run. Other arguments and errors as ``train``.
+    Processes that ``torchrun`` or ``accelerate launch`` started together share the work. ``data`` and ``validation``
+    replace the files of the run. Other arguments and errors as ``train``.
     """
     check_folder(run, output, resume)
+    if not processes.is_first():
+        report = _silent
+    elif processes.count() > 1:
+        report(f"{processes.count()} processes share the work")
     task = make_task(run.task.name, run.task.options)
     examples, held_out, unmapped = run_examples(run, data, validation)
     report(f"{len(examples)} training and {len(held_out)} validation examples")
@@ -104,7 +114,9 @@ def train_run(
     reader = _new_reader(fitted)
     if isinstance(reader, BagOfWords):  # trained without epochs; its folder has the same files as any run's
         main = check_examples(task, reader, examples, held_out)
-        write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
+        if not processes.is_first():
+            return
+        write_config(run, output)
         reader.fit(examples, seed=run.training.seed)
         reader.reasoner, metrics = tuned(reader.reasoner, task, held_out, list(reader.predict_many(held_out)), main)
         reader.save_pretrained(output / "model")
@@ -113,7 +125,7 @@ def train_run(
         return
     assert isinstance(reader, WindowReader), "all others read windows"
     trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
-    write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
+    write_config(run, output)
     summary = trainer.run(resume=resume)
     if summary.skipped:
         lacking = (
@@ -122,6 +134,10 @@ def train_run(
         report(f"{summary.skipped} training examples have no known {lacking}")
     best = summary.history[summary.best_epoch][trainer.main_metric]
     report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
+
+
+def _silent(line: str) -> None:
+    """Report nothing."""
 
 
 def _new_reader(run: RunConfig) -> Reader:
@@ -138,6 +154,17 @@ def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
     Raises:
         ConfigError: the folder has other files, a run without ``resume``, or a run with another configuration.
     """
+    _check_folder(run, output, resume)
+    processes.wait()  # no process writes before all have looked
+
+
+def write_config(run: BaseModel, output: Path) -> None:
+    """Write the configuration of a run to its folder, which makes the folder the run's."""
+    if processes.is_first():
+        write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
+
+
+def _check_folder(run: BaseModel, output: Path, resume: bool) -> None:
     stored = output / CONFIG_FILE
     if not stored.exists():
         other = next((path.name for path in sorted(output.glob("[!.]*"))), None)

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from cogltx import processes
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -132,8 +133,7 @@ class Trainer:
         self.loop.log.close()
         best = progress.best_epoch
         assert best is not None, "a run has at least one epoch"
-        model = self._name_best()
-        if not model.is_dir():
+        if processes.is_first() and not (model := self._name_best()).is_dir():
             raise ModelError(f"{model}: the model of the best epoch is missing; train again in another folder")
         return _Summary(progress.history, best, len(self.reasoner_steps.skipped))
 
@@ -215,7 +215,8 @@ class Trainer:
 
     def _note_labels(self, epoch: int) -> None:
         """Save the relevance labels of the epoch and report the interventions."""
-        self.relevance.save(self.output / "relevance", epoch, self.scores)
+        if processes.is_first():
+            self.relevance.save(self.output / "relevance", epoch, self.scores)
         steps = self.reasoner_steps
         relevant = sum(int(labels.sum()) for labels in self.relevance.by_example.values())
         blocks = sum(len(labels) for labels in self.relevance.by_example.values())
@@ -231,6 +232,8 @@ class Trainer:
 
     def _keep_best(self) -> None:
         """Save the model of the epoch if it is the best so far, and remove the previous best."""
+        if not processes.is_first():
+            return
         epoch = self.loop.progress.epoch - 1
         if self.loop.progress.best_epoch == epoch:
             self.reader.save_pretrained(self.output / f"epoch-{epoch + 1}")

@@ -1,0 +1,121 @@
+"""Two processes train as one: the same losses and weights, from real launchers; and one of them is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import corpus
+import numpy as np
+import pytest
+import yaml
+from safetensors.numpy import load_file
+
+from cogltx import processes
+from cogltx.tasks.jsonl import write_examples
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "cogltx")
+ACCELERATE = (
+    "-m",
+    "accelerate.commands.launch",
+    "--cpu",
+    "--num_processes",
+    "2",
+    "--num_machines",
+    "1",
+    "-m",
+    "cogltx",
+)
+
+
+def start(launcher: tuple[str, ...], *arguments: str) -> subprocess.Popen[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        [sys.executable, *launcher, *arguments],
+        env=environment,
+        text=True,
+        stdout=-1,
+        stderr=-1,
+        start_new_session=True,
+    )
+
+
+def run(launcher: tuple[str, ...], *arguments: str) -> str:
+    process = start(launcher, *arguments)
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors[-3000:]
+    return errors
+
+
+def losses(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    best = folder / json.loads((folder / "run.json").read_text())["best"]
+    return {
+        f"{path.name}:{name}": value
+        for path in sorted(best.glob("*.safetensors"))
+        for name, value in load_file(path).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def config(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("processes")
+    write_examples(folder / "train.jsonl", corpus.make(8, unanswered=True))
+    run = {
+        "task": {"name": "jsonl"},
+        "encoder": {"name": str(corpus_encoder), "hidden_dropout": 0.0, "attention_dropout": 0.0},
+        "reasoner": {"name": "span"},
+        "memrecall": {"capacity": 96, "strides": [2, 2]},
+        "max_block_tokens": 24,
+        "data": {"train": str(folder / "train.jsonl"), "held_out": 3},
+        "training": {"epochs": 2, "batch_size": 3, "checkpoint_steps": 2},
+    }
+    (folder / "run.yaml").write_text(yaml.safe_dump(run))
+    return folder / "run.yaml"
+
+
+@pytest.fixture(scope="module")
+def alone(config: Path) -> Path:
+    folder = config.parent / "alone"
+    run(("-m", "cogltx"), "train", str(config), "--output", str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("launcher", [TORCHRUN, ACCELERATE], ids=["torchrun", "accelerate"])
+def test_two_processes_train_as_one(config: Path, alone: Path, launcher: tuple[str, ...], tmp_path: Path) -> None:
+    said = run(launcher, "train", str(config), "--output", str(tmp_path / "two"))
+    one, two = losses(alone), losses(tmp_path / "two")
+    assert [sorted(step) for step in two] == [sorted(step) for step in one]
+    for ours, theirs in zip(two, one, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+    expected = weights(alone)
+    for name, value in weights(tmp_path / "two").items():
+        np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
+    assert said.count("2 processes share the work") == said.count("training and") == 1, "only the first reports"
+
+
+def test_one_of_two_is_killed(config: Path, alone: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    process = start(TORCHRUN, "train", str(config), "--output", str(folder))
+    while not list(folder.glob("checkpoints/*/progress.json")):
+        assert process.poll() is None
+        time.sleep(0.02)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[-1]), signal.SIGKILL)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert "SIGKILL" in errors
+    run(("-m", "cogltx"), "train", str(config), "--output", str(folder), "--resume")
+    assert losses(folder)[-1] == pytest.approx(losses(alone)[-1], abs=1e-3)
+
+
+def test_shares_are_fair_and_whole() -> None:
+    assert processes.share([5.0, 1.0]) == [[0, 1]]
+    assert processes.own(processes.share([1.0])) == [0]
+    assert processes.gather({0: np.ones((2, 3)), 1: np.zeros((1, 3))}, [2, 1], [[0, 1]])[1].shape == (1, 3)
