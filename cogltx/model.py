@@ -34,6 +34,9 @@ from cogltx.retrieval import BlockEncoder
 RELEASED = Path(__file__).parent / "released"
 """The models that come with the package, a folder each."""
 
+FORMAT = 1
+"""The format of model folders that this version writes; it reads all earlier ones."""
+
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
 
@@ -80,8 +83,14 @@ class ModelConfig(BaseModel):
             ConfigError: a change is invalid.
         """
         path = folder / "config.json"
+        values = read_json(path)
+        written = values.pop("format", FORMAT)  # the first folders do not name it
+        if not isinstance(written, int) or written > FORMAT:
+            raise ModelError(
+                f"{path}: a model of format {written!r}; this version reads up to {FORMAT}: upgrade cogltx"
+            )
         try:
-            config = cls.model_validate(read_json(path))
+            config = cls.model_validate(values)
         except ValidationError as error:
             reason = describe(error, cls)
             raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
@@ -89,6 +98,10 @@ class ModelConfig(BaseModel):
             return cls.model_validate(changed(config.model_dump(mode="json"), changes)) if changes else config
         except ValidationError as error:
             raise ConfigError(describe(error, cls)) from error
+
+    def save(self, folder: Path) -> None:
+        """Write the configuration of a model to its folder."""
+        write_json(folder / "config.json", {"format": FORMAT, **self.model_dump(mode="json")})
 
 
 @dataclass
@@ -267,11 +280,9 @@ class Model:
             states: dict[str, Any] = {part: module.state_dict() for part, module in self.modules.items()}
             for part, state in (split_shared(states) if int8 else states).items():
                 (target / f"{part}.safetensors").write_bytes(to_safetensors(state, int8=int8))
-            config = self.config.model_dump(mode="json")
-            write_json(target / "config.json", config)
-            (target / "README.md").write_text(
-                card or model_card(name or folder.name, config, self.reasoner.config.pipeline_tag)
-            )
+            self.config.save(target)
+            values, kind = self.config.model_dump(mode="json"), self.reasoner.config.pipeline_tag
+            (target / "README.md").write_text(card or model_card(name or folder.name, values, kind))
 
 
 def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder | None:

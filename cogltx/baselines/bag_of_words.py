@@ -17,7 +17,7 @@ from jaxtyping import Float
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.weights import load_tensors, to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import new_folder, read_json, write_json
+from cogltx.files import new_folder, read_json
 from cogltx.model import ModelConfig
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction
@@ -132,4 +132,4 @@ class BagOfWords(Reader):
             (target / "terms.json").write_text(json.dumps({"terms": terms}, ensure_ascii=False), encoding="utf-8")
             tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
             (target / "weights.safetensors").write_bytes(to_safetensors(tensors))
-            write_json(target / "config.json", self.config.model_dump(mode="json"))
+            self.config.save(target)

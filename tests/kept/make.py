@@ -1,0 +1,44 @@
+"""Make the kept model and index of the present format: ``PYTHONPATH=.:tests python tests/kept/make.py 1``."""
+
+import json
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import tiny
+import torch
+from fakes import config
+
+from cogltx.model import Model
+from cogltx.pipeline import CogLTX
+from cogltx.prediction import Prediction
+
+TEXT = " ".join(tiny.CORPUS[:10])
+QUESTIONS = ("Who wrote the report?", "What is the capital of France?")
+
+
+def facts(prediction: Prediction) -> list[list[Any]]:
+    """The answers and the evidence of a prediction: texts, places and scores."""
+    answers = [[one.text, one.start, one.end, one.score] for one in prediction.alternatives]
+    evidence = [[one.text, one.start, one.end, one.score] for one in prediction.evidence]
+    return [[prediction.answer, prediction.start, prediction.end, prediction.score], *answers, *evidence]
+
+
+def main(target: Path) -> None:
+    torch.manual_seed(0)
+    with TemporaryDirectory() as folder:
+        settings = config(tiny.make_encoder(Path(folder), texts=tiny.CORPUS[:10]), capacity=96, max_block_tokens=24)
+        recall = settings.memrecall.model_copy(update={"shortlist": 4, "retriever": "trained"})
+        reader = CogLTX(Model.create(settings.model_copy(update={"memrecall": recall}), with_judge=True, device="cpu"))
+    reader.model.initial_config = settings.model_copy(
+        update={"memrecall": recall, "encoder": settings.encoder.model_copy(update={"name": "tiny"})}
+    )
+    reader.save_pretrained(target / "model", name="tiny")
+    reader.open(TEXT).save(target / "text.index")
+    found = [facts(reader.predict(TEXT, question)) for question in QUESTIONS]
+    (target / "predictions.json").write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(Path(__file__).parent / f"format-{sys.argv[1]}")
