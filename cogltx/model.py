@@ -194,12 +194,19 @@ class Model:
             folder: a model folder.
             config: a changed configuration; the saved one by default.
             device: the best available by default.
-            judge: replaces the saved judge.
+            judge: replaces the saved judge. A saved judge of a user's own class is only loaded if it is named here.
 
         Raises:
-            ModelError: the folder is incomplete, or is not a model.
+            ModelError: the folder is incomplete, or is not a model; its judge is a class that is not named here.
         """
         config = config or ModelConfig.load(folder)
+        if config.judge.is_class and judge == config.judge.name:
+            judge = None
+        elif config.judge.is_class and judge is None and config.judge.name == ModelConfig.load(folder).judge.name:
+            raise ModelError(
+                f"{folder}: its judge is the class {config.judge.name}, whose code would run; if you trust it, "
+                f"name it: --judge {config.judge.name}, or judge= in Python"
+            )
         logger.debug("load %s", folder)
         read_json(folder / "encoder" / "config.json")
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, folder / "encoder"), config.reasoner)

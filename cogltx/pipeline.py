@@ -139,7 +139,8 @@ class CogLTX(Reader):
         Args:
             name: a run, a model folder, or a name on the Hugging Face hub.
             device: where it runs; the best available by default.
-            judge: replaces the judge of the model: an object, ``bm25``, ``embedding`` or ``package.module:Class``.
+            judge: replaces the judge of the model: an object, ``bm25``, ``embedding`` or ``package.module:Class``. If
+                the model's own judge is a class, name it here: loading runs its code.
             changes: settings to replace, by dotted key, such as ``{"memrecall.strides": [8]}``.
 
         Raises:

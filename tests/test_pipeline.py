@@ -311,7 +311,7 @@ def test_a_scoring_judge_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
     assert isinstance(judge.scorer, Checksums)
     model.save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model" / "judge.safetensors").exists()
-    again = CogLTX.from_pretrained(tmp_path / "model")
+    again = CogLTX.from_pretrained(tmp_path / "model", judge="fakes:Checksums")
     assert list(again.predict_many(examples())) == list(model.predict_many(examples()))
 
 
@@ -328,10 +328,26 @@ def test_a_judge_model_of_a_users_own(tiny_encoder: Path, tmp_path: Path) -> Non
     model = reader(tiny_encoder, judge="fakes:Counting")
     assert isinstance(model.model.judge, Counting)
     model.save_pretrained(tmp_path / "model")
-    again = CogLTX.from_pretrained(tmp_path / "model")
+    again = CogLTX.from_pretrained(tmp_path / "model", judge="fakes:Counting")
     assert isinstance(again.model.judge, Counting)
     assert torch.equal(again.model.judge.embed.weight, model.model.judge.embed.weight)
     assert list(again.predict_many(examples())) == list(model.predict_many(examples()))
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("subprocess:Popen", {"args": ["touch", "ran"]}), ("runs_code:Judge", {})]
+)
+def test_a_strangers_model_runs_no_code(
+    name: str, arguments: dict[str, Any], tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader(tiny_encoder, judge="bm25").save_pretrained(tmp_path)
+    (tmp_path / "runs_code.py").write_text("open('ran', 'w')")
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "judge": {"name": name, "args": arguments}}))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ModelError, match=f"its judge is the class {name}, whose code would run; .*--judge {name}"):
+        CogLTX.from_pretrained(tmp_path)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_headings_that_leave_no_room_for_the_question(tiny_encoder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cogltx.cli.documents import read_documents
-from cogltx.cli.options import DeviceOption, SetOption, note
+from cogltx.cli.options import DeviceOption, JudgeOption, SetOption, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError
 
@@ -35,6 +35,7 @@ def ask(
         str, typer.Option(help="A model that answers questions: a name, a run, or a model folder.")
     ] = DEFAULT_MODEL,
     html: Annotated[Path | None, typer.Option(help="Write a report with the evidence marked in the document.")] = None,
+    judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per question.")] = False,
@@ -46,7 +47,7 @@ def ask(
     documents = list(read_documents(paths))
     from cogltx.files import write_file
 
-    reader = load_answering(model, device, changes)
+    reader = load_answering(model, judge, device, changes)
     opened = reader.open(documents if len(documents) > 1 else documents[0])
     for question in questions or _typed(documents):
         prediction = opened.ask(question)
@@ -60,13 +61,13 @@ def ask(
             note(f"report: {html}")
 
 
-def load_answering(model: str, device: str | None, changes: Sequence[str] | None) -> "CogLTX":
+def load_answering(model: str, judge: str | None, device: str | None, changes: Sequence[str] | None) -> "CogLTX":
     """Load a model that answers questions; raises ConfigError if it does something else."""
     from cogltx.cli.yaml_config import parse_changes
     from cogltx.pipeline import CogLTX
     from cogltx.reasoners import SpanReasonerConfig
 
-    reader = CogLTX.from_pretrained(model, device=device, changes=parse_changes(changes or ()))
+    reader = CogLTX.from_pretrained(model, judge=judge, device=device, changes=parse_changes(changes or ()))
     if not isinstance(reader.config.reasoner, SpanReasonerConfig):
         raise ConfigError(f"--model {model}: the task {reader.config.reasoner.name} does not answer questions")
     return reader

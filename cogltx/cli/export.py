@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import RunArgument, note
+from cogltx.cli.options import JudgeOption, RunArgument, note
 from cogltx.errors import ConfigError
 
 
@@ -15,6 +15,7 @@ def export(
     int8: Annotated[
         bool, typer.Option("--int8", help="Store weights as 8-bit integers: about a fifth of the size.")
     ] = False,
+    judge: JudgeOption = None,
     about: Annotated[Path | None, typer.Option(help="A Markdown file to add to the model card.")] = None,
 ) -> None:
     """Write the model of a run to a folder, with a model card that says what the run knows."""
@@ -25,7 +26,7 @@ def export(
     from cogltx.training.config import RunConfig
     from cogltx.training.run import CONFIG_FILE
 
-    reader = load_reader(model_folder(run))
+    reader = load_reader(model_folder(run), judge=judge)
     if not isinstance(reader, WindowReader):
         raise ConfigError(f"{run}: the baseline {reader.config.reader} has no weights to export; copy its folder")
     known = {}

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import DeviceOption, RunArgument, note
+from cogltx.cli.options import DeviceOption, JudgeOption, RunArgument, note
 from cogltx.errors import ConfigError
 from cogltx.formats import read_document
 
@@ -17,6 +17,7 @@ def index(
         typer.Option("--document", help="A file, as for predict; several are searched together. Repeatable."),
     ],
     output: Annotated[Path, typer.Option(help="The index, for predict --index.")],
+    judge: JudgeOption = None,
     device: DeviceOption = None,
 ) -> None:
     """Write the index of one or several documents, from which predict --index answers questions."""
@@ -24,7 +25,7 @@ def index(
     from cogltx.pipeline import CogLTX
 
     texts = list(map(read_document, documents))
-    reader = Predictor(run, device=device).reader
+    reader = Predictor(run, judge=judge, device=device).reader
     if not isinstance(reader, CogLTX):
         raise ConfigError(f"{run}: the baseline {reader.config.reader} has no shortlist; index needs a CogLTX model")
     opened = reader.open(texts if len(texts) > 1 else texts[0])

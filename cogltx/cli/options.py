@@ -15,7 +15,10 @@ DocumentOption = Annotated[
     typer.Option("--document", help="A file: UTF-8 text, PDF, Word, EPUB, HTML or Markdown; - reads standard input."),
 ]
 JudgeOption = Annotated[
-    str | None, typer.Option("--judge", help="bm25, embedding or module:Class; replaces the judge of the model.")
+    str | None,
+    typer.Option(
+        "--judge", help="bm25, embedding or module:Class, in place of the model's; also to allow its own class."
+    ),
 ]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="cpu, cuda, cuda:1 or mps; the best available device by default.")

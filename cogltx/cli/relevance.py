@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cogltx.cli.options import JsonOption
+from cogltx.cli.options import JsonOption, JudgeOption
 from cogltx.errors import ConfigError, DataError
 
 _SHOWN = 60  # characters of a block beside its row in a picture
@@ -17,16 +17,17 @@ def relevance(
     run: Annotated[Path, typer.Argument(help="A run that was trained with interventions.")],
     example: Annotated[str, typer.Option(help="The id of a training example.")],
     picture: Annotated[Path | None, typer.Option(help="Draw the scores and labels as .png or .svg.")] = None,
+    judge: JudgeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the judge's score and the relevance label of each block of a training example, per epoch."""
-    history = _history(run, example)
+    history = _history(run, example, judge)
     if picture is not None:
         _draw(history, picture)
     print(json.dumps(history, ensure_ascii=False, indent=2) if as_json else _format(history))
 
 
-def _history(run: Path, example: str) -> dict[str, Any]:
+def _history(run: Path, example: str, judge: str | None) -> dict[str, Any]:
     """Collect scores (None where the judge gave none) and labels of an example's blocks per epoch."""
     from cogltx.baselines import load_reader
     from cogltx.files import fingerprint, read_json
@@ -47,7 +48,7 @@ def _history(run: Path, example: str) -> dict[str, Any]:
     if index is None:
         known = ", ".join(repr(one.id) for one in examples[:3])
         raise DataError(f"--example: no training example has the id {example!r}; ids are {known}, …")
-    reader = load_reader(run)
+    reader = load_reader(run, judge=judge)
     assert isinstance(reader, CogLTX), "only CogLTX has relevance labels"
     blocks = reader.model.split(examples[index].document)
     history = RelevanceLabels.load_history(folder, index)

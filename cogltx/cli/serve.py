@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cogltx.cli.ask import DEFAULT_MODEL, load_answering
-from cogltx.cli.options import DeviceOption, SetOption, note
+from cogltx.cli.options import DeviceOption, JudgeOption, SetOption, note
 from cogltx.errors import ConfigError
 
 
@@ -23,6 +23,7 @@ def serve(
     max_megabytes: Annotated[int, typer.Option(min=1, help="Size of a request, so of a file.")] = 64,
     max_documents: Annotated[int, typer.Option(min=1, help="Documents held at the same time.")] = 200,
     queue_size: Annotated[int, typer.Option(min=1, help="Requests that wait to be read.")] = 64,
+    judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
 ) -> None:
@@ -38,7 +39,7 @@ def serve(
         max_megabytes=max_megabytes, max_documents=max_documents, queue_size=queue_size, api_key=api_key or None
     )
     with _listen(host, port) as listening:
-        app = create_app(load_answering(model, device, changes), model.rstrip("/").rpartition("/")[2], config)
+        app = create_app(load_answering(model, judge, device, changes), model.rstrip("/").rpartition("/")[2], config)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=30, lifespan="on"))
         shown = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
         note(f"cogltx serves {model} at http://{shown}:{listening.getsockname()[1]}/")

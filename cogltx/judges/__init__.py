@@ -46,6 +46,11 @@ class JudgeConfig(BaseModel):
     args: dict[str, Any] = Field(default_factory=dict)
     init_from: str | None = None
 
+    @property
+    def is_class(self) -> bool:
+        """Whether the judge is a class of a user's own, whose code runs when it is loaded."""
+        return self.name not in JUDGES
+
     @field_validator("name")
     @classmethod
     def _is_known(cls, name: str) -> str:

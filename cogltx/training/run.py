@@ -61,7 +61,7 @@ def train(
         raise ConfigError("output: several processes train together; name a folder that all of them see")
     with tempfile.TemporaryDirectory() if output is None else nullcontext(str(output)) as folder:
         train_run(run, Path(folder), resume=resume, report=report, data=data, validation=validation)
-        return CogLTX.from_pretrained(Path(folder))
+        return CogLTX.from_pretrained(Path(folder), judge=run.judge.name if run.judge.is_class else None)
 
 
 def _run_config(config: Mapping[str, Any]) -> RunConfig:

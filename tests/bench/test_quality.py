@@ -22,7 +22,6 @@ READERS = [
     {"name": "CogLTX"},
     {"name": "BM25", "trained": "CogLTX", "judge": "bm25"},
     {"name": "sliding window", "changes": ["reader=sliding_window"]},
-    {"name": "truncation", "trained": "sliding window", "changes": ["reader=truncation"]},
 ]
 
 

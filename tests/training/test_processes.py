@@ -15,7 +15,10 @@ import yaml
 from safetensors.numpy import load_file
 
 from cogltx import processes
+from cogltx.cli.yaml_config import load_yaml
 from cogltx.tasks.jsonl import write_examples
+from cogltx.training.config import RunConfig
+from cogltx.training.run import train_run
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "cogltx")
 ACCELERATE = (
@@ -83,7 +86,7 @@ def config(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 @pytest.fixture(scope="module")
 def alone(config: Path) -> Path:
     folder = config.parent / "alone"
-    run(("-m", "cogltx"), "train", str(config), "--output", str(folder))
+    train_run(load_yaml(RunConfig, config), folder)
     return folder
 
 
@@ -110,7 +113,7 @@ def test_one_of_two_is_killed(config: Path, alone: Path, tmp_path: Path) -> None
     _, errors = process.communicate(timeout=120)
     assert process.returncode != 0
     assert "SIGKILL" in errors
-    run(("-m", "cogltx"), "train", str(config), "--output", str(folder), "--resume")
+    train_run(load_yaml(RunConfig, config), folder, resume=True)
     assert losses(folder)[-1] == pytest.approx(losses(alone)[-1], abs=1e-3)
 
 
