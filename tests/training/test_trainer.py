@@ -181,7 +181,9 @@ def test_a_loss_that_is_not_a_number_stops_the_run(corpus_encoder: Path, tmp_pat
         train(made, tmp_path, epochs=3)
     assert all(parameter.isfinite().all() for parameter in model.parameters())
     assert all(tensor.isfinite().all() for tensor in final(tmp_path)["judge.safetensors"].values())
-    assert load_reader(tmp_path, judge="fakes:Exploding").predict("Anna has the pen.").n_blocks == 1, "the best epoch so far is kept"
+    assert load_reader(tmp_path, judge="fakes:Exploding").predict("Anna has the pen.").n_blocks == 1, (
+        "the best epoch so far is kept"
+    )
     again = reader(corpus_encoder, judge="fakes:Exploding")
     with pytest.raises(TrainingError, match="is nan at step 10"):
         train(again, tmp_path, epochs=3, resume=True)
