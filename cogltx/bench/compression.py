@@ -1,4 +1,4 @@
-"""How much of what matters stays in a compressed text, by the share of the text that is kept.
+"""Shares of answers and of relevant blocks that stay in a compressed text, by the share of the text that is kept.
 
 An answer is kept if one of its spans is, whole; questions whose answer is no span are not counted.
 """

@@ -30,7 +30,7 @@ _PAUSE = 0.5  # seconds that a client waits after a 429
 
 @dataclass
 class _Load:
-    """What one client saw: seconds of its answers, and the number of responses by status."""
+    """The responses to one client: seconds of its answers, and the number of responses by status."""
 
     seconds: list[float] = field(default_factory=list)
     statuses: Counter[int] = field(default_factory=Counter)

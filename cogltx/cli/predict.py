@@ -81,7 +81,7 @@ def predict(
 
 
 def _questions(given: Sequence[str]) -> Iterator[str]:
-    """The questions of the option; "-" stands for the lines of standard input."""
+    """Yield the questions of the option; "-" stands for the lines of standard input."""
     for question in given:
         if question == "-":
             from cogltx.files import read_text

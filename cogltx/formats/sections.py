@@ -39,7 +39,7 @@ class Sections:
 
     @property
     def _next(self) -> int:
-        """Where the next paragraph begins."""
+        """The offset at which the next paragraph begins."""
         return self._length + len(_BETWEEN) if self._pieces else 0
 
     def document(self, id: str) -> Document | None:

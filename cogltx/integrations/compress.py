@@ -23,7 +23,7 @@ load_reader = lru_cache(maxsize=4)(CogLTX.from_pretrained)
 
 @dataclass(frozen=True)
 class Passage:
-    """Consecutive blocks of a text: ``text[start:end]``, and the heading that they stand under; may be empty."""
+    """Consecutive blocks of a text, ``text[start:end]``, and their heading, which may be empty."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""What happens around every request: its size is limited, the API key checked, and its time measured."""
+"""Middleware of every request: limits its size, checks the API key, and measures its time."""
 
 import hmac
 import time

@@ -120,7 +120,7 @@ class Health(BaseModel):
 
 
 class Problem(BaseModel):
-    """What went wrong, for programs and for people."""
+    """An error, for programs and for people."""
 
     type: str
     message: str

@@ -1,4 +1,4 @@
-"""What the server does for a request, without HTTP: hold documents, answer, recall, rank."""
+"""The work of the server, without HTTP: hold documents, answer, recall, rank."""
 
 import asyncio
 import tempfile
@@ -44,7 +44,7 @@ class ServerConfig:
 
 @dataclass(frozen=True)
 class _Job:
-    """What one request wants read: documents, each with the question; and whether the reasoner answers it."""
+    """The reading that one request asks for: documents, their question, and whether the reasoner answers it."""
 
     documents: tuple[Document, ...]
     query: Query

@@ -108,8 +108,9 @@ class Optimizer:
         total = 0.0
         lengths = [padded_length(len(window)) for window in windows]
         if groups is None:
-            fair = sum(lengths) // (_GROUPS_PER_PROCESS * processes.count())
-            tokens = self.runner.batch_tokens if processes.count() == 1 else min(self.runner.batch_tokens, fair)
+            tokens = self.runner.batch_tokens
+            if processes.count() > 1:
+                tokens = min(tokens, sum(lengths) // (_GROUPS_PER_PROCESS * processes.count()))
             groups = batches(windows, tokens, _PASS_TOKENS)
         for number in processes.own(processes.share([sum(lengths[index] for index in group) for group in groups])):
             batch = self.runner.tensors([windows[index] for index in groups[number]])
