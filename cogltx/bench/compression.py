@@ -71,7 +71,7 @@ def measure(
         [system, *(f"{row['answers']:.1f} / {row['relevant_blocks']:.1f}" for row in rows if row["system"] == system)]
         for system in systems
     ]
-    return rows, f"{table([heading, *lines])}\n{len(examples):,} questions"
+    return rows, f"{table([heading, *lines])}\n{len(examples):,} question{'s' * (len(examples) != 1)}"
 
 
 def _text(layout: Layout) -> str:

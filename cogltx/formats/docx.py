@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import docx
-from docx.table import Table
+from docx.table import Table, _Cell
 from docx.text.paragraph import Paragraph
 
 from cogltx.formats.sections import Sections
@@ -23,7 +23,7 @@ def _add(items: Iterable[Paragraph | Table], sections: Sections) -> None:
     for item in items:
         if isinstance(item, Table):
             for row in item.rows:
-                cells = dict.fromkeys(cell.text.strip() for cell in row.cells)  # merged cells come several times
+                cells = (_Cell(cell, item).text.strip() for cell in row._tr.tc_lst)  # row.cells repeats merged cells
                 sections.paragraph(" | ".join(filter(None, cells)))
         elif item.style is not None and (item.style.name or "").startswith(_HEADINGS):
             sections.heading(item.text)

@@ -24,5 +24,5 @@ def test_more_text_keeps_more_answers(model: str, call: Call, tmp_path: Path) ->
     assert rows["truncation", 0.1] == 0
     assert rows["truncation", 0.99] == rows["sentence vectors", 0.99] == 100
     done = call(*command)
-    assert done.out.splitlines()[-1] == "1 questions"
+    assert done.out.splitlines()[-1] == "1 question"
     assert "10 % of the text" in done.out

@@ -119,6 +119,18 @@ def test_sections_of_a_word_file(tmp_path: Path) -> None:
     assert headings(document) == [("Annual report", "Annual"), ("Bridges", "Bridges")]
 
 
+def test_cells_of_a_word_table(tmp_path: Path) -> None:
+    """Equal cells are all kept, a merged cell comes once, and a width without bounds costs nothing."""
+    file = docx.Document()
+    table = file.add_table(3, 3)
+    for cell in (cell for row in table.rows for cell in row.cells):
+        cell.text = "7"
+    table.cell(1, 0).merge(table.cell(1, 2)).text = "wide"
+    table.cell(2, 0)._tc.grid_span = 10**9
+    file.save(str(tmp_path / "a.docx"))
+    assert read_document(tmp_path / "a.docx").text == "7 | 7 | 7\n\nwide\n\n7 | 7 | 7"
+
+
 def test_chapters_of_an_epub_in_reading_order(tmp_path: Path) -> None:
     document = read_document(epub(tmp_path / "a.epub"))
     assert document.text == f"One\n\n{BRIDGE}\n\nTwo\n\n{MILL}"
