@@ -81,7 +81,7 @@ def write_file(path: Path, content: str | bytes | Iterable[str]) -> None:
 
     Text, whole or in pieces, is written as UTF-8, and gzipped, always to the same bytes, if the name ends in ``.gz``.
     Missing folders are made. Links are followed. A place that is not an ordinary file (``/dev/stdout``) is written
-    directly.
+    directly. Hidden files that killed writers left behind are removed.
 
     Raises:
         TrainingError: the file cannot be written.
@@ -96,6 +96,7 @@ def write_file(path: Path, content: str | bytes | Iterable[str]) -> None:
         try:
             _write(temporary, content, pack=path.suffix == ".gz")
             temporary.replace(target)
+            _remove_leftovers(target)
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -212,9 +213,13 @@ def _replace_folder(temporary: Path, target: Path) -> None:
         if old.exists():
             old.rename(target)
         raise
+    _remove_leftovers(target)
+
+
+def _remove_leftovers(target: Path) -> None:
     for path in target.parent.iterdir():
         if re.fullmatch(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}\.(tmp|old)", path.name):
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _leaves(values: Mapping[str, Any], parents: str = "") -> Iterator[tuple[str, Any]]:

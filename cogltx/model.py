@@ -15,7 +15,7 @@ import torch
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 from torch import nn
 
-from cogltx.blocks import MIN_BLOCK_TOKENS, AnyQuery, Blocks, load_tokenizer, split
+from cogltx.blocks import MIN_BLOCK_TOKENS, AnyQuery, Blocks, load_tokenizer, save_tokenizer, split
 from cogltx.display import model_card
 from cogltx.document import Document
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
@@ -282,7 +282,7 @@ class Model:
             TrainingError: the folder cannot be written; its previous content is kept.
         """
         with new_folder(folder) as target:
-            self.tokenizer.save_pretrained(target / "tokenizer")
+            save_tokenizer(self.tokenizer, target / "tokenizer")
             self.reasoner.encoder.model.config.save_pretrained(target / "encoder")
             states: dict[str, Any] = {part: module.state_dict() for part, module in self.modules.items()}
             for part, state in (split_shared(states) if int8 else states).items():

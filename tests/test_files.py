@@ -71,6 +71,9 @@ def test_what_a_killed_writer_left_is_removed(tmp_path: Path) -> None:
     with new_folder(tmp_path / "model") as folder:
         (folder / "new").write_text("new")
     assert files(tmp_path) == {"model/new": "new"} | {f"{name}/half": "half" for name in others}
+    (tmp_path / ".a.jsonl.0123abcd.tmp").write_text("half")
+    write_file(tmp_path / "a.jsonl", "whole")
+    assert files(tmp_path) == {"a.jsonl": "whole", "model/new": "new"} | {f"{name}/half": "half" for name in others}
 
 
 @pytest.mark.parametrize("name", ["thesis.txt", ".git/config"])

@@ -2,7 +2,7 @@
 
 from cogltx.blocks.blocks import AnyQuery, Block, BlockQuery, Blocks
 from cogltx.blocks.splitter import MIN_BLOCK_TOKENS, split
-from cogltx.blocks.tokenizer import BUNDLED, load_tokenizer
+from cogltx.blocks.tokenizer import BUNDLED, load_tokenizer, save_tokenizer
 
 __all__ = [
     "BUNDLED",
@@ -12,5 +12,6 @@ __all__ = [
     "BlockQuery",
     "Blocks",
     "load_tokenizer",
+    "save_tokenizer",
     "split",
 ]

@@ -36,6 +36,16 @@ def load_tokenizer(name: str | Path) -> Any:
     return tokenizer
 
 
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write a tokenizer to a folder; raises OSError, where the package tokenizers raises a plain Exception."""
+    try:
+        tokenizer.save_pretrained(folder)
+    except OSError:
+        raise
+    except Exception as error:
+        raise OSError(str(error)) from error
+
+
 @lru_cache
 def encoder_path(name: str | Path) -> str:
     """Resolve an encoder's name to a folder or a hub name; the bundled encoder's file is verified by its hash.

@@ -6,6 +6,7 @@ Commands import torch when they run, so that ``--help`` is fast.
 import logging
 import signal
 import sys
+import threading
 from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
@@ -42,6 +43,7 @@ def run() -> None:
             stream.reconfigure(encoding="utf-8", errors="backslashreplace")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
+    threading.excepthook = _failed_in_thread
     try:
         sys.exit(app(standalone_mode=False))
     except CogltxError as error:
@@ -101,6 +103,12 @@ def _fail_usage(error: TyperException) -> NoReturn:
 
 def _interrupted(number: int, frame: object) -> NoReturn:
     _fail("interrupted; progress is saved, run the same command to resume (train and mlm: with --resume)", 128 + number)
+
+
+def _failed_in_thread(error: threading.ExceptHookArgs) -> None:
+    """Show an error of a thread; TensorBoard, whose thread cannot write, raises the same error in the main thread."""
+    if not issubclass(error.exc_type, OSError):
+        threading.__excepthook__(error)
 
 
 def _fail(line: str, code: int) -> NoReturn:

@@ -80,7 +80,7 @@ class TrainingLoop:
         if found:
             self._load(self.folder / f"{self._numbers()[-1]:06d}")
         processes.wait()
-        self.log.truncate(self.progress.logged if found else 0)
+        self.log.open(self.progress.logged if found else 0)
         return found
 
     def _numbers(self) -> list[int]:
@@ -173,13 +173,18 @@ class _Log:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "log.jsonl"
         self.writer: Any = None
+
+    def open(self, size: int) -> None:
+        """Begin to write; lines beyond ``size`` bytes of ``log.jsonl`` are removed: their steps will be repeated."""
         if not processes.is_first():
             return
-        folder.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.size > size:
+            os.truncate(self.path, size)
         with suppress(ImportError):
             from torch.utils.tensorboard import SummaryWriter
 
-            self.writer = SummaryWriter(str(folder / "tensorboard"))
+            self.writer = SummaryWriter(str(self.path.with_name("tensorboard")))
 
     def add(self, epoch: int, step: int, values: Mapping[str, float]) -> None:
         """Add the figures of one step; raises TrainingError if the log cannot be written."""
@@ -188,22 +193,16 @@ class _Log:
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"epoch": epoch, "step": step, **values}) + "\n")
+            for name, value in values.items() if self.writer is not None else ():
+                self.writer.add_scalar(name, value, step)
         except OSError as error:
             reason = error.strerror
             raise TrainingError(f"{self.path}: cannot be written: {reason}; the last checkpoint is kept") from error
-        if self.writer is not None:
-            for name, value in values.items():
-                self.writer.add_scalar(name, value, step)
 
     @property
     def size(self) -> int:
         """Size of ``log.jsonl`` in bytes."""
         return self.path.stat().st_size if self.path.is_file() else 0
-
-    def truncate(self, size: int) -> None:
-        """Remove the lines of steps that will be repeated; ``size`` is that of ``log.jsonl`` before them."""
-        if processes.is_first() and self.size > size:
-            os.truncate(self.path, size)
 
     def close(self) -> None:
         """Close the TensorBoard files."""

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from cogltx import processes
-from cogltx.blocks import load_tokenizer
+from cogltx.blocks import load_tokenizer, save_tokenizer
 from cogltx.blocks.tokens import tokenize
 from cogltx.document import Document, Segment
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, Precision, batches
@@ -333,7 +333,7 @@ class _MaskedTrainer:
         with new_folder(target) as folder:
             self.model.save_pretrained(folder)
             self.tokenizer.model_max_length = self.model.encoder.positions or self.tokenizer.model_max_length
-            self.tokenizer.save_pretrained(folder)
+            save_tokenizer(self.tokenizer, folder)
 
     def _step(self, step: int) -> float:
         size = self.config.training.batch_size

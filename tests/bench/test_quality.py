@@ -1,9 +1,11 @@
 """The table of readers at tiny size: every row is its commands, an interrupted call goes on, wrong files are named."""
 
+import io
 import json
 import shlex
-import subprocess
-import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,10 @@ import numpy as np
 import pytest
 import tiny
 import yaml
+from command_line import invoke
 
+from cogltx.bench import quality
+from cogltx.bench.process import peak_bytes, run_command
 from cogltx.bench.quality import _QualityConfig, run
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
@@ -23,6 +28,27 @@ READERS = [
     {"name": "BM25", "trained": "CogLTX", "judge": "bm25"},
     {"name": "sliding window", "changes": ["reader=sliding_window"]},
 ]
+
+
+def in_this_process(arguments: Sequence[str]) -> tuple[str, float, int]:
+    """Like ``run_command``; a new process takes longer to import than to work."""
+    printed, started = io.StringIO(), time.perf_counter()
+    with redirect_stdout(printed):
+        assert invoke(*arguments) == 0, arguments
+    return printed.getvalue(), time.perf_counter() - started, peak_bytes()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _in_this_process() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quality, "run_command", in_this_process)
+        yield
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New processes after all."""
+    monkeypatch.setattr(quality, "run_command", run_command)
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +106,7 @@ def test_a_row_is_repeated_by_its_command(rows: list[dict[str, Any]]) -> None:
     assert program == "cogltx"
     place = arguments.index("--predictions")
     del arguments[place : place + 2]  # made anew
-    done = subprocess.run([sys.executable, "-m", "cogltx", *arguments], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["metrics"] == pytest.approx(row["runs"][0]["metrics"])
+    assert json.loads(run_command(arguments)[0])["metrics"] == pytest.approx(row["runs"][0]["metrics"])
 
 
 def test_an_interrupted_call_goes_on(rows: list[dict[str, Any]], folder: Path) -> None:
@@ -93,6 +118,7 @@ def test_an_interrupted_call_goes_on(rows: list[dict[str, Any]], folder: Path) -
     assert again[1]["runs"][1]["seconds"] is None, "its predictions were there"
 
 
+@pytest.mark.usefixtures("children")
 def test_changes_of_the_comparison(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     readers = "[{name: sliding window, changes: [reader=sliding_window]}]"
     changes = ["seeds=[3]", f"readers={readers}", "changes=[training.epochs=2]", "longer_than=20"]
@@ -116,6 +142,7 @@ def test_the_data_are_read_before_anything_is_trained(folder: Path, tmp_path: Pa
     assert not said
 
 
+@pytest.mark.usefixtures("children")
 def test_a_failing_child_is_named(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     values = yaml.safe_load((folder / "bench.yaml").read_text())
     values |= {"run": str(folder / "run.yaml"), "readers": [{"name": "broken", "changes": ["encoder.name=/nowhere"]}]}

@@ -1,0 +1,139 @@
+"""SIGKILL at random moments: the same command, run again, ends as if nothing had happened."""
+
+import json
+import re
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from shutil import rmtree
+
+from forked import Command, content, run
+from house import QUESTION
+
+SERVE = "serve"
+MOST = 6
+"""Kills of one job before it may run to its end."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that writes to {output}: how it starts, how it goes on, and which of its files must be equal."""
+
+    name: str
+    command: str
+    resumed: str = ""
+    equal: Callable[[str], bool] = lambda name: True
+
+    def arguments(self, house: Path, output: Path, *, again: bool = False) -> list[str]:
+        """Return the arguments of the command, as it starts or as it goes on."""
+        words = self.command.format(house=house, output=output).split()
+        return [*words, self.resumed] if again and self.resumed else words
+
+
+def _weights(name: str) -> bool:
+    """Seconds and names of folders differ in other files."""
+    return name.endswith(".safetensors")
+
+
+def _losses_and_weights(name: str) -> bool:
+    return name == "log.jsonl" or _weights(name)
+
+
+JOBS = (
+    Job("train", "train {house}/train.yaml --output {output}", "--resume", _losses_and_weights),
+    Job("mlm", "mlm {house}/mlm.yaml --output {output}", "--resume", _losses_and_weights),
+    Job("predict", "predict {house}/model --input {house}/many.jsonl --output {output}"),
+    Job("index", "index {house}/model --document {house}/document.txt --output {output}"),
+    Job("interventions", "train {house}/interventions.yaml --output {output}", "--resume", _weights),
+    Job("prepare", "prepare jsonl --source {house}/many.jsonl --output {output}.gz"),
+    Job("export", "export {house}/model --int8 --output {output}", equal=_weights),
+)
+
+
+def campaign(house: Path, jobs: Sequence[str], count: int, seed: int, found: Callable[[str], None]) -> dict[str, int]:
+    """Kill every job again and again; return the number of kills of each."""
+    random, share = Random(seed), -(-count // len(jobs))
+    kills = {job.name: _kill(job, house, share, random, found) for job in JOBS if job.name in jobs}
+    return kills | ({SERVE: _kill_server(house, share, random, found)} if SERVE in jobs else {})
+
+
+def _kill(job: Job, house: Path, count: int, random: Random, found: Callable[[str], None]) -> int:
+    """Repeat a job with kills in between; compare each end with that of an undisturbed one."""
+    outputs = house / "outputs"
+    outputs.mkdir(exist_ok=True)
+    undisturbed = run(*job.arguments(house, outputs / job.name))
+    if undisturbed.code != 0:
+        found(f"{job.name}: undisturbed: {undisturbed.err[-2000:]}")
+        return 0
+    expected = results(job, outputs / job.name)
+    kills = repetitions = 0
+    while kills < count:
+        output = outputs / f"{job.name}-{repetitions}"
+        repetitions += 1
+        for attempt in range(MOST + 1):
+            within = random.uniform(0, 1.1 * undisturbed.seconds) if attempt < MOST else 120
+            ended = run(*job.arguments(house, output, again=attempt > 0), within=within)
+            if ended.code != -9:
+                break
+            kills += 1
+        where = f"{job.name}: repetition {repetitions - 1}, {attempt} kills"
+        if ended.code != 0:
+            found(f"{where}: exit code {ended.code}: {ended.err[-2000:]}")
+        elif names := differing(expected, results(job, output)):
+            found(f"{where}: differs in {', '.join(names)}")
+        if left := [path.name for path in outputs.glob(".*")]:
+            found(f"{where}: left behind {left}")
+        for path in (*outputs.glob(f"{job.name}-*"), *outputs.glob(".*")):
+            rmtree(path) if path.is_dir() else path.unlink()
+    return kills
+
+
+def results(job: Job, output: Path) -> dict[str, bytes]:
+    """Return the files of a job that must be equal."""
+    if not output.exists():
+        output = output.with_name(f"{output.name}.gz")
+    return {name: value for name, value in content(output).items() if job.equal(name)}
+
+
+def differing(expected: dict[str, bytes], results: dict[str, bytes]) -> list[str]:
+    """Return the names of files that differ."""
+    return sorted(name for name in expected.keys() | results.keys() if expected.get(name) != results.get(name))
+
+
+def _kill_server(house: Path, count: int, random: Random, found: Callable[[str], None]) -> int:
+    """Kill the server while it reads and answers; the next one gives the answer of the first."""
+    text, expected = (house / "document.txt").read_text(), None
+    for number in range(count):
+        server = Command(["serve", "--model", house / "model", "--port", 0])
+        try:
+            address = _address(server)
+            if expected is None or number % 4 == 0:
+                answer = _post(address, text)
+                expected = expected or answer
+                if answer != expected:
+                    found(f"serve: start {number}: another answer: {answer}")
+            else:
+                time.sleep(random.uniform(0, 0.2))
+        except (OSError, TimeoutError) as error:
+            found(f"serve: start {number}: {error}: {server.said()[-2000:]}")
+        server.kill()
+        server.end(within=60)
+    return count
+
+
+def _address(server: Command) -> str:
+    for _ in range(3000):
+        if match := re.search(r"http://\S+?(?=/\s)", server.said()):
+            return match[0]
+        time.sleep(0.01)
+    raise TimeoutError("no server after 30 s")
+
+
+def _post(address: str, text: str) -> str:
+    body = json.dumps({"question": QUESTION, "text": text}).encode()
+    request = urllib.request.Request(f"{address}/answer", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return str(json.load(response)["answer"])
