@@ -6,9 +6,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
-from jaxtyping import install_import_hook
+from typechecker import check_package
 
-install_import_hook(["cogltx"], "typechecker.check")
+check_package("cogltx")
 
 import random
 from pathlib import Path

@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
+import jaxtyping
 from beartype import BeartypeConf, beartype
-from beartype.roar import BeartypeDecorHintPep673Exception
+from beartype.roar import BeartypeDecorHintException
 
 _beartype = beartype(conf=BeartypeConf(is_pep484_tower=True))
 
@@ -12,11 +13,31 @@ _beartype = beartype(conf=BeartypeConf(is_pep484_tower=True))
 def check(function: Callable[..., Any]) -> Callable[..., Any]:
     """Check arguments and result of a function, except where that cannot work.
 
-    Typer gives the command line another context than `typer.Context`; beartype cannot know `Self` here.
+    Typer gives the command line another context than `typer.Context`; beartype cannot know `Self` here, and tqdm is generic
+    only in its stubs.
     """
     if function.__module__ in ("cogltx.cli.app", "cogltx.bench.cli"):
         return function
     try:
         return _beartype(function)
-    except BeartypeDecorHintPep673Exception:
+    except BeartypeDecorHintException:
         return function
+
+
+def check_package(name: str) -> None:
+    """Check types of all functions of a package, and the shapes of arrays where a function names them.
+
+    jaxtyping would bind the arguments of every call of every function, which takes a quarter of a training's time.
+    """
+    jaxtyping.jaxtyped = _jaxtyped
+    jaxtyping.install_import_hook([name], "typechecker.check")
+
+
+def _jaxtyped(*, typechecker: Callable[..., Any], full: Callable[..., Any] = jaxtyping.jaxtyped) -> Callable[..., Any]:
+    def decorate(function: Any) -> Any:
+        hints = getattr(function, "__annotations__", {}).values()
+        if isinstance(function, type) or any("jaxtyping" in repr(hint) for hint in hints):
+            return full(typechecker=typechecker)(function)
+        return typechecker(function)
+
+    return decorate
