@@ -1,7 +1,7 @@
 """How the tests check types at run time: beartype, taking an int where a float is asked for, as mypy does."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_type_hints
 
 import jaxtyping
 from beartype import BeartypeConf, beartype
@@ -35,9 +35,15 @@ def check_package(name: str) -> None:
 
 def _jaxtyped(*, typechecker: Callable[..., Any], full: Callable[..., Any] = jaxtyping.jaxtyped) -> Callable[..., Any]:
     def decorate(function: Any) -> Any:
-        hints = getattr(function, "__annotations__", {}).values()
-        if isinstance(function, type) or any("jaxtyping" in repr(hint) for hint in hints):
-            return full(typechecker=typechecker)(function)
-        return typechecker(function)
+        return (full(typechecker=typechecker) if _names_arrays(function) else typechecker)(function)
 
     return decorate
+
+
+def _names_arrays(function: Any) -> bool:
+    """Whether a hint has a shape; also for classes, and hints that only a type checker can resolve."""
+    try:
+        hints = get_type_hints(function).values()
+    except (NameError, TypeError):
+        return True
+    return isinstance(function, type) or any("jaxtyping" in repr(hint) for hint in hints)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -42,6 +43,9 @@ def evaluate(
     confusion: Annotated[
         Path | None, typer.Option(help="Draw the confusion matrix of the labels as .png or .svg.")
     ] = None,
+    reliability: Annotated[
+        Path | None, typer.Option(help="Draw the share of right predictions by score as .png or .svg.")
+    ] = None,
     device: DeviceOption = None,
     changes: SetOption = None,
     as_json: JsonOption = False,
@@ -55,6 +59,7 @@ def evaluate(
 
     others = {prediction.id: prediction for prediction in read_predictions(against)} if against else {}
     picture = Picture(confusion) if confusion is not None else None
+    curve = Picture(reliability) if reliability is not None else None
     predictor = Predictor(run, changes or (), judge, device)
     reader, config = predictor.reader, predictor.reader.config
     tokenizer = reader.model.tokenizer if isinstance(reader, WindowReader) else None
@@ -77,14 +82,22 @@ def evaluate(
     if picture is not None:
         _draw_confusion(pairs, picture)
     result = _result(task, pairs, others)
+    if curve is not None and result["calibration"] is not None:
+        points = [(score, right) for _, score, right in result["calibration"]["bins"]]
+        curves = {"model": points, "perfect": [(0.0, 0.0), (1.0, 1.0)]}
+        curve.draw_curves(curves, across="mean score", up="share of right predictions")
     if timed is not None:
         result["seconds_per_question"] = predictor.seconds(examples[:timed])
     print(json.dumps(result, indent=2) if as_json else _format(result))
 
 
 def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]) -> dict[str, Any]:
-    """Name of the task, number of examples, metrics in percent, differences to the other system, scores per label."""
-    result: dict[str, Any] = {"task": task.name, "examples": len(pairs), "metrics": {}, "against": [], "labels": None}
+    """Name of the task, number of examples, metrics in percent, calibration, differences, scores per label."""
+    from cogltx.tasks.metrics import Calibration, scored_predictions
+
+    result: dict[str, Any] = {
+        "task": task.name, "examples": len(pairs), "metrics": {}, "calibration": None, "against": [], "labels": None
+    }  # fmt: skip
     n_unlabelled = sum(
         example.answers is None and example.labels is None and example.entities is None and example.relevant is None
         for example, _ in pairs
@@ -99,7 +112,11 @@ def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Predict
             f"warning: {n_unlabelled:,} of {len(pairs):,} examples have no gold labels; the metrics leave them out"
         )
     against = _compare(task, pairs, others)
-    return result | {"metrics": task.metrics(pairs), "against": against, "labels": _per_label(pairs)}
+    calibration = Calibration.of(scored_predictions(pairs))
+    return result | {
+        "metrics": task.metrics(pairs), "calibration": calibration and asdict(calibration), "against": against,
+        "labels": _per_label(pairs),
+    }  # fmt: skip
 
 
 def _compare(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]) -> list[dict[str, str | float]]:
@@ -161,6 +178,10 @@ def _draw_confusion(pairs: Sequence["Pair"], picture: "Picture") -> None:
 def _format(result: Mapping[str, Any]) -> str:
     lines = [f"{result['task']}, {result['examples']:,} examples"]
     lines += [f"  {name:<20} {value:6.2f} %" for name, value in result["metrics"].items()]
+    if calibration := result["calibration"]:
+        lines.append(
+            f"  {'calibration error':<20} {100 * calibration['error']:6.2f} points between score and share right"
+        )
     if seconds := result.get("seconds_per_question"):
         lines += ["", *(f"  {kind + ' question':<20} {value:6.2f} s" for kind, value in seconds.items())]
     if labels := result["labels"]:

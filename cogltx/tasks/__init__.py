@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from cogltx.errors import ConfigError, describe, suggestion
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.classification import Classification
+from cogltx.tasks.cuad import Cuad
 from cogltx.tasks.hotpotqa import HotpotQA
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.newsgroups import Newsgroups
@@ -20,6 +21,7 @@ TASKS: dict[str, type[Task]] = {
     "hotpotqa": HotpotQA,
     "newsqa": NewsQA,
     "squad": Squad,
+    "cuad": Cuad,
     "jsonl": JsonLines,
     "classification": Classification,
     "newsgroups": Newsgroups,

@@ -3,7 +3,7 @@
 import re
 import string
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -133,6 +133,51 @@ def paired_bootstrap(
         means.append(np.take_along_axis(differences, seeds, axis=1).mean(axis=1))
     low, high = np.percentile(np.concatenate(means), [2.5, 97.5])
     return {"mean_difference": float(_difference(sums.sum(axis=2)).mean()), "low": float(low), "high": float(high)}
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How far scores are from the share of predictions that are right, by ten bins of equal width.
+
+    Attributes:
+        error: expected calibration error in [0, 1]: the mean over predictions of the distance between mean score and
+            accuracy of their bin (Guo et al. 2017, eq. 3).
+        bins: number, mean score and accuracy of each bin with predictions.
+    """
+
+    error: float
+    bins: tuple[tuple[int, float, float], ...]
+
+    @classmethod
+    def of(cls, scored: Iterable[tuple[float, float]]) -> "Calibration | None":
+        """Measure pairs of a score in [0, 1] and 1 for right or 0 for wrong; None if there are none.
+
+        >>> Calibration.of([(0.75, 1), (0.75, 0)])
+        Calibration(error=0.25, bins=((2, 0.75, 0.5),))
+        """
+        by_bin: dict[int, list[tuple[float, float]]] = defaultdict(list)
+        for score, right in scored:
+            by_bin[min(9, int(10 * score))].append((score, right))
+        bins = tuple(
+            (len(pairs), *(sum(column) / len(pairs) for column in zip(*pairs, strict=True)))
+            for _, pairs in sorted(by_bin.items())
+        )
+        total = sum(n for n, _, _ in bins)
+        return cls(sum(n * abs(score - share) for n, score, share in bins) / total, bins) if total else None
+
+
+def scored_predictions(pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[float, float]]:
+    """Yield score, and 1 if right, of each answer, chosen label and entity of the examples with gold."""
+    for example, prediction in pairs:
+        if example.answers is not None:
+            yield prediction.score, answer_score(prediction.answer, example.answers).em
+        elif example.labels is not None:
+            yield from (
+                (label.score, float(label.name in example.labels)) for label in prediction.labels if label.chosen
+            )
+        elif example.entities is not None:
+            gold = {(one.start, one.end, one.label) for one in example.entities}
+            yield from ((one.score, float((one.start, one.end, one.label) in gold)) for one in prediction.entities)
 
 
 def _difference(sums: np.ndarray) -> np.ndarray:

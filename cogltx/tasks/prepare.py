@@ -39,7 +39,7 @@ _NOT_PUBLIC = {
         "github.com/Maluuba/newsqa from the questions (newsqa-data-v1.csv) and CNN's stories (cnn_stories.tgz), and "
         "give that file"
     ),
-    "cuad": "unpack data.zip of github.com/TheAtticusProject/cuad, and give its files to the task squad",
+    "cuad": "unpack data.zip of github.com/TheAtticusProject/cuad, and give its files to the task cuad",
     "jsonl": "this is the format of your own data; give its file",
 }
 

@@ -1,10 +1,11 @@
 """SQuAD 1.1, 2.0 (Rajpurkar et al. 2016, 2018) and data sets with their schema: CUAD (Hendrycks et al. 2021)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr
 
 from cogltx.document import Document, Example, Query, Segment, Span
@@ -12,6 +13,7 @@ from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.json_list import read_json_list
+from cogltx.tasks.metrics import answer_score
 
 _BETWEEN_PARAGRAPHS = "\n\n"  # a paragraph may itself contain single line breaks
 
@@ -85,10 +87,15 @@ class Squad(Task):
         return scores
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        """Means in percent; questions with and without an answer apart only if the data has both kinds."""
+        """Means in percent. If the data has questions with and without an answer, also these means apart, and the
+        official ``best_exact_match`` and ``best_f1``: with the threshold for no answer that is best on this very data.
+        """
+        pairs = list(pairs)
         scores = super().metrics(pairs)
         kinds = ("has_answer_f1", "no_answer_accuracy")
-        return scores if all(kind in scores for kind in kinds) else {k: v for k, v in scores.items() if k not in kinds}
+        if not all(kind in scores for kind in kinds):
+            return {metric: score for metric, score in scores.items() if metric not in kinds}
+        return scores | _best_scores(pairs)
 
     def _documents(self, paragraphs: list[_Paragraph], title: str) -> list[tuple[Document, int]]:
         """The document of each paragraph, and where the paragraph starts in it."""
@@ -98,6 +105,26 @@ class Squad(Task):
             document, starts = _document(contexts, title, heading)
             return [(document, start) for start in starts]
         return [(_document([text], f"{title}#{number}", heading)[0], 0) for number, text in enumerate(contexts)]
+
+
+def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float]:
+    """SQuAD 2.0's best scores over all thresholds for the margin of no answer; none for readers without margins.
+
+    Source: find_best_thresh of the official script (Rajpurkar et al. 2018).
+    """
+    measured = [(example, prediction) for example, prediction in pairs if example.answers is not None]
+    steps = []  # margin, and what the scores gain if this question is answered too
+    for example, prediction in measured:
+        if prediction.no_answer_margin is None:
+            return {}
+        others = (other.text for other in prediction.alternatives)
+        score = answer_score(prediction.answer or next(others, ""), example.answers or ())
+        loss = 0.0 if example.answers else 1.0
+        steps.append((prediction.no_answer_margin, score.em - loss, score.f1 - loss))
+    gains = np.array([[0.0, 0.0], *(step[1:] for step in sorted(steps))])
+    n_without_answer = sum(not example.answers for example, _ in measured)
+    best = (n_without_answer + gains.cumsum(axis=0)).max(axis=0) / len(measured)
+    return {"best_exact_match": 100 * float(best[0]), "best_f1": 100 * float(best[1])}
 
 
 def _document(contexts: list[str], id: str, heading: str) -> tuple[Document, list[int]]:

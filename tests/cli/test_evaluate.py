@@ -43,6 +43,18 @@ def test_evaluation(files: Files, call: Call, tmp_path: Path) -> None:
     assert "+0.00  [+0.00, +0.00]" in table.out
 
 
+def test_scores_beside_the_share_that_is_right(files: Files, call: Call, tmp_path: Path) -> None:
+    done = call("evaluate", files.run, "--data", files.data, "--reliability", tmp_path / "curve.svg", "--json")
+    calibration = done.json["calibration"]
+    assert sum(n for n, _, _ in calibration["bins"]) == COUNT
+    distances = [n * abs(score - right) for n, score, right in calibration["bins"]]
+    assert calibration["error"] == pytest.approx(sum(distances) / COUNT)
+    right = sum(n * share for n, _, share in calibration["bins"]) / COUNT
+    assert 100 * right == pytest.approx(done.json["metrics"]["exact_match"])
+    assert "share of right predictions" in (tmp_path / "curve.svg").read_text()
+    assert "calibration error" in call("evaluate", files.run, "--data", files.data).out
+
+
 def test_evaluation_of_other_choices(files: Files, call: Call) -> None:
     gold = call("evaluate", files.run, "--data", files.data, "--blocks", "gold", "--json")
     assert gold.json["metrics"]["evidence_recall"] == 100

@@ -3,12 +3,14 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from cogltx.document import Example, Segment, Span
+from cogltx.document import Document, Example, Segment, Span
 from cogltx.errors import DataError
-from cogltx.prediction import Evidence, Prediction
+from cogltx.prediction import Answer, Evidence, Prediction
 from cogltx.tasks import ReadReport
+from cogltx.tasks.metrics import answer_score
 from cogltx.tasks.squad import Squad
 
 FIRST = "Rome is old. It lies on the Tiber."
@@ -215,3 +217,33 @@ def test_real_data(data_folder: Path, name: str, join: bool) -> None:
     assert report.examples == len(pairs) > 1000
     assert not report.unmapped
     assert set(task.metrics(pairs).values()) == {100.0}
+
+
+def test_best_scores_over_all_thresholds() -> None:
+    """Against trying every threshold, as one would by hand."""
+    rng = np.random.default_rng(0)
+    document = Document("one two three")
+    for _ in range(20):
+        pairs = []
+        for number in range(12):
+            gold = [(), ("one",), ("one two",)][rng.integers(3)]
+            candidate = ["one", "two", "one two"][rng.integers(3)]
+            abstains = bool(rng.integers(2))
+            made = Prediction(
+                id=str(number), answer="" if abstains else candidate, start=None, end=None, score=0.5,
+                alternatives=(Answer(candidate, 0, 3, 0.5),) * abstains, no_answer_margin=rng.normal(),
+            )  # fmt: skip
+            pairs.append((Example(id=str(number), document=document, answers=gold), made, candidate))
+        found = Squad().metrics([pair[:2] for pair in pairs])
+        if "best_f1" not in found:
+            continue
+        margins = [made.no_answer_margin or 0.0 for _, made, _ in pairs]
+        for name, kind in (("best_f1", "f1"), ("best_exact_match", "em")):
+            totals = [
+                sum(
+                    getattr(answer_score(candidate if margin <= threshold else "", example.answers or ()), kind)
+                    for margin, (example, _, candidate) in zip(margins, pairs, strict=True)
+                )
+                for threshold in (-9.0, *margins)
+            ]
+            assert found[name] == pytest.approx(100 * max(totals) / 12)
