@@ -14,6 +14,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -41,9 +42,12 @@ def read_lines(path: Path) -> Iterator[str]:
             yield _decode(raw, str(path), number).rstrip("\r\n")
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``FILE:LINE`` and the object of each line that is not blank; raises DataError if one is no JSON object."""
-    for number, line in enumerate(read_lines(path), 1):
+def read_json_lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ``FILE:LINE`` and the object of each line that is not blank; raises DataError if one is no JSON object.
+
+    ``first`` and ``last`` select lines, as a slice does.
+    """
+    for number, line in islice(enumerate(read_lines(path), 1), first, last):
         if line.strip():
             where = f"{path}:{number}"
             yield where, _object(line, where)

@@ -9,6 +9,8 @@ from cogltx.progress import logger
 
 Split = Literal["train", "validation", "test"]
 KeyBlocks = Literal["recall", "gold"]
+Engine = Literal["local", "ray"]
+Format = Literal["jsonl", "parquet"]
 RunArgument = Annotated[str, typer.Argument(help="A run, a model folder, or a name on the Hugging Face hub.")]
 DocumentOption = Annotated[
     str,

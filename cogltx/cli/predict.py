@@ -3,12 +3,12 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from cogltx.cli.documents import read_documents
-from cogltx.cli.options import DeviceOption, JudgeOption, RunArgument, SetOption, note
+from cogltx.cli.options import DeviceOption, Engine, Format, JudgeOption, RunArgument, SetOption, note
 from cogltx.errors import ConfigError
 
 
@@ -29,10 +29,23 @@ def predict(
         list[str] | None,
         typer.Option("--question", help="A question about each document; - reads one per line from standard input."),
     ] = None,
-    examples: Annotated[Path | None, typer.Option("--input", help="A JSON Lines file of examples.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Where the predictions for --input go, one JSON object per line; resumable.")
+    examples: Annotated[
+        str | None,
+        typer.Option(
+            "--input", help="A JSON Lines file of examples; a folder or a pattern such as 'corpus/*.jsonl.gz'."
+        ),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Where the predictions for --input go, a file, or a folder for several inputs; resumable."),
+    ] = None,
+    engine: Annotated[
+        Engine | None, typer.Option(help="Answer the parts of a corpus in this process (local) or by Ray.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes of the engine; by default one per core or GPU.")
+    ] = None,
+    format: Annotated[Format | None, typer.Option(help="Of the predictions for a corpus.")] = None,
     judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
@@ -45,6 +58,17 @@ def predict(
         raise ConfigError("predict needs either --document FILE, --index FILE, or --input FILE and --output FILE")
     if examples is not None and (questions or as_json):
         raise ConfigError("predict: --question and --json go with --document; the examples of --input have questions")
+    from cogltx.cli.corpus import answer_corpus, is_corpus
+
+    options: dict[str, Any] = {"run": run, "changes": changes or (), "judge": judge, "device": device}
+    if examples is not None and output is not None and (is_corpus(examples) or engine or format):
+        n_predictions = answer_corpus(
+            examples, output, options, engine=engine or "local", workers=workers, format=format or "jsonl"
+        )
+        note(f"{n_predictions:,} new predictions in {output}")
+        return
+    if engine or workers or format:
+        raise ConfigError("predict: --engine, --workers and --format go with --input")
     from cogltx.cli.predictions import Predictor
     from cogltx.document import Example, Query
     from cogltx.files import write_file
@@ -53,9 +77,9 @@ def predict(
 
     asked: list[Query | None] = [Query(question) for question in _questions(questions or ())] or [None]
     texts = {document.id: document for document in read_documents(documents)} if documents else {}
-    task, predictor = make_task("jsonl", {}), Predictor(run, changes or (), judge, device)
+    task, predictor = make_task("jsonl", {}), Predictor(**options)
     if examples is not None and output is not None:
-        source = task.read(examples, split="test")
+        source = task.read(Path(examples), split="test")
         n_predictions = sum(1 for _ in predictor.answer(task, source, title="predict", written=output))
         if not n_predictions and not output.exists():
             write_file(output, "")

@@ -39,11 +39,24 @@ class Predictor:
     def __init__(
         self, run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
     ) -> None:
-        self._folder, self._changes, self._judge = model_folder(run), list(changes), judge
-        config = ModelConfig.load(self._folder, parse_changes(changes))
-        self.reader = load_reader(self._folder, config=config, judge=judge, device=device)
+        folder = model_folder(run)
+        config = ModelConfig.load(folder, parse_changes(changes))
+        self.settings = self.settings_of(run, changes, judge)
+        self.reader = load_reader(folder, config=config, judge=judge, device=device)
         if judge and not self.reader.uses_judge:
             raise ConfigError(f"--judge: the baseline {config.reader} does not use a judge")
+
+    @staticmethod
+    def settings_of(
+        run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
+    ) -> dict[str, Any]:
+        """What the predictions depend on, without loading the model."""
+        return {"model": fingerprint(model_folder(run)), "changes": list(changes), "judge": judge}
+
+    def answer_all(self, examples: Iterable[Example], key_blocks: KeyBlocks = "recall") -> Iterator[list[Pair]]:
+        """Answer examples in order, a batch at a time; raises DataError that names one that cannot be read."""
+        for batch in batches_of_examples(examples):
+            yield from _answer_batch(self.reader, batch, key_blocks)
 
     def answer(
         self,
@@ -77,11 +90,10 @@ class Predictor:
             if written is not None:
                 self._check_settings(written, settings or {})
                 pending = yield from _resume(written, pending, subset)
-            for batch in batches_of_examples(pending):
-                for answered in _answer_batch(self.reader, batch, key_blocks):
-                    if written is not None:
-                        _append(written, task, answered)
-                    yield from answered
+            for answered in self.answer_all(pending, key_blocks):
+                if written is not None:
+                    _append(written, task, answered)
+                yield from answered
 
         total = len(examples) if isinstance(examples, Sequence) else None
         yield from progress(pairs(), title, total=total, unit="examples", shown=total != 1)
@@ -100,11 +112,16 @@ class Predictor:
     def _check_settings(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Store the settings next to a new file; compare them if the file exists."""
         stored = path.parent / f"{path.name}.settings.json"
-        options = {"model": fingerprint(self._folder), "changes": self._changes, "judge": self._judge, **settings}
+        now = {**self.settings, **settings}
         if not path.exists():
-            write_json(stored, options)
+            write_json(stored, now)
         elif path.is_file() and stored.exists():
-            check_settings(path, options, read_json(stored), "another file")
+            check_settings(path, now, read_json(stored), "another file")
+
+
+def to_record(task: Task, example: Example, prediction: Prediction) -> dict[str, Any]:
+    """Fields of a prediction in a file."""
+    return {**prediction.to_dict(), **task.describe(example, prediction), "input": _digest(example)}
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:
@@ -175,10 +192,7 @@ def _digest(example: Example) -> str:
 
 
 def _append(path: Path, task: Task, pairs: Sequence[Pair]) -> None:
-    records = [
-        {**prediction.to_dict(), **task.describe(example, prediction), "input": _digest(example)}
-        for example, prediction in pairs
-    ]
+    records = [to_record(task, *pair) for pair in pairs]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:

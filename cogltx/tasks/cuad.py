@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
-from sklearn.metrics import auc
 
 from cogltx.document import Example
 from cogltx.prediction import Prediction
@@ -27,6 +26,8 @@ class Cuad(Squad):
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
         """See ``Squad.metrics``; the official measures in percent, if any question has an answer."""
+        from sklearn.metrics import auc
+
         pairs = list(pairs)
         compared = [_compare(example, prediction) for example, prediction in pairs if example.answers is not None]
         scores = super().metrics(pairs)

@@ -30,14 +30,25 @@ class JsonLines(Task):
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
         """Yield the examples; ``split`` makes no difference."""
-        report = report or ReadReport()
-        last: Document | None = None
-        for where, values in read_json_lines(path):
-            with errors_at(where, _Line):
-                example = _shared(_example(values, where.rpartition(":")[2], report), last)
-                report.count(example.id, where)
-            last = example.document
-            yield example
+        return parse_examples(read_json_lines(path), report)
+
+
+def parse_examples(
+    records: Iterable[tuple[str, Mapping[str, Any]]], report: ReadReport | None = None
+) -> Iterator[Example]:
+    """Yield the examples of objects, each after its place ``FILE:NUMBER``, whose number is the id of one without.
+
+    Raises:
+        DataError: an object is not in the form, or has the id of another; names its place.
+    """
+    report = report or ReadReport()
+    last: Document | None = None
+    for where, values in records:
+        with errors_at(where, _Line):
+            example = _shared(_example(values, where.rpartition(":")[2], report), last)
+            report.count(example.id, where)
+        last = example.document
+        yield example
 
 
 def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
