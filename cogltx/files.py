@@ -130,6 +130,40 @@ def new_folder(target: Path) -> Iterator[Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextmanager
+def claimed(output: Path) -> Iterator[None]:
+    """Keep other processes from writing to the same folder, which is made if missing, or file.
+
+    The lock is the operating system's and ends with the process. Without locks (Windows, some network file systems)
+    nothing is kept away.
+
+    Raises:
+        ConfigError: another process has claimed the output.
+        TrainingError: the folder cannot be made.
+    """
+    if not output.is_file():
+        with _saving(output):
+            output.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(output, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{output}: another process is writing there; wait for it, or choose another place"
+            ) from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(handle)
+
+
 def fingerprint(source: Path | Iterable[object]) -> str:
     """Fingerprint of a model folder (its configuration and weights) or of plain data: 16 hexadecimal digits."""
     total = hashlib.sha256()

@@ -19,6 +19,7 @@ from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
 from cogltx.files import (
     check_settings,
+    claimed,
     fingerprint,
     new_folder,
     read_json,
@@ -304,3 +305,17 @@ def test_links_and_devices_stay(tmp_path: Path) -> None:
     assert target.read_text() == "new"
     assert link.is_symlink()
     assert Path("/dev/null").is_char_device()
+
+
+def test_one_process_writes_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("")
+    for place in (tmp_path / "run", tmp_path / "a.jsonl"):
+        with (
+            claimed(place),
+            pytest.raises(ConfigError, match=f"^{place}: another process is writing there; "),
+            claimed(place),
+        ):
+            pass
+        with claimed(place):
+            pass
+    assert (tmp_path / "run").is_dir()

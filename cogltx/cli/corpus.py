@@ -15,7 +15,7 @@ from typing import Any
 from cogltx.cli.options import Engine, Format
 from cogltx.cli.predictions import Predictor, to_record
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import check_settings, open_binary, read_json, read_json_lines, write_file, write_json
+from cogltx.files import check_settings, claimed, open_binary, read_json, read_json_lines, write_file, write_json
 from cogltx.progress import progress
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import parse_examples
@@ -118,12 +118,12 @@ def answer_corpus(
         workers: number of processes with a model; None for one per core or GPU of the engine.
         format: of the predictions.
     """
-    settings = Predictor.settings_of(**options)
-    parts = find_parts(given, output, format, settings)
-    missing = [part for part in parts if not Path(part.output).is_file()]
-    if not missing:
-        return 0
-    return sum(progress(ENGINES[engine](missing, options, workers), "predict", total=len(missing), unit="parts"))
+    with claimed(output):
+        parts = find_parts(given, output, format, Predictor.settings_of(**options))
+        missing = [part for part in parts if not Path(part.output).is_file()]
+        if not missing:
+            return 0
+        return sum(progress(ENGINES[engine](missing, options, workers), "predict", total=len(missing), unit="parts"))
 
 
 def _find_inputs(given: str) -> list[tuple[Path, Path]]:

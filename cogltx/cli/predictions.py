@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -15,7 +16,7 @@ from cogltx.cli.options import KeyBlocks
 from cogltx.cli.yaml_config import parse_changes
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import check_settings, fingerprint, read_json, write_json
+from cogltx.files import check_settings, claimed, fingerprint, read_json, write_file, write_json
 from cogltx.memrecall import Recall
 from cogltx.model import ModelConfig, model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
@@ -87,13 +88,14 @@ class Predictor:
 
         def pairs() -> Iterator[Pair]:
             pending = iter(examples)
-            if written is not None:
-                self._check_settings(written, settings or {})
-                pending = yield from _resume(written, pending, subset)
-            for answered in self.answer_all(pending, key_blocks):
+            with nullcontext() if written is None else _claimed(written):
                 if written is not None:
-                    _append(written, task, answered)
-                yield from answered
+                    self._check_settings(written, settings or {})
+                    pending = yield from _resume(written, pending, subset)
+                for answered in self.answer_all(pending, key_blocks):
+                    if written is not None:
+                        _append(written, task, answered)
+                    yield from answered
 
         total = len(examples) if isinstance(examples, Sequence) else None
         yield from progress(pairs(), title, total=total, unit="examples", shown=total != 1)
@@ -113,7 +115,7 @@ class Predictor:
         """Store the settings next to a new file; compare them if the file exists."""
         stored = path.parent / f"{path.name}.settings.json"
         now = {**self.settings, **settings}
-        if not path.exists():
+        if path.is_file() and not path.stat().st_size:
             write_json(stored, now)
         elif path.is_file() and stored.exists():
             check_settings(path, now, read_json(stored), "another file")
@@ -132,6 +134,22 @@ def read_predictions(path: Path) -> Iterator[Prediction]:
     """
     for number, line in enumerate(_lines(path), start=1):
         yield _parse(path, number, line)[0]
+
+
+@contextmanager
+def _claimed(path: Path) -> Iterator[None]:
+    """Keep other processes from appending to a file of predictions. One that stays empty is removed."""
+    if path.exists() and not path.is_file():
+        yield
+        return
+    if not path.exists():
+        write_file(path, "")
+    with claimed(path):
+        try:
+            yield
+        finally:
+            if path.is_file() and not path.stat().st_size:
+                path.unlink()
 
 
 def _resume(path: Path, examples: Iterator[Example], subset: bool) -> Generator[Pair, None, Iterator[Example]]:

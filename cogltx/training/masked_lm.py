@@ -29,7 +29,7 @@ from cogltx.tasks.texts import read_texts
 from cogltx.training.data import expand
 from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed
-from cogltx.training.run import check_folder, write_config
+from cogltx.training.run import check_folder, run_folder
 
 FIGURES = "mlm.json"  # in the folder of a finished run
 _NAME = "masked-lm"
@@ -403,5 +403,5 @@ def mlm(
     train = _packed(read_texts(expand(data.train)), tokenizer, run.length)
     other = _packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
     trainer = _MaskedTrainer(tokenizer, _set_apart(train, other, data, run.training.seed), run, output, report)
-    write_config(run, output)
-    return trainer.run(resume=resume)
+    with run_folder(run, output, resume):
+        return trainer.run(resume=resume)

@@ -2,8 +2,8 @@
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from cogltx import processes
 from cogltx.baselines import BagOfWords, WindowReader, reader_class
 from cogltx.errors import ConfigError, DataError, describe
-from cogltx.files import check_settings, read_json, write_json
+from cogltx.files import check_settings, claimed, read_json, write_json
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import make_task
 from cogltx.training.config import RunConfig
@@ -116,17 +116,17 @@ def train_run(
         main = check_examples(task, reader, examples, held_out)
         if not processes.is_first():
             return
-        write_config(run, output)
-        reader.fit(examples, seed=run.training.seed)
-        reader.reasoner, metrics = tuned(reader.reasoner, task, held_out, list(reader.predict_many(held_out)), main)
-        reader.save_pretrained(output / "model")
-        write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
+        with run_folder(run, output, resume):
+            reader.fit(examples, seed=run.training.seed)
+            reader.reasoner, metrics = tuned(reader.reasoner, task, held_out, list(reader.predict_many(held_out)), main)
+            reader.save_pretrained(output / "model")
+            write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
         report(f"validation: {main} {metrics[main]:.1f}; model in {output}")
         return
     assert isinstance(reader, WindowReader), "all others read windows"
     trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
-    write_config(run, output)
-    summary = trainer.run(resume=resume)
+    with run_folder(run, output, resume):
+        summary = trainer.run(resume=resume)
     if summary.skipped:
         lacking = (
             "entities" if reader.model.reasoner.by_block else "place of the answer; only the judge learned from them"
@@ -158,10 +158,20 @@ def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
     processes.wait()  # no process writes before all have looked
 
 
-def write_config(run: BaseModel, output: Path) -> None:
-    """Write the configuration of a run to its folder, which makes the folder the run's."""
-    if processes.is_first():
+@contextmanager
+def run_folder(run: BaseModel, output: Path, resume: bool) -> Iterator[None]:
+    """Write the configuration of a run to its folder, which makes it the run's, and claim it while the run writes.
+
+    Raises:
+        ConfigError: as ``check_folder``, or another process holds the folder.
+    """
+    if not processes.is_first():
+        yield
+        return
+    with claimed(output):
+        _check_folder(run, output, resume)
         write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
+        yield
 
 
 def _check_folder(run: BaseModel, output: Path, resume: bool) -> None:

@@ -13,6 +13,7 @@ import pytest
 import yaml
 from command_line import COUNT, Call, Files, write
 
+from cogltx.files import claimed
 from cogltx.tasks.jsonl import write_examples
 
 
@@ -196,3 +197,22 @@ def test_all_wrong_settings_are_listed(files: Files, call: Call, tmp_path: Path)
     assert (done.code, done.err.count("\n")) == (2, 1)
     assert f"{config}:{line}: training.batch_size must be an integer, but is 'few'; " in done.err
     assert f"{config}:{line + 1}: learning_rat is not a setting of training" in done.err
+
+
+def test_two_at_the_same_time(files: Files, call: Call, tmp_path: Path) -> None:
+    """The second ends in one line, and what the first has written stays."""
+    held = [tmp_path / "run", tmp_path / "a.jsonl"]
+    held[1].write_text("")
+    commands = [
+        ["train", files.config, "--output", held[0]],
+        ["predict", files.run, "--input", files.data, "--output", held[1]],
+        ["evaluate", files.run, "--data", files.data, "--predictions", held[1]],
+        ["predict", files.run, "--input", files.data.parent / "*.jsonl", "--output", held[0]],
+    ]
+    with claimed(held[0]), claimed(held[1]):
+        for command in commands:
+            done = call(*command)
+            assert done.code == 2
+            assert "another process is writing there; wait for it, or choose another place" in done.err
+    assert not list(held[0].iterdir())
+    assert held[1].read_text() == ""
