@@ -29,6 +29,8 @@ from cogltx.cli.train import train
 from cogltx.errors import CogltxError
 from cogltx.progress import logger
 
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc")  # torch's words
+
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )  # fmt: skip
@@ -55,6 +57,10 @@ def run() -> None:
         sys.exit(141)
     except OSError as error:
         _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(words in str(error) for words in _OUT_OF_MEMORY):
+            raise
+        _fail("out of memory; what was saved is kept. Less is needed with a smaller --set encoder.batch_tokens", 2)
 
 
 class _StandardError(logging.Handler):

@@ -1,4 +1,4 @@
-"""A campaign that tries to break cogltx: kills, failing writes, full disks, broken files.
+"""A campaign that tries to break cogltx: kills, failing writes, full disks, two at once, little memory, broken files.
 
     python -m tests.campaign --kills 1000 --fuzzed 10000 --writes 1000 --seed 0
 
@@ -20,6 +20,7 @@ import forked
 import fuzz
 import house
 import kills
+import together
 
 
 def main() -> int:
@@ -30,6 +31,8 @@ def main() -> int:
     parser.add_argument("--jobs", default=",".join(names), help="what is killed, and whose writes fail")
     parser.add_argument("--writes", type=int, default=0, help="failing writes of every command")
     parser.add_argument("--disks", type=int, default=0, help="full disks for every command")
+    parser.add_argument("--together", type=int, default=0, help="times that every command runs three times at once")
+    parser.add_argument("--memory", type=int, default=0, help="limits of memory for every command")
     parser.add_argument("--fuzzed", type=int, default=0, help="broken files of every kind")
     parser.add_argument("--only", default="", help="a single case of the broken files, such as pdf:17")
     parser.add_argument("--seed", type=int, default=0)
@@ -58,6 +61,10 @@ def main() -> int:
             print("failing writes:", faults.campaign(place, jobs, options.writes, found), flush=True)
         if options.disks:
             print("full disks:", faults.full_disks(place, jobs, options.disks, found), flush=True)
+        if options.together:
+            print("at once:", together.campaign(place, jobs, options.together, options.seed, found), flush=True)
+        if options.memory:
+            print("little memory:", faults.little_memory(place, jobs, options.memory, found), flush=True)
         if options.fuzzed:
             print("broken files:", fuzz.campaign(place, options.fuzzed, options.seed, found, options.only), flush=True)
     print(f"{len(findings)} findings in {time.monotonic() - start:.0f} s")

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import mmap
 import os
+import resource
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -101,6 +102,28 @@ def full_disks(house: Path, jobs: Sequence[str], count: int, found: Callable[[st
                 subprocess.run(["umount", str(disk)], check=True)
         done[job.name] = f"{len(sizes)}"
     return done
+
+
+def little_memory(house: Path, jobs: Sequence[str], count: int, found: Callable[[str], None]) -> dict[str, str]:
+    """Give every job less memory than it needs, in so many sizes up to 256 MiB beyond what is imported."""
+    done: dict[str, str] = {}
+    for job in (job for job in JOBS if job.name in jobs):
+        expected = _undisturbed(job, house, lambda: None)
+        sizes = range(0, 256, max(1, 256 // count))
+        for size in sizes:
+            _fail(
+                job, house, house / "faults", expected, found, f"{size} MiB of memory",
+                before=lambda size=size: limit_memory(size << 20), after=lambda: None,
+            )  # fmt: skip
+        done[job.name] = f"{len(sizes)}"
+    return done
+
+
+def limit_memory(more: int) -> None:
+    """Limit the address space of this process to so many bytes beyond what it has."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    size = pages * resource.getpagesize() + more
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
 def _undisturbed(job: Job, house: Path, before: Callable[[], object]) -> dict[str, bytes]:

@@ -6,7 +6,6 @@ A case is named by its target and number; ``--only pdf:17`` repeats one, with th
 import gzip
 import io
 import json
-import resource
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any
 
 import docx
 import yaml
+from faults import limit_memory
 from forked import run
 from fpdf import FPDF
 from house import QUESTION
@@ -78,7 +78,9 @@ def _case(house: Path, target: Target, seed: str, *, keep: bool) -> tuple[str, s
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(mutated(content, random, Path(name).suffix) if name == broken else content)
     path = folder / broken if len(target.files) == 1 else folder
-    ended = run(*target.command.format(path=path, house=house).split(), within=WITHIN, before=_limit_memory)
+    ended = run(
+        *target.command.format(path=path, house=house).split(), within=WITHIN, before=lambda: limit_memory(MEMORY)
+    )
     if keep:
         print(f"{ended}\nfiles in {shutil.copytree(folder, Path.cwd() / 'fuzzed', dirs_exist_ok=True)}")
     if ended.problem:
@@ -86,11 +88,6 @@ def _case(house: Path, target: Target, seed: str, *, keep: bool) -> tuple[str, s
     if ended.code == 2 and sum(line.startswith("cogltx: ") for line in ended.err.splitlines()) != 1:
         return "found", f"not one line: {ended.err[-2000:]}"
     return ("refused" if ended.code == 2 else "read"), ""
-
-
-def _limit_memory() -> None:
-    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
 
 
 def mutated(content: bytes, random: Random, suffix: str) -> bytes:

@@ -20,6 +20,8 @@ def build(folder: Path) -> None:
     examples = corpus.make(8, unanswered=True)
     write_examples(folder / "examples.jsonl", examples)
     write_examples(folder / "many.jsonl", corpus.make(12))
+    for number in range(6):
+        write_examples(folder / "corpus" / f"{number}.jsonl", corpus.make(3, seed=number))
     (folder / "texts").mkdir()
     for example in examples:
         (folder / "texts" / f"{example.id}.txt").write_text(example.document.text)

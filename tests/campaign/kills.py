@@ -46,6 +46,7 @@ JOBS = (
     Job("train", "train {house}/train.yaml --output {output}", "--resume", _losses_and_weights),
     Job("mlm", "mlm {house}/mlm.yaml --output {output}", "--resume", _losses_and_weights),
     Job("predict", "predict {house}/model --input {house}/many.jsonl --output {output}"),
+    Job("corpus", "predict {house}/model --input {house}/corpus --output {output}"),
     Job("index", "index {house}/model --document {house}/document.txt --output {output}"),
     Job("interventions", "train {house}/interventions.yaml --output {output}", "--resume", _weights),
     Job("prepare", "prepare jsonl --source {house}/many.jsonl --output {output}.gz"),
