@@ -29,7 +29,7 @@ from cogltx.cli.train import train
 from cogltx.errors import CogltxError
 from cogltx.progress import logger
 
-_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc")  # torch's words
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a primitive")  # torch's
 
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
