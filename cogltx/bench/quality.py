@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -29,12 +30,13 @@ from cogltx.prediction import Prediction
 from cogltx.tasks import Split, Task, make_task
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
 from cogltx.training.config import RunConfig
-from cogltx.training.data import expand, read_examples
+from cogltx.training.data import expand, read_examples, run_examples
 from cogltx.training.optimizer import Seed
 
 _EVIDENCE_METRICS = ("evidence_", "sup_", "joint_")  # measurable for readers with key blocks only
 _RESULTS = {"metrics", "train_seconds", "train_bytes", "seconds", "peak_bytes", "seconds_per_question"}
 _N_TIMED = 5  # questions
+_N_PILOT = 40  # examples
 
 
 class _ReaderEntry(BaseModel):
@@ -65,6 +67,8 @@ class _QualityConfig(BaseModel):
         split: split of that file, if it has several.
         limit: evaluate on so many examples, drawn at random.
         longer_than: evaluate on documents of more tokens only.
+        train_seconds: train each reader for about so many seconds: three short trainings measure its speed, from which
+            follow its epochs and number of examples. None: as the configuration says.
         seeds: each row is trained and evaluated once per seed.
         metric: compares rows with the first one; the task's main metric by default.
         readers: the rows, the method to argue for first.
@@ -78,6 +82,7 @@ class _QualityConfig(BaseModel):
     split: Split = "test"
     limit: int | None = Field(None, ge=1)
     longer_than: int | None = Field(None, ge=0)
+    train_seconds: float | None = Field(None, gt=0)
     seeds: tuple[Seed, ...] = Field((0, 1), min_length=1)
     metric: str | None = None
     readers: tuple[_ReaderEntry, ...] = Field(min_length=1)
@@ -131,7 +136,7 @@ def run(
     if metric not in metrics:
         raise ConfigError(f"metric: {metric!r} is not measured on this data; choose from {', '.join(metrics)}")
     without_evidence = _check_rows(config, base, shared, examples)
-    measured_on = config.model_dump(mode="json", include={"data", "split", "limit", "longer_than"})
+    measured_on = config.model_dump(mode="json", include={"data", "split", "limit", "longer_than", "train_seconds"})
     settings = {"run": shared.model_dump(mode="json"), **measured_on}
     noted = output / "settings.json"
     if noted.exists():
@@ -203,7 +208,8 @@ class _Bench:
         folder = self.path("runs", reader.trained or reader.name, seed)
         evaluate = ["evaluate", str(folder), "--data", str(expand(config.data)), "--split", config.split]
         if reader.trained is None:
-            options = _options([*config.changes, *reader.changes, f"training.seed={seed}"])
+            budget = () if config.train_seconds is None else self._budget(reader, config.train_seconds)
+            options = _options([*config.changes, *reader.changes, *budget, f"training.seed={seed}"])
             yield ["train", str(self.base), *options, "--output", str(folder), "--resume"]
         else:
             evaluate += _options(reader.changes)
@@ -242,6 +248,28 @@ class _Bench:
         write_json(record, commands | result)
         return result
 
+    def _budget(self, reader: _ReaderEntry, seconds: float) -> list[str]:
+        """Return the changes with which a reader trains for so many seconds."""
+        record = self.path("results", reader.name, self.config.seeds[0], ".budget.json")
+        if not record.exists():
+            run = load_yaml(RunConfig, self.base, (*self.config.changes, *reader.changes))
+            examples, held_out, _ = run_examples(run)
+            n_held_out = 0 if run.data.validation else len(held_out)
+            n, pilots = max(1, min(_N_PILOT, len(examples) // 2)), []
+            for n_examples, epochs in ((n, 1), (2 * n, 1), (2 * n, 2)):
+                self.report(
+                    f"{reader.name}: {n_examples} examples, {epochs} epoch{'s' * (epochs > 1)}, to measure seconds"
+                )
+                with TemporaryDirectory() as folder:
+                    size = [f"data.train_limit={n_examples + n_held_out}", f"training.epochs={epochs}"]
+                    options = _options([*self.config.changes, *reader.changes, *size])
+                    pilots.append(run_command(["train", str(self.base), *options, "--output", folder])[1])
+            epochs, n_trained = _fitting(seconds, n, pilots, len(examples))
+            changes = [f"training.epochs={epochs}", f"data.train_limit={n_trained + n_held_out}"]
+            write_json(record, {"pilots": pilots, "changes": changes})
+        found: list[str] = read_json(record)["changes"]
+        return found
+
     def _trained(self, reader: _ReaderEntry, seed: int, arguments: list[str]) -> dict[str, Any]:
         """Train a row, or load seconds and memory of the finished training."""
         record = self.path("results", reader.name, seed, ".trained.json")
@@ -251,6 +279,27 @@ class _Bench:
             _, seconds, peak_bytes = run_command(arguments)
             write_json(record, {"seconds": seconds if uninterrupted else None, "peak_bytes": peak_bytes})
         return read_json(record)
+
+
+def _fitting(budget: float, n: int, pilots: Sequence[float], n_all: int) -> tuple[int, int]:
+    """Return the epochs and examples, at most ``n_all``, whose training takes the budget, at least one of each.
+
+    The pilots are the seconds of n examples, of 2n, and of 2n in two epochs: what a start takes, an example, and the
+    validation after an epoch.
+
+    >>> _fitting(100, 10, (15, 20, 32), 1000), _fitting(100, 10, (15, 20, 32), 80), _fitting(1, 10, (15, 20, 32), 80)
+    ((1, 180), (3, 57), (1, 1))
+    """
+    one, two, twice = pilots
+    per_example = max((two - one) / n, 1e-6)
+    validation = max(twice - two - 2 * n * per_example, 0.0)
+    start = max(one - n * per_example - validation, 0.0)
+    epochs = 1
+    while True:
+        n_examples = int(((budget - start) / epochs - validation) / per_example + 1e-9)
+        if n_examples <= n_all:
+            return epochs, max(1, n_examples)
+        epochs += 1
 
 
 def _shell(arguments: Sequence[str]) -> str:

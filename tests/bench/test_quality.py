@@ -118,6 +118,32 @@ def test_an_interrupted_call_goes_on(rows: list[dict[str, Any]], folder: Path) -
     assert again[1]["runs"][1]["seconds"] is None, "its predictions were there"
 
 
+def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that is twice as fast, says a clock, trains on twice as much."""
+    trained: list[list[str]] = []
+
+    def clocked(arguments: Sequence[str]) -> tuple[str, float, int]:
+        printed, _, memory = in_this_process(arguments)
+        values = dict(one.split("=", 1) for one in arguments if "=" in one)
+        if arguments[0] != "train":
+            return printed, 1.0, memory
+        examples, epochs = int(values["data.train_limit"]), int(values["training.epochs"])
+        seconds = 10 + examples * epochs * (2 if values.get("reader") == "sliding_window" else 4)
+        if "training.seed" in values:
+            trained.append([values["training.epochs"], values["data.train_limit"], str(seconds)])
+        return printed, seconds, memory
+
+    monkeypatch.setattr(quality, "run_command", clocked)
+    readers = "[{name: CogLTX}, {name: sliding window, changes: [reader=sliding_window]}]"
+    changes = ["seeds=[0]", "train_seconds=50", f"readers={readers}"]
+    found = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
+    assert trained == [["2", "5", "50"], ["4", "5", "50"]]
+    assert [row["runs"][0]["train_seconds"] for row in found] == [50, 50]
+    again = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
+    assert again == found
+    assert len(trained) == 2
+
+
 @pytest.mark.usefixtures("children")
 def test_changes_of_the_comparison(folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     readers = "[{name: sliding window, changes: [reader=sliding_window]}]"
