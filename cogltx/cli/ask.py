@@ -136,10 +136,15 @@ def _holds(block: "Evidence", prediction: "Prediction") -> bool:
 def _passage(block: "Evidence", prediction: "Prediction") -> str:
     """The text of a key block in one line, around the answer if it holds it, which is bold on a terminal."""
     if not _holds(block, prediction) or prediction.start is None or prediction.end is None:
-        text = " ".join(block.text.split())
-        return text if len(text) <= _SNIPPET else text[:_SNIPPET].rsplit(" ", 1)[0] + " …"
+        return _begin(" ".join(block.text.split()), _SNIPPET)
     first, last = prediction.start - block.start, prediction.end - block.start
     marked = f"{block.text[:first]}\x02{block.text[first:last]}\x03{block.text[last:]}"
     before, _, rest = " ".join(marked.split()).partition("\x02")
     answer, _, after = rest.partition("\x03")
-    return f"{before}{typer.style(answer, bold=True)}{after}"
+    before = _begin(before[::-1], _SNIPPET // 2)[::-1]
+    return f"{before}{typer.style(answer, bold=True)}{_begin(after, _SNIPPET // 2)}"
+
+
+def _begin(text: str, size: int) -> str:
+    """The first words of a text."""
+    return text if len(text) <= size else text[:size].rsplit(" ", 1)[0] + " …"

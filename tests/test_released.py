@@ -1,0 +1,58 @@
+"""The model that comes with the package: it answers at once, offline, and says what it is."""
+
+from pathlib import Path
+
+import pytest
+from command_line import Call
+
+import cogltx
+from cogltx import CogLTX
+from cogltx.model import RELEASED
+
+ROOT = Path(__file__).parents[1]
+FOLDER = RELEASED / "qa-minilm"
+
+
+@pytest.fixture(scope="module")
+def model() -> CogLTX:
+    return CogLTX.from_pretrained("qa-minilm")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Which engineer designed the Harbour Bridge?", "Ilse Brandt"),
+        ("When was the bridge opened?", "12 October 1888"),
+        ("Where did Ilse Brandt grow up?", "Lübeck"),
+        ("Who is the mayor of Paris?", ""),
+    ],
+)
+def test_it_answers(model: CogLTX, question: str, answer: str) -> None:
+    text = (ROOT / "data/samples/bridge.txt").read_text()
+    prediction = model.open(text).ask(question)
+    assert prediction.answer == answer
+    if answer:
+        assert text[prediction.start : prediction.end] == answer
+        assert any(block.start <= (prediction.start or 0) < block.end for block in prediction.evidence)
+
+
+def test_a_question_about_a_pdf(call: Call) -> None:
+    done = call("ask", ROOT / "data/samples/bridge.pdf", "Which engineer designed the Harbour Bridge?")
+    assert not done.code, done.err
+    assert done.out.startswith("Ilse Brandt (")
+    assert "page 1: " in done.out
+    assert "The Harbour Bridge was designed by the engineer Ilse Brandt." in done.out
+
+
+def test_a_text_gets_shorter_and_keeps_the_answer() -> None:
+    text = (ROOT / "data/samples/bridge.txt").read_text()
+    short = cogltx.compress(text, "Which engineer designed the Harbour Bridge?", budget=0.2)
+    assert "Ilse Brandt" in short
+    assert len(short) < 0.3 * len(text)
+
+
+def test_it_is_small_and_names_its_data() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 50e6
+    card = (FOLDER / "README.md").read_text()
+    for words in ("SQuAD", "HotpotQA", "CUAD", "CC BY-SA 4.0", "CC BY 4.0", "Apache 2.0", "configs/qa-minilm.yaml"):
+        assert words in card
