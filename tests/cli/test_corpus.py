@@ -27,7 +27,7 @@ import time
 
 class Slow:
     def score(self, query, kept, candidates):
-        time.sleep(0.2)
+        time.sleep(0.1)
         return [float(len(text)) for text in candidates]
 """
 
@@ -175,8 +175,9 @@ def _ancestors(process: int) -> set[str]:
     return found
 
 
-def test_ray_answers_as_one_process_whatever_is_killed(model: str, texts: Path, tmp_path: Path) -> None:
-    alone = Ray(model, texts, tmp_path / "alone").start()
+def test_ray_answers_as_one_process_whatever_is_killed(
+    model: str, texts: Path, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kills, ray = 0, Ray(model, texts, tmp_path / "ray")
     driver = ray.start("--engine", "ray", "--workers", "2")
     while kills < KILLS and driver.poll() is None:
@@ -194,8 +195,9 @@ def test_ray_answers_as_one_process_whatever_is_killed(model: str, texts: Path, 
     again = ray.start("--engine", "ray", "--workers", "2")
     _, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
-    _, err = alone.communicate(timeout=60)
-    assert alone.returncode == 0, err
+    monkeypatch.syspath_prepend(tmp_path)
+    alone = call("predict", model, "--input", texts, "--judge", "slow:Slow", "--output", tmp_path / "alone")
+    assert not alone.code, alone.err
     assert answers(tmp_path / "ray") == answers(tmp_path / "alone")
     assert set(answers(tmp_path / "ray").values()) == {1}
     assert sorted(map(str, predictions(tmp_path / "ray"))) == sorted(map(str, predictions(tmp_path / "alone")))

@@ -32,6 +32,8 @@ ACCELERATE = (
     "-m",
     "cogltx",
 )
+# One number added to all scores: its true gradient is 0, so the optimizer follows the rounding.
+CANCELLED_BY_SOFTMAX = ("attention.self.key.bias", "reasoner.safetensors:start_end.bias")
 
 
 def start(launcher: tuple[str, ...], *arguments: str) -> subprocess.Popen[str]:
@@ -72,7 +74,12 @@ def config(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     write_examples(folder / "train.jsonl", corpus.make(8, unanswered=True))
     run = {
         "task": {"name": "jsonl"},
-        "encoder": {"name": str(corpus_encoder), "hidden_dropout": 0.0, "attention_dropout": 0.0},
+        "encoder": {
+            "name": str(corpus_encoder),
+            "hidden_dropout": 0.0,
+            "attention_dropout": 0.0,
+            "precision": "float32",
+        },
         "reasoner": {"name": "span"},
         "memrecall": {"capacity": 96, "strides": [2, 2]},
         "max_block_tokens": 24,
@@ -98,7 +105,8 @@ def test_two_processes_train_as_one(config: Path, alone: Path, tmp_path: Path) -
         assert ours == pytest.approx(theirs, abs=1e-5)
     expected = weights(alone)
     for name, value in weights(tmp_path / "two").items():
-        np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
+        if not name.endswith(CANCELLED_BY_SOFTMAX):
+            np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
     assert said.count("2 processes share the work") == said.count("training and") == 1, "only the first reports"
 
 
