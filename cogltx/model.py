@@ -25,9 +25,17 @@ from cogltx.encoding.weights import load_weights, split_shared, to_safetensors
 from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.files import changed, new_folder, read_json, write_json
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
+from cogltx.linear import LinearModel
 from cogltx.memrecall import MemRecallConfig
 from cogltx.progress import logger
-from cogltx.reasoners import REASONERS, AnyReasonerConfig, Reasoner, SpanReasonerConfig
+from cogltx.reasoners import (
+    REASONERS,
+    AnyReasonerConfig,
+    ClassificationConfig,
+    ClassificationReasoner,
+    Reasoner,
+    SpanReasonerConfig,
+)
 from cogltx.reasoners.base import WindowOutputs
 from cogltx.retrieval import BlockEncoder
 
@@ -114,6 +122,7 @@ class Model:
         reasoner: solves the task on windows.
         judge: a judge model over windows, or a judge without training; None for readers without a judge.
         retriever: the encoder of a trained retriever; None without one.
+        linear: the linear model of words that the judge ``linear`` and ``reasoner.linear`` use; None without them.
         device: where the models run; None: the best available.
 
     Raises:
@@ -126,6 +135,7 @@ class Model:
     reasoner: Reasoner[Any]
     judge: Any = None
     retriever: BlockEncoder | None = None
+    linear: LinearModel | None = None
     device: torch.device | str | None = None
     form: WindowFormat = field(init=False)
     runner: BatchRunner = field(init=False)
@@ -146,6 +156,8 @@ class Model:
             )
         if len(self.tokenizer) > encoder.vocabulary:
             raise ModelError(f"the tokenizer has {len(self.tokenizer)} tokens, the encoder only {encoder.vocabulary}")
+        if isinstance(self.reasoner, ClassificationReasoner) and self.reasoner.config.linear:
+            self.reasoner.linear = self.linear
         self.form = WindowFormat(self.tokenizer, capacity)
         precision = Precision.of(config.encoder, self.device)
         self.runner = BatchRunner(precision, config.encoder.batch_tokens, self.form.padding_id)
@@ -162,10 +174,12 @@ class Model:
         """
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder), config.reasoner)
         judge: nn.Module | Judge | None = None
+        linear = LinearModel() if _uses_linear(config, with_judge) else None
         if with_judge:
-            judge = create_judge(config.judge, load_encoder(config.encoder) if config.judge.name == "encoder" else None)
+            encoder = load_encoder(config.encoder) if config.judge.name == "encoder" else None
+            judge = create_judge(config.judge, encoder, linear)
         retriever = _retriever(config) if with_judge else None
-        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, device)
+        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, linear, device)
         if config.reasoner.init_from not in (None, "judge"):
             weights = model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors"
             load_weights(reasoner, weights, optional=reasoner.auxiliary)
@@ -211,17 +225,19 @@ class Model:
         read_json(folder / "encoder" / "config.json")
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, folder / "encoder"), config.reasoner)
         load_weights(reasoner, folder / "reasoner.safetensors")
+        uses_linear = _uses_linear(config, config.reader == "cogltx" and judge is None)
+        linear = LinearModel.load(folder) if uses_linear else None
         model_judge: Any = judge
         if judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
             uses_encoder = config.judge.name == "encoder"
             encoder = load_encoder(config.encoder, folder / "encoder") if uses_encoder else None
-            model_judge = create_judge(config.judge, encoder)
+            model_judge = create_judge(config.judge, encoder, linear)
             if isinstance(model_judge, nn.Module):
                 load_weights(model_judge, folder / "judge.safetensors")
         retriever = _retriever(config, folder / "encoder") if config.reader == "cogltx" else None
         if retriever is not None:
             load_weights(retriever, folder / "retriever.safetensors")
-        return cls(config, load_tokenizer(folder / "tokenizer"), reasoner, model_judge, retriever, device)
+        return cls(config, load_tokenizer(folder / "tokenizer"), reasoner, model_judge, retriever, linear, device)
 
     @property
     def config(self) -> ModelConfig:
@@ -287,9 +303,24 @@ class Model:
             states: dict[str, Any] = {part: module.state_dict() for part, module in self.modules.items()}
             for part, state in (split_shared(states) if int8 else states).items():
                 (target / f"{part}.safetensors").write_bytes(to_safetensors(state, int8=int8))
+            if self.linear is not None:
+                self.linear.save(target)
             self.config.save(target)
             values, kind = self.config.model_dump(mode="json"), self.reasoner.config.pipeline_tag
             (target / "README.md").write_text(card or model_card(name or folder.name, values, kind))
+
+
+def _uses_linear(config: ModelConfig, with_judge: bool) -> bool:
+    """Whether a model has a linear model of words; raises ConfigError where it cannot have one."""
+    reasoner = config.reasoner if isinstance(config.reasoner, ClassificationConfig) else None
+    judges = with_judge and config.judge.name == "linear"
+    joins = reasoner is not None and reasoner.linear
+    if (judges or joins) and (reasoner is None or config.task.options.get("label_queries")):
+        raise ConfigError(
+            f"{'judge.name' if judges else 'reasoner.linear'}: a linear model of words needs texts with labels and "
+            "without questions; use encoder or bm25 as judge"
+        )
+    return judges or joins
 
 
 def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder | None:

@@ -38,11 +38,18 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Label:
-    """A label, its probability in [0, 1], and whether it is predicted."""
+    """A label of a text.
+
+    Attributes:
+        score: probability in [0, 1].
+        chosen: whether the label is predicted.
+        margin: of the linear model that the score includes (``reasoner.linear``); None without one.
+    """
 
     name: str
     score: float
     chosen: bool
+    margin: float | None = None
 
 
 @dataclass(frozen=True)

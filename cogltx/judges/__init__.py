@@ -17,6 +17,8 @@ from cogltx.judges.base import Judge, Memory, ScoringJudge, judge_error
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
+from cogltx.judges.linear import LinearJudge
+from cogltx.linear import LinearModel
 
 __all__ = ["JUDGES", "EncoderJudge", "Judge", "JudgeConfig", "Memory", "ScoringJudge", "as_judge", "create_judge"]
 
@@ -24,6 +26,7 @@ JUDGES: dict[str, type[Judge | nn.Module]] = {
     "encoder": EncoderJudge,
     "bm25": BM25Judge,
     "embedding": EmbeddingJudge,
+    "linear": LinearJudge,
 }
 
 
@@ -31,8 +34,9 @@ class JudgeConfig(BaseModel):
     """The judge that scores blocks.
 
     Attributes:
-        name: ``encoder`` (the paper's, trained jointly), ``bm25`` or ``embedding`` (no training), or
-            ``package.module:Class``: a class with a ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose
+        name: ``encoder`` (the paper's, trained jointly), ``bm25`` or ``embedding`` (no training), ``linear`` (for texts
+            with labels and without a question: a linear model of their words), or ``package.module:Class``: a class
+            with a ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose
             ``forward(input_ids, attention_mask, token_type_ids)`` returns a relevance logit per token, shape [windows,
             tokens]. A module is trained, saved and loaded with the run.
         args: arguments of the class; for ``embedding``: ``encoder``.
@@ -59,20 +63,24 @@ class JudgeConfig(BaseModel):
         return name
 
 
-def create_judge(config: JudgeConfig, encoder: Encoder | None = None) -> nn.Module | Judge:
+def create_judge(
+    config: JudgeConfig, encoder: Encoder | None = None, linear: LinearModel | None = None
+) -> nn.Module | Judge:
     """Create the judge that a configuration names: a model to train, or a judge that is ready to use.
 
-    A user's class may be in the current folder. The built-in model needs an encoder, the others do not.
+    A user's class may be in the current folder. The judge ``encoder`` needs an encoder, ``linear`` a linear model.
 
     Raises:
         ConfigError: the judge needs a trained run, or its arguments are wrong.
         ModelError: the class cannot be imported or created, or is not a judge.
     """
     name, arguments = config.name, config.args
-    if name == "encoder":
-        if encoder is None:
-            raise ConfigError('judge "encoder" needs a trained run; use "bm25", "embedding" or package.module:Class')
+    if name == "encoder" and encoder is not None:
         return EncoderJudge(encoder)
+    if name == "linear" and linear is not None:
+        return LinearJudge(linear)
+    if name in ("encoder", "linear"):
+        raise ConfigError(f'judge "{name}" needs a trained run; use "bm25", "embedding" or package.module:Class')
     if name in JUDGES:
         try:
             return JUDGES[name](**arguments)

@@ -21,9 +21,13 @@ from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
+from cogltx.linear import LinearModel
 from cogltx.prediction import Answer, Evidence, Label, Prediction
 from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
 from cogltx.reasoners.pooling import window_pooling
+
+_LINEAR_WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+_LEAST = 1e-9  # probability
 
 
 class ClassificationConfig(ReasonerConfig):
@@ -42,6 +46,8 @@ class ClassificationConfig(ReasonerConfig):
         over_windows: how the sliding window combines the windows of a document: mean or maximum of their
             probabilities (for the labels "yes" and "no": the window with the highest p(yes)), or a network over their
             vectors, trained with the encoder (``mlp``, ``lstm``, ``transformer``).
+        linear: add the margins of a linear model of the words of the whole text to the logits.
+        linear_weight: weight of these margins; training chooses it on the validation data.
     """
 
     default_task: ClassVar[str] = "classification"
@@ -56,6 +62,8 @@ class ClassificationConfig(ReasonerConfig):
     weights: tuple[float, ...] = ()
     threshold: float = Field(0.5, ge=0, le=1)
     over_windows: Literal["mean", "max", "mlp", "lstm", "transformer"] = "mean"
+    linear: bool = False
+    linear_weight: float = Field(0.0, ge=0)
 
     def fitted(self, examples: Sequence[Example]) -> Self:
         """Collect the labels and their weights in the loss; see ``ReasonerConfig.fitted``."""
@@ -76,26 +84,67 @@ class ClassificationConfig(ReasonerConfig):
                 f"example {example.id!r}: the model was not trained on the label {unknown!r}, only on {known}"
             )
 
-    def predict(self, probabilities: Float[np.ndarray, " labels"]) -> Prediction:
-        """Choose the most probable label, or all from the threshold on; the score is the lowest chosen one."""
-        order = np.argsort(-probabilities, kind="stable").tolist()
-        labels = tuple(Label(self.labels[index], float(probabilities[index]), False) for index in order)
+    def fit(self, model: LinearModel, examples: Sequence[Example], *, seed: int = 0) -> None:
+        """Train a linear model of words for these labels; examples without labels are ignored.
+
+        Raises:
+            DataError: no text has a label, all have the same, or none has a word.
+        """
+        labelled = [example for example in examples if example.labels is not None]
+        has_label = np.array([[name in (one.labels or ()) for name in self.labels] for one in labelled], dtype=bool)
+        has_label = has_label.reshape(len(labelled), len(self.labels))
+        model.fit([one.document.text for one in labelled], has_label, balanced=self.class_weights, seed=seed)
+
+    def predict(
+        self, probabilities: Float[np.ndarray, " labels"], margins: Float[np.ndarray, " labels"] | None = None
+    ) -> Prediction:
+        """Choose the most probable label, or all from the threshold on; the score is the lowest chosen one.
+
+        Args:
+            probabilities: of every label.
+            margins: those of the linear model, to be joined with the probabilities.
+        """
+        scores = probabilities.tolist()
+        said = [None] * len(scores) if margins is None else margins.tolist()
+        labels = tuple(Label(name, p, False, margin) for name, p, margin in zip(self.labels, scores, said, strict=True))
         return self.apply_thresholds(Prediction(id="", answer="", start=None, end=None, score=0.0, labels=labels))
 
     def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
-        """Return thresholds for any number of labels: quantiles of the probabilities of the validation texts."""
+        """Return weights of the linear model and, for any number of labels, thresholds.
+
+        The thresholds are quantiles of the probabilities of the validation texts.
+        """
+        weights = _LINEAR_WEIGHTS if self.linear else (0.0,)
+        weighed = [self.model_copy(update={"linear_weight": weight}) for weight in weights]
         if not self.multi_label:
-            return []
-        probabilities = [label.score for prediction in predictions for label in prediction.labels]
-        quantiles = np.quantile(probabilities, np.linspace(0.5, 1, 101))
-        thresholds = np.unique(np.clip([*quantiles, 0.5], 0, 1)).tolist()
-        return [self.model_copy(update={"threshold": threshold}) for threshold in thresholds]
+            return weighed if self.linear else []
+        candidates = []
+        for config in weighed:
+            probabilities = [label.score for one in predictions for label in config.joined(one.labels)]
+            quantiles = np.quantile(probabilities, np.linspace(0.5, 1, 101))
+            thresholds = np.unique(np.clip([*quantiles, 0.5], 0, 1)).tolist()
+            candidates += [config.model_copy(update={"threshold": threshold}) for threshold in thresholds]
+        return candidates
+
+    def without_thresholds(self) -> Self:
+        """See ``ReasonerConfig.without_thresholds``."""
+        return self.model_copy(update={"linear_weight": 0.0})
+
+    def joined(self, labels: Sequence[Label]) -> tuple[Label, ...]:
+        """Add the weighted margins to the logits of probabilities, and sort the labels by the result."""
+        scores = np.array([label.score for label in labels])
+        if self.linear_weight and labels[0].margin is not None:
+            likely = np.clip(scores, _LEAST, 1 - _LEAST)
+            logits = np.log(likely) - np.log1p(-likely) * self.multi_label
+            scores = self.probabilities(logits + self.linear_weight * np.array([label.margin for label in labels]))
+        order = np.argsort(-scores, kind="stable").tolist()
+        return tuple(replace(labels[index], score=float(scores[index])) for index in order)
 
     def apply_thresholds(self, prediction: Prediction) -> Prediction:
-        """Choose the most probable label, or all from the threshold on."""
+        """Join the scores, and choose the most probable label, or all from the threshold on."""
         labels = tuple(
             replace(label, chosen=label.score >= self.threshold if self.multi_label else rank == 0)
-            for rank, label in enumerate(prediction.labels)
+            for rank, label in enumerate(self.joined(prediction.labels))
         )
         chosen = [label for label in labels if label.chosen]
         others = tuple(Answer(label.name, None, None, label.score) for label in labels if not label.chosen)
@@ -118,6 +167,9 @@ class ClassificationConfig(ReasonerConfig):
 class ClassificationReasoner(Reasoner[tuple[int, ...]]):
     """A score per label from the vectors of an encoder; the target of a window is the indices of its labels.
 
+    Attributes:
+        linear: the linear model whose margins are added to the logits, if ``config.linear`` is set.
+
     Raises:
         ConfigError: there are fewer than two labels (``multi_label``: none), or a label is repeated.
     """
@@ -133,6 +185,7 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
             )
         if len(set(config.labels)) < len(config.labels):
             raise ConfigError(f"reasoner.labels: a label is repeated in {', '.join(config.labels)}")
+        self.linear: LinearModel | None = None
         self.head = nn.Linear(encoder.width, len(config.labels))
         self.over: nn.Module | None = None
         if config.over_windows != "mean" and config.over_windows != "max":
@@ -216,5 +269,6 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
                 probabilities = per_window.max(axis=0)
             if not self.config.multi_label:
                 probabilities = probabilities / probabilities.sum()
-        prediction: Prediction = self.config.predict(probabilities)
+        margins = None if self.linear is None else self.linear.margins([layout.blocks.document.text])[0]
+        prediction: Prediction = self.config.predict(probabilities, margins)
         return replace(prediction, **whole_document(layout))

@@ -120,6 +120,8 @@ class Trainer:
         Raises:
             TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
         """
+        if (linear := self.reader.model.linear) is not None:
+            self.reader.model.reasoner.config.fit(linear, self.train_examples, seed=self.config.seed)
         if self.loop.start(self.config.seed, resume=resume):
             self.report(f"resumed at epoch {self.loop.progress.epoch + 1} of {self.config.epochs}")
         elif self.intervenes:

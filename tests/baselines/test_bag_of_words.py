@@ -93,7 +93,7 @@ def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="training: all 2 labelled texts have the same labels"):
         new.fit(EXAMPLES[:2])
     for use in (lambda: new.predict("a fox"), lambda: new.save_pretrained(tmp_path / "new")):
-        with pytest.raises(ModelError, match="the model is not trained"):
+        with pytest.raises(ModelError, match="the linear model is not trained"):
             use()
     smiles = [replace(example, document=Document("🙂 🙃 !")) for example in EXAMPLES]
     with pytest.raises(DataError, match=f"training: none of the {len(EXAMPLES)} texts has a word"):
@@ -101,7 +101,7 @@ def test_mistakes(tmp_path: Path) -> None:
     made = fitted(multi_label=False)
     made.save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "weights.safetensors").write_bytes(to_safetensors({"idf": torch.zeros(3)}))
-    with pytest.raises(ModelError, match="are not those of one bag of words"):
+    with pytest.raises(ModelError, match="are not those of one linear model"):
         load_reader(tmp_path / "model")
     run = RunConfig(**model_config(multi_label=False).model_dump(), data=DataConfig(train="texts.jsonl"))
     assert isinstance(_new_reader(run), BagOfWords)
