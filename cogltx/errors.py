@@ -73,8 +73,8 @@ def describe(
         text = f"an object with named {noun}s" if kind in _OBJECTS else _PLAIN.get(text, text)
         name = _join(within, path)
         if kind == "extra_forbidden":
-            owner = _join(within, path[:-1])
-            problem = f"{path[-1]} is not a {noun}{f' of {owner}' if owner else ''}{suggestion(path[-1], known)}"
+            owner, key = _join(within, path[:-1]), "".join(path[-1:]) or "''"
+            problem = f"{key} is not a {noun}{f' of {owner}' if owner else ''}{suggestion(key, known)}"
         elif kind == "missing":
             problem = f"{name} is missing"
         elif kind in ("union_tag_not_found", "union_tag_invalid"):

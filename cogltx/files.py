@@ -18,6 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
+from safetensors import SafetensorError
+
 from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError, shorten
 
 _WEIGHTS = ".safetensors"
@@ -217,8 +219,8 @@ def _saving(path: Path) -> Iterator[None]:
     """Translate a failed write."""
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or (str(error).strip().splitlines() or [type(error).__name__])[0]
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise TrainingError(f"{path}: cannot be saved: {reason}; what was saved before is kept") from error
 
 

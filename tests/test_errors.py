@@ -37,6 +37,7 @@ SPAN = {"name": "span"}
     [
         ({}, "reasoner is missing"),
         ({"reasoner": SPAN, "quux": 1}, "quux is not a setting; choose from reasoner, sizes, spans, one"),
+        ({"reasoner": SPAN, "": 1}, "'' is not a setting; choose from reasoner, sizes, spans, one"),
         ({"reasoner": SPAN, "spams": 1}, "spams is not a setting; did you mean spans?"),
         ({"reasoner": {}}, "reasoner.name is missing"),
         ({"reasoner": {"name": "spam"}}, "reasoner.name: 'spam' is not known; did you mean span?"),

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
@@ -48,6 +50,17 @@ def test_a_new_folder_takes_the_place_of_another(tmp_path: Path, before: bool) -
         assert files(target) == ({"new": "old", "judge.safetensors": "of another model"} if before else {})
     assert files(tmp_path) == {"deep/model/new": "new"}
     assert [path.name for path in target.parent.iterdir()] == ["model"]
+
+
+def test_weights_that_cannot_be_written(tmp_path: Path) -> None:
+    with (
+        pytest.raises(
+            TrainingError, match=rf"{tmp_path}/model: cannot be saved: .*No such file or directory.*; what was"
+        ),
+        new_folder(tmp_path / "model") as folder,
+    ):
+        save_file({"a": np.zeros(2)}, folder / "missing" / "a.safetensors")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("before", [False, True])

@@ -14,6 +14,8 @@ from jaxtyping import Bool, Int
 
 from cogltx.blocks.characters import code_points, scans, unspaced
 
+_LONGEST = 256  # characters; longer runs of letters are no words, and scanning them takes time
+
 
 @dataclass(frozen=True)
 class Words:
@@ -89,14 +91,17 @@ def _is_mark(character: int) -> bool:
 
 
 def expand_to_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Extend a span to the ends of the words that it cuts; scripts without spaces are not extended.
+    """Extend a span to the ends of the words that it cuts, by at most 256 characters each way.
+
+    Scripts without spaces are not extended.
 
     >>> expand_to_words("the Netherlands", 7, 10)
     (4, 15)
     """
-    while start > 0 and _is_joined(text[start - 1], text[start]):
+    first, last = max(0, start - _LONGEST), min(len(text), end + _LONGEST)
+    while start > first and _is_joined(text[start - 1], text[start]):
         start -= 1
-    while end < len(text) and _is_joined(text[end - 1], text[end]):
+    while end < last and _is_joined(text[end - 1], text[end]):
         end += 1
     return start, end
 

@@ -69,7 +69,7 @@ def parse_changes(changes: Sequence[str]) -> dict[str, Any]:
             raise ConfigError(f"--set {change}: write KEY=VALUE, such as memrecall.strides=[8]")
         try:
             parsed[key] = yaml.load(value, _Loader)
-        except (yaml.YAMLError, ValueError) as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             raise ConfigError(f"--set {key}: {shorten(value)} is not a YAML value") from error
     return parsed
 
@@ -97,6 +97,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
     try:
         values = yaml.load(text, _Loader)
         lines = dict(_lines(yaml.compose(text, _Loader)))
+    except RecursionError:
+        raise ConfigError(f"{path}: not valid YAML: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)

@@ -40,6 +40,8 @@ def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, di
                 if not isinstance(item, dict):
                     raise DataError(f"{where} must be a JSON object, but is {shorten(item)}")
                 yield where, item
+        except UnicodeDecodeError:
+            raise DataError(f"{path}: not UTF-8, after {n_items} complete items") from None
         except ijson.JSONError as error:
             first = str(error).removeprefix("b'").replace("\\n", "\n").partition("\n")[0].rstrip(".")
             reason = _REASONS.get(first, f"not valid JSON ({first})")

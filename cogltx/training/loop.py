@@ -7,7 +7,7 @@ atomically; the previous one is removed afterwards.
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -78,7 +78,9 @@ class TrainingLoop:
         torch.manual_seed(seed)
         found = resume and bool(self._numbers())
         if found:
-            self._load(self.folder / f"{self._numbers()[-1]:06d}")
+            *older, last = self._numbers()
+            self._load(self.folder / f"{last:06d}")
+            self._remove(older)  # a killed run may not have come to this
         processes.wait()
         self.log.open(self.progress.logged if found else 0)
         return found
@@ -131,8 +133,12 @@ class TrainingLoop:
             for name, tensors in files.items():
                 (target / f"{name}.safetensors").write_bytes(to_safetensors(tensors))
             write_json(target / "progress.json", asdict(self.progress))
-        for number in previous:
-            shutil.rmtree(self.folder / f"{number:06d}", ignore_errors=True)
+        self._remove(previous)
+
+    def _remove(self, numbers: Sequence[int]) -> None:
+        if processes.is_first():
+            for number in numbers:
+                shutil.rmtree(self.folder / f"{number:06d}", ignore_errors=True)
 
     def steps(
         self,

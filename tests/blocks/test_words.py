@@ -107,6 +107,10 @@ def test_spans_are_extended_to_whole_words(text: str, span: str, expected: str) 
     assert text[first:last] == expected
 
 
+def test_a_run_of_letters_without_end_is_no_word() -> None:
+    assert expand_to_words("a" * 100_000, 50_000, 50_001) == (50_000 - 256, 50_001 + 256)
+
+
 @settings(max_examples=300)
 @given(text=TEXT, data=st.data())
 def test_an_extended_span_contains_the_span_and_cuts_no_word(text: str, data: st.DataObject) -> None:

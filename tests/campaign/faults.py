@@ -135,7 +135,7 @@ def limit_memory(more: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
-def _undisturbed(job: Job, house: Path, before: Callable[[], object]) -> dict[str, bytes]:
+def _undisturbed(job: Job, house: Path, before: Callable[[], object]) -> dict[str, object]:
     folder = house / "faults"
     rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -145,7 +145,7 @@ def _undisturbed(job: Job, house: Path, before: Callable[[], object]) -> dict[st
 
 
 def _fail(
-    job: Job, house: Path, folder: Path, expected: dict[str, bytes], found: Callable[[str], None], what: str,
+    job: Job, house: Path, folder: Path, expected: dict[str, object], found: Callable[[str], None], what: str,
     *, before: Callable[[], object], after: Callable[[], object],
 ) -> None:  # fmt: skip
     where, output = f"{job.name}: {what}", folder / "out"

@@ -132,6 +132,7 @@ def test_a_wrong_key_or_value(tmp_path: Path, old: str, new: str, line: int, wor
         ("reader: cogltx\n# \0", r"run\.yaml: not valid YAML: unacceptable character"),
         ("task:\n  name: jsonl\n  name: squad", r"run\.yaml:3: not valid YAML: the key name occurs twice$"),
         ("reader: cogltx\n", r"run\.yaml: data is missing"),
+        ("a: " + "[" * 9_000, r"run\.yaml: not valid YAML: nested too deeply"),
     ],
 )
 def test_a_file_that_is_no_run(tmp_path: Path, text: str, wording: str) -> None:

@@ -110,6 +110,7 @@ def test_list_is_read_piece_by_piece(tmp_path: Path) -> None:
         ("[" + "[" * 200_000, ": not valid JSON (nested too deeply)"),
         (b'[{"a": 1},\n{"b": "\xff"}]', ": not UTF-8, after 1 complete items"),
         (b'[{"a": "\xc3', ": not UTF-8, after 0 complete items"),
+        (b'[{"a": 1},\n{"b": "\xed\xa0\x80"}]', ": not UTF-8, after 1 complete items"),
         (gzip.compress(b'[{"a": 1}]' * 99, mtime=0)[:-9], ": the gzip file ends early"),
         (b"\x1f\x8bnonsense", ": the gzip file is broken (Unknown compression method)"),
     ],

@@ -69,6 +69,7 @@ def test_two_that_a_kill_left_behind(tmp_path: Path) -> None:
     (folder / "kept").rename(folder / "000000")
     (folder / ".000002.abc.tmp").mkdir()
     assert loaded_epoch(tmp_path) == 1
+    assert {path.name for path in folder.iterdir() if path.name.isdigit()} == {"000001"}
     save(tmp_path, 2)
     assert {path.name for path in folder.iterdir() if path.name.isdigit()} == {"000002"}
 
