@@ -110,6 +110,29 @@ def test_two_processes_train_as_one(config: Path, alone: Path, tmp_path: Path) -
     assert said.count("2 processes share the work") == said.count("training and") == 1, "only the first reports"
 
 
+def test_masked_lm_in_two_processes(corpus_encoder: Path, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("\n".join(corpus.TEXTS * 4))
+    values = {
+        "encoder": {"name": str(corpus_encoder), "precision": "float32", "hidden_dropout": 0.0},
+        "data": {"train": str(tmp_path / "texts.txt"), "held_out": 3},
+        "length": 32,
+        "training": {"steps": 4, "batch_size": 4, "validation_steps": 2, "checkpoint_steps": 2},
+    }
+    path = tmp_path / "mlm.yaml"
+    path.write_text(yaml.safe_dump(values))
+    figures = {}
+    for name, launcher in {"one": ("-m", "cogltx"), "two": TORCHRUN}.items():
+        run(launcher, "mlm", str(path), "--output", str(tmp_path / name))
+        figures[name] = json.loads((tmp_path / name / "mlm.json").read_text())["history"]
+    assert len(figures["two"]) == 3
+    for ours, theirs in zip(figures["two"], figures["one"], strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-5)
+    expected = load_file(tmp_path / "one" / "encoder" / "model.safetensors")
+    for name, value in load_file(tmp_path / "two" / "encoder" / "model.safetensors").items():
+        if not name.endswith(CANCELLED_BY_SOFTMAX):
+            np.testing.assert_allclose(value, expected[name], atol=1e-5, err_msg=name)
+
+
 def test_one_of_two_is_killed(config: Path, alone: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     process = start(ACCELERATE, "train", str(config), "--output", str(folder))
