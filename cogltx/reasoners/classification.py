@@ -26,7 +26,7 @@ from cogltx.prediction import Answer, Evidence, Label, Prediction
 from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
 from cogltx.reasoners.pooling import window_pooling
 
-_LINEAR_WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)
+_LINEAR_WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
 _LEAST = 1e-9  # probability
 
 

@@ -11,6 +11,8 @@ from cogltx.document import Example
 from cogltx.model import ModelConfig, TaskConfig
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
+from cogltx.tasks import TASKS
+from cogltx.tasks.classification import Classification
 from cogltx.training.optimizer import OptimizerConfig, Seed
 from cogltx.training.relevance import RelevanceConfig
 
@@ -123,7 +125,11 @@ class DataConfig(BaseModel):
 
 
 class RunConfig(ModelConfig):
-    """One run: a model, its data and its training. The reasoner determines the task and the judge if none is named."""
+    """One run: a model, its data and its training.
+
+    The reasoner determines the task if none is named, and with the task the judge: ``linear`` for labelled texts
+    without a question, unless interventions train a judge.
+    """
 
     data: DataConfig
     training: TrainingConfig = TrainingConfig()
@@ -131,16 +137,28 @@ class RunConfig(ModelConfig):
     @model_validator(mode="before")
     @classmethod
     def _fill_defaults(cls, values: Any) -> Any:
-        reasoner = values.get("reasoner") if isinstance(values, Mapping) else None
-        name = reasoner.get("name") if isinstance(reasoner, Mapping) else getattr(reasoner, "name", None)
+        name = _get(_get(values, "reasoner"), "name")
         kind = REASONER_CONFIGS.get(name) if isinstance(name, str) else None
-        if kind is None:
+        if kind is None or not isinstance(values, Mapping):
             return values
         task = values.get("task", {})
         if isinstance(task, Mapping):
             task = {"name": kind.default_task, **task}
-        return {"judge": {"name": kind.default_judge}, **values, "task": task}
+        intervenes = _get(_get(values.get("training"), "relevance"), "source") == "interventions"
+        judge = "linear" if _is_without_question(task) and not intervenes else kind.default_judge
+        return {"judge": {"name": judge}, **values, "task": task}
 
     def model_part(self) -> ModelConfig:
         """Return the part that is saved with the model."""
         return ModelConfig.model_validate(self.model_dump(include=set(ModelConfig.model_fields)))
+
+
+def _is_without_question(task: Any) -> bool:
+    """Whether a task, of a configuration that is not checked yet, is to label texts without a question."""
+    kind = TASKS.get(str(_get(task, "name")))
+    return kind is not None and issubclass(kind, Classification) and not _get(_get(task, "options"), "label_queries")
+
+
+def _get(values: Any, name: str) -> Any:
+    """A setting of a part of a configuration that is not checked yet."""
+    return values.get(name) if isinstance(values, Mapping) else getattr(values, name, None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from torch import nn
 
 from cogltx import processes
 from cogltx.baselines import WindowReader
@@ -289,6 +290,12 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
     if by_block and not from_data:
         raise ConfigError(
             "training.relevance.source: interventions are not possible where each block is a query; use data"
+        )
+    judge = reader.model.judge
+    if config.relevance.source == "interventions" and judge is not None and not isinstance(judge, nn.Module):
+        raise ConfigError(
+            "training.relevance.source: interventions create labels for a judge that learns, and "
+            f"{reader.model.config.judge.name} does not; use source: data, or the judge encoder"
         )
     if config.trains_judge(reader) and not any(p.requires_grad for p in reader.model.judge.parameters()):
         raise ConfigError(

@@ -15,6 +15,7 @@ from cogltx.memrecall import MemRecall
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import ClassificationConfig
+from cogltx.training.config import RunConfig
 
 
 def config(
@@ -86,6 +87,23 @@ def test_how_scores_are_joined() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("judge", "values"),
+    [
+        ("linear", {}),
+        ("linear", {"task": {"name": "newsgroups"}}),
+        ("bm25", {"judge": {"name": "bm25"}}),
+        ("encoder", {"training": {"relevance": {"source": "interventions"}}}),
+        ("encoder", {"task": {"name": "classification", "options": {"label_queries": True}}}),
+        ("encoder", {"task": {"name": "jsonl"}}),
+        ("encoder", {"reasoner": {"name": "span"}}),
+    ],
+)
+def test_the_judge_of_a_run_that_names_none(judge: str, values: dict[str, object]) -> None:
+    run = {"data": {"train": "texts.jsonl"}, "reasoner": {"name": "classification"}, **values}
+    assert RunConfig.model_validate(run).judge.name == judge
+
+
 def test_interrupted_between_epochs_it_is_the_same(tiny_encoder: Path, tmp_path: Path) -> None:
     """The linear model is fitted again when a run resumes: the same seed gives the same one."""
     examples = texts(24)
@@ -114,6 +132,8 @@ def test_mistakes(tiny_encoder: Path, tmp_path: Path) -> None:
     model = new(tiny_encoder)
     with pytest.raises(ModelError, match="the linear model is not trained"):
         model.predict("A boat.")
+    with pytest.raises(ConfigError, match=r"interventions create labels for a judge that learns, and linear does not"):
+        train(model, tmp_path / "refused", texts(12), relevance={"source": "interventions"})
     train(model, tmp_path / "run", texts(12))
     (next((tmp_path / "run").glob("epoch-*")) / "terms.json").unlink()
     with pytest.raises(ModelError, match=r"terms\.json: file not found"):
