@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fpdf import FPDF
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, Route, expect, sync_playwright
 from served import serve
 
 QUESTION = "Which engineer designed the Harbour Bridge?"
@@ -113,6 +113,21 @@ def test_markup_in_a_text_is_only_text(page: Page) -> None:
     expect(page.locator(".text")).to_contain_text("<script>")
     assert page.locator(".text img, .text script, h1 img, #history img").count() == 0
     assert page.title() != "taken"
+
+
+def test_a_question_waits_for_its_text(page: Page) -> None:
+    held: list[Route] = []
+    page.route("**/documents", lambda route: held.append(route))
+    page.get_by_role("button", name="Paste text").click()
+    page.get_by_label("Text to ask about").fill("The Harbour Bridge was designed by the engineer Ilse Brandt.")
+    page.get_by_role("button", name="Use this text").click()
+    page.get_by_label("Question", exact=True).fill(QUESTION)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_be_empty()
+    assert page.locator("#history button").count() == 0
+    held.pop().continue_()
+    page.unroute("**/documents")
+    expect(page.locator("#answer")).to_contain_text("Ilse Brandt", timeout=60_000)
 
 
 def test_by_keyboard_on_a_narrow_dark_screen(page: Page) -> None:

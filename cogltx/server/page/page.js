@@ -2,7 +2,7 @@
 
 const $ = (id) => document.getElementById(id);
 const held = []; // documents: {id, name, characters, pages}
-let uploads = 0; // in progress
+const uploads = new Set(); // promises of those in progress
 let questions = 0; // in progress
 let latest = 0; // number of the newest question
 
@@ -35,7 +35,7 @@ const post = (path, body) =>
 
 function tell() {
   const parts = [];
-  if (uploads) parts.push("Reading the file …");
+  if (uploads.size) parts.push("Reading the file …");
   if (questions) parts.push(questions > 1 ? `Looking for ${questions} answers …` : "Looking for the answer …");
   $("status").textContent = parts.join(" ");
 }
@@ -70,20 +70,24 @@ function showDocuments() {
   );
 }
 
-async function upload(send) {
-  complain();
-  uploads += 1;
-  tell();
+async function hold(sent) {
   try {
-    held.push(await (await send()).json());
+    held.push(await (await sent).json());
     showDocuments();
     $("question").focus();
   } catch (error) {
     complain(error);
-  } finally {
-    uploads -= 1;
-    tell();
   }
+}
+
+async function upload(send) {
+  complain();
+  const reading = hold(send());
+  uploads.add(reading);
+  tell();
+  await reading;
+  uploads.delete(reading);
+  tell();
 }
 
 async function uploadFiles(files) {
@@ -149,14 +153,16 @@ $("paste").addEventListener("submit", async (event) => {
   await upload(() => post("/documents", { text, name: "pasted text" }));
 });
 
-$("ask").addEventListener("submit", (event) => {
+$("ask").addEventListener("submit", async (event) => {
   event.preventDefault();
   const question = $("question").value.trim();
   if (!question) return;
-  if (!held.length) return complain(new Error("Choose a file or paste a text first."));
+  if (!held.length && !uploads.size) return complain(new Error("Choose a file or paste a text first."));
   complain();
   $("question").value = "";
-  ask(question);
+  await Promise.all(uploads); // a question may come before its text is read
+  if (held.length) ask(question);
+  else $("question").value ||= question;
 });
 
 $("key").addEventListener("submit", (event) => {
