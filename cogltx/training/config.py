@@ -26,6 +26,8 @@ class TrainingConfig(BaseModel):
         judge: the judge's optimizer (paper: learning rate 4e-5).
         reasoner: the reasoner's optimizer (paper: learning rate 1e-4).
         retriever: the optimizer of a trained retriever (``memrecall.retriever: trained``).
+        ranking_weight: weight of a second loss of the judge, which ranks a document's relevant blocks above its others
+            across its windows; 0 is the paper's loss alone.
         judge_passes: passes of the judge per epoch, each over new windows; 0 freezes the judge.
         hard_negatives: fill half of the irrelevant part of a rehearsal window with the blocks that the judge scored
             highest, from the second epoch on; otherwise with random blocks only, as in the paper.
@@ -53,6 +55,7 @@ class TrainingConfig(BaseModel):
     retriever: Annotated[OptimizerConfig, OptimizerConfig.default_rate(2e-4)] = OptimizerConfig(
         learning_rate=2e-4, head_rate=10.0
     )
+    ranking_weight: float = Field(0.0, ge=0)
     judge_passes: int = Field(1, ge=0)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"

@@ -69,10 +69,10 @@ class RetrieverSteps:
             shown = np.concatenate([window.blocks for window in windows])
             words = torch.from_numpy(retriever.words(memory)[shown]).to(vectors)
             logits = trained.encoder.scores(question, vectors, words)
-            is_relevant, in_z = torch.from_numpy(relevant[shown]), torch.from_numpy(np.isin(shown, memory.kept))
-            positives = logits[is_relevant & ~in_z]
-            others = logits[~is_relevant].logsumexp(dim=0) if not is_relevant.all() else positives.new_tensor(-1e4)
-            return nn.functional.softplus(others - positives).mean()  # −log of exp(p) / (exp(p) + Σ exp(others))
+            counts = ~(
+                relevant[shown] & np.isin(shown, memory.kept)
+            )  # a relevant block in z is neither found nor wrong
+            return _ranking_loss(logits[torch.from_numpy(counts)], relevant[shown[counts]])
 
         loss_value = self.optimizer.learn(
             windows, loss, len(lessons), [list(range(start, end)) for start, end in pairwise(first)]
@@ -116,20 +116,22 @@ class JudgeSteps:
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
         """Run one optimizer step; returns the mean loss per token, None if no example has labels."""
-        windows, labels_of = [], []
+        lessons: list[tuple[list[Window], Bool[np.ndarray, " blocks"]]] = []
         for index in indices:
             example = self.examples[index]
             layout = self.reader.model.layout(example.document, example.query)
             relevant = self.relevance.of(index, example, layout.blocks)
-            if relevant is None:
-                continue
-            scores = self.scores.get(index) if self.config.hard_negatives else None
-            for window in _judge_windows(layout, relevant, random(index), scores, self.config, self.reader.memrecall):
-                windows.append(window)
-                labels_of.append(_token_labels(window, relevant))
-        if not windows:
+            if relevant is not None:
+                scores = self.scores.get(index) if self.config.hard_negatives else None
+                shown = _judge_windows(layout, relevant, random(index), scores, self.config, self.reader.memrecall)
+                lessons.append((shown, relevant))
+        if not lessons:
             return None
+        windows = [window for shown, _ in lessons for window in shown]
+        labels_of = [_token_labels(window, relevant) for shown, relevant in lessons for window in shown]
         n_tokens = sum(float(weights.sum()) for _, weights in labels_of)
+        counts = [len(shown) for shown, _ in lessons]
+        first = [0, *accumulate(counts)]
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
             logits = WindowJudge.logits(model, batch).float()
@@ -138,9 +140,35 @@ class JudgeSteps:
                 token_labels, token_weights = labels_of[index]
                 labels[row, : len(token_labels)] = torch.from_numpy(token_labels)
                 weights[row, : len(token_labels)] = torch.from_numpy(token_weights).float()
-            return nn.functional.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="sum")
+            loss = nn.functional.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="sum")
+            if not self.config.ranking_weight:
+                return loss
+            ranking = [
+                _document_ranking(*lesson, logits[group.index(start) :])
+                for start, lesson in zip(first, lessons, strict=False)
+                if start in group
+            ]
+            return loss + self.config.ranking_weight * torch.stack(ranking).sum() * n_tokens / len(lessons)
 
-        return self.optimizer.learn(windows, loss, n_tokens)
+        together = _whole_groups(counts, list(map(len, windows)), self.optimizer.runner.batch_tokens)
+        return self.optimizer.learn(windows, loss, n_tokens, together if self.config.ranking_weight else None)
+
+
+def _document_ranking(
+    windows: Sequence[Window], relevant: Bool[np.ndarray, " blocks"], logits: Float[Tensor, "windows tokens"]
+) -> Tensor:
+    """The ranking loss over all blocks that a document's windows show; a block's score is as in ``WindowJudge``."""
+    means = [block_means(window, row.sigmoid()[:, None]) for window, row in zip(windows, logits, strict=False)]
+    shown = np.concatenate([np.unique(window.block[window.block >= 0]) for window in windows])
+    return _ranking_loss(torch.cat(means)[:, 0].logit(eps=1e-6), relevant[shown])
+
+
+def _ranking_loss(scores: Float[Tensor, " blocks"], relevant: Bool[np.ndarray, " blocks"]) -> Tensor:
+    """Mean over the relevant blocks of −log p(the block, not one of the irrelevant ones); 0 if one kind is missing."""
+    if relevant.all() or not relevant.any():
+        return 0 * scores.sum()
+    positives, others = scores[torch.from_numpy(relevant)], scores[torch.from_numpy(~relevant)].logsumexp(dim=0)
+    return nn.functional.softplus(others - positives).mean()
 
 
 def _token_labels(

@@ -1,5 +1,6 @@
 """Training windows: what judge and reasoner see, drawn alike whatever else is in the batch."""
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ import corpus
 import numpy as np
 import pytest
 import tiny
+import torch
 from fakes import Checksums, WordOverlap, config, example, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,6 +31,7 @@ from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
 from cogltx.training.steps import (
+    _document_ranking,
     _drawn_windows,
     _judge_windows,
     _random_memory,
@@ -124,6 +127,22 @@ def test_token_labels() -> None:
             assert not counts[index], "separators do not count"
         else:
             assert (values[index], counts[index]) == (float(block == 2), True)
+
+
+def test_ranking_across_the_windows_of_a_document() -> None:
+    """−log of the share of e^logit that a relevant block has beside the irrelevant blocks of all windows."""
+    item = hops()
+    layout, labels = layout_of(item), labels_of(item)
+    windows = [layout.window([1, 2]), layout.window([4])]
+    score = {1: 0.3, 2: 0.8, 4: 0.6}
+    rows = [[score.get(block, 0.5) for block in window.block.tolist()] for window in windows]
+    logits = torch.nn.utils.rnn.pad_sequence([torch.tensor(row).logit() for row in rows], batch_first=True)
+    odds = {block: one / (1 - one) for block, one in score.items()}
+    expected = -math.log(odds[2] / (odds[2] + odds[1] + odds[4]))
+    assert float(_document_ranking(windows, labels, logits)) == pytest.approx(expected, rel=1e-4)
+    nothing = _document_ranking(windows[1:], labels, logits[1:].requires_grad_())
+    assert nothing.item() == 0
+    nothing.backward()
 
 
 @settings(max_examples=80)
