@@ -123,6 +123,7 @@ class Model:
         judge: a judge model over windows, or a judge without training; None for readers without a judge.
         retriever: the encoder of a trained retriever; None without one.
         linear: the linear model of words that the judge ``linear`` and ``reasoner.linear`` use; None without them.
+        task: the task that the model is trained for.
         device: where the models run; None: the best available.
 
     Raises:
@@ -137,6 +138,7 @@ class Model:
     retriever: BlockEncoder | None = None
     linear: LinearModel | None = None
     device: torch.device | str | None = None
+    task: TaskConfig = field(init=False)
     form: WindowFormat = field(init=False)
     runner: BatchRunner = field(init=False)
     _blocks: "OrderedDict[int, Blocks]" = field(default_factory=OrderedDict)
@@ -158,6 +160,7 @@ class Model:
             raise ModelError(f"the tokenizer has {len(self.tokenizer)} tokens, the encoder only {encoder.vocabulary}")
         if isinstance(self.reasoner, ClassificationReasoner) and self.reasoner.config.linear:
             self.reasoner.linear = self.linear
+        self.task = config.task
         self.form = WindowFormat(self.tokenizer, capacity)
         precision = Precision.of(config.encoder, self.device)
         self.runner = BatchRunner(precision, config.encoder.batch_tokens, self.form.padding_id)
@@ -241,8 +244,8 @@ class Model:
 
     @property
     def config(self) -> ModelConfig:
-        """The configuration, with the labels and thresholds that training has set in the reasoner."""
-        return self.initial_config.model_copy(update={"reasoner": self.reasoner.config})
+        """The configuration, with the labels, thresholds and options of the task that training has set."""
+        return self.initial_config.model_copy(update={"reasoner": self.reasoner.config, "task": self.task})
 
     @property
     def modules(self) -> dict[str, nn.Module]:

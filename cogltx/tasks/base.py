@@ -2,11 +2,11 @@
 
 import abc
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -117,6 +117,10 @@ class Task(BaseModel, abc.ABC):
         sums = sums_by_document(self.fractions(pairs))
         totals = {metric: [sum(column) for column in zip(*of.values(), strict=True)] for metric, of in sums.items()}
         return {metric: 100 * numerator / (denominator or 1.0) for metric, (numerator, denominator) in totals.items()}
+
+    def tuned(self, pairs: Sequence[tuple[Example, Prediction]]) -> Self:
+        """Return the task with the options that training chooses on validation predictions; by default itself."""
+        return self
 
     def describe(self, example: Example, prediction: Prediction) -> dict[str, object]:
         """Additional fields of a prediction's JSON line."""

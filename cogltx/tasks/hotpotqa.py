@@ -1,9 +1,10 @@
 """HotpotQA in the distractor setting: its official JSON, supporting facts and joint scores (Yang et al. 2018)."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import ClassVar, TypeAlias, cast
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias, cast
 
 from pydantic import BaseModel, Field, StrictInt, StrictStr
 
@@ -15,6 +16,7 @@ from cogltx.tasks.metrics import Score, answer_score
 
 _Fact: TypeAlias = tuple[str, int]  # a paragraph's title and the number of a sentence in it, from 0
 _Sentence: TypeAlias = tuple[str, int, int, int]  # a fact, and the start and end of its sentence
+_THRESHOLDS = (1.0, *(step / 20 for step in range(19, 0, -1)))  # of equally good ones the highest is chosen
 
 
 class _Question(BaseModel):
@@ -37,7 +39,10 @@ class HotpotQA(Task):
 
     Attributes:
         supporting_facts: number of sentences to predict, those of the blocks with the highest scores (paper: 2).
-        fact_threshold: also predict the sentences of all blocks with at least this score, in [0, 1].
+        paragraphs: predict only sentences of so many paragraphs, those with the highest-scoring sentences, and at least
+            one of each, whatever ``supporting_facts`` is; None: sentences of any paragraph, as in the paper.
+        fact_threshold: also predict all sentences with at least this score, in [0, 1]; ``tuned``: training chooses it
+            by the F1 of supporting facts on the validation questions.
         headings: show a sentence's title before it in windows.
     """
 
@@ -45,7 +50,8 @@ class HotpotQA(Task):
     main_metric: ClassVar[str] = "joint_f1"
     answer_metric: ClassVar[str | None] = "answer_f1"
     supporting_facts: int = Field(default=2, ge=0)
-    fact_threshold: float | None = Field(default=None, ge=0, le=1)
+    paragraphs: int | None = Field(default=None, ge=1)
+    fact_threshold: Annotated[float, Field(ge=0, le=1)] | Literal["tuned"] | None = None
     headings: bool = True
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
@@ -83,18 +89,30 @@ class HotpotQA(Task):
         """The predicted supporting facts, as in the official prediction file."""
         return {"supporting_facts": [list(fact) for fact in self._predicted_facts(example, prediction)]}
 
+    def tuned(self, pairs: Sequence[tuple[Example, Prediction]]) -> Self:
+        """See ``Task.tuned``."""
+        if self.fact_threshold != "tuned":
+            return self
+        candidates = [self.model_copy(update={"fact_threshold": threshold}) for threshold in _THRESHOLDS]
+        return max(candidates, key=lambda task: task.metrics(pairs).get("sup_f1", 0.0))
+
     def _predicted_facts(self, example: Example, prediction: Prediction) -> list[_Fact]:
         """The sentences that share most characters with the highest-scoring key blocks, best first, each once."""
         sentences = cast(list[_Sentence], example.extra["sentences"])
-        facts: list[_Fact] = []
+        score_of: dict[_Fact, float] = {}
         for block in sorted(prediction.evidence, key=lambda block: -block.score):
-            wanted = len(facts) < self.supporting_facts
-            wanted |= self.fact_threshold is not None and block.score >= self.fact_threshold
             shared = [min(end, block.end) - max(start, block.start) for _, _, start, end in sentences]
-            if wanted and max(shared, default=0) > 0:
+            if max(shared, default=0) > 0:
                 title, index, *_ = sentences[shared.index(max(shared))]
-                facts += [(title, index)] if (title, index) not in facts else []
-        return facts
+                score_of.setdefault((title, index), block.score)
+        certain = list(score_of)[: self.supporting_facts]
+        if self.paragraphs is not None:
+            best_of = {fact[0]: fact for fact in reversed(score_of)}
+            certain = [fact for fact in score_of if fact in best_of.values()][: self.paragraphs]
+            titles = {title for title, _ in certain}
+            score_of = {fact: score for fact, score in score_of.items() if fact[0] in titles}
+        threshold = self.fact_threshold if isinstance(self.fact_threshold, float) else math.inf
+        return [fact for fact, score in score_of.items() if fact in certain or score >= threshold]
 
 
 def _example(record: _Question, report: ReadReport, *, headings: bool) -> Example:

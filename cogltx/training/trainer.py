@@ -18,6 +18,7 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import fingerprint, write_json
 from cogltx.judges.encoder import EncoderJudge
+from cogltx.model import TaskConfig
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.prediction import Prediction
 from cogltx.progress import progress
@@ -199,14 +200,17 @@ class Trainer:
             reasoner.relevance.load_state_dict(judge.head.state_dict())
 
     def _validate(self) -> None:
-        """Predict the validation examples, set the thresholds, and add the metrics to the history."""
+        """Predict the validation examples, tune thresholds and task, and add the metrics to the history."""
         done, main = self.loop.progress, self.main_metric
         epoch, total = done.epoch + 1, len(self.validation)
         reasoner = self.reader.model.reasoner
         reasoner.config = reasoner.config.without_thresholds()
         predictions = self.reader.predict_many(self.validation)
-        bar = progress(predictions, "validation", total=total, unit="examples")
-        reasoner.config, metrics = tuned(reasoner.config, self.task, self.validation, list(bar), main)
+        predicted = list(progress(predictions, "validation", total=total, unit="examples"))
+        task = self.task.tuned(list(zip(self.validation, predicted, strict=True)))
+        if task != self.task:
+            self.reader.model.task = TaskConfig(name=task.name, options=task.model_dump(exclude_defaults=True))
+        reasoner.config, metrics = tuned(reasoner.config, task, self.validation, predicted, main)
         if done.best_epoch is None or metrics[main] > done.history[done.best_epoch][main]:
             done.best_epoch = done.epoch
         done.history.append(metrics)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from cogltx.document import Example, Segment, Span
-from cogltx.errors import DataError
+from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Evidence, Prediction
-from cogltx.tasks import ReadReport
+from cogltx.tasks import ReadReport, make_task
 from cogltx.tasks.hotpotqa import HotpotQA
 
 QUESTION: dict[str, object] = {
@@ -164,6 +164,34 @@ def test_predicted_facts(tmp_path: Path) -> None:
         (HotpotQA(fact_threshold=0.6), 3),
     ):
         assert task.describe(example, prediction) == {"supporting_facts": best[:count]}
+
+
+def test_facts_of_the_best_paragraphs(tmp_path: Path) -> None:
+    (example,), _ = read(tmp_path, QUESTION)
+    prediction = predict(example, "York", ("She was", 0.9), ("Ann Lee makes", 0.8), ("film by", 0.7), ("shot in", 0.2))
+    for task, facts in (
+        (HotpotQA(), [["Ann Lee", 1], ["Ann Lee", 0]]),
+        (HotpotQA(paragraphs=1), [["Ann Lee", 1]]),
+        (HotpotQA(paragraphs=1, fact_threshold=0.1), [["Ann Lee", 1], ["Ann Lee", 0]]),
+        (HotpotQA(paragraphs=2), [["Ann Lee", 1], ["Anvil (film)", 0]]),
+        (HotpotQA(paragraphs=2, fact_threshold=0.75), [["Ann Lee", 1], ["Ann Lee", 0], ["Anvil (film)", 0]]),
+        (HotpotQA(paragraphs=9, fact_threshold="tuned"), [["Ann Lee", 1], ["Anvil (film)", 0]]),
+    ):
+        assert task.describe(example, prediction) == {"supporting_facts": facts}, task
+
+
+def test_the_threshold_of_facts_is_tuned(tmp_path: Path) -> None:
+    (example,), _ = read(tmp_path, QUESTION)
+    pairs = [
+        (example, predict(example, "York", ("Anvil is", 0.9), ("born in York", low), ("shot in", 0.31))) for low in (0.52, 0.61)
+    ]  # fmt: skip
+    task = HotpotQA(supporting_facts=1, fact_threshold="tuned")
+    assert task.tuned(pairs) == HotpotQA(supporting_facts=1, fact_threshold=0.5)
+    assert task.tuned(pairs).metrics(pairs)["sup_f1"] == 100
+    assert task.tuned([]).fact_threshold == 1.0, "nothing to tune by: no more facts"
+    assert HotpotQA(fact_threshold=0.3).tuned(pairs).fact_threshold == 0.3
+    with pytest.raises(ConfigError, match="fact_threshold"):
+        make_task("hotpotqa", {"fact_threshold": "often"})
 
 
 def test_scores(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import corpus
 import fakes
@@ -324,6 +324,20 @@ def test_training_sets_the_threshold_of_the_saved_model(corpus_encoder: Path, tm
     assert load_reader(tmp_path).config.reasoner.no_answer_threshold is not None
     train(reader(corpus_encoder), tmp_path / "answered", examples=corpus.make(8))
     assert load_reader(tmp_path / "answered").config.reasoner.no_answer_threshold is None
+
+
+def test_training_tunes_the_task_of_the_saved_model(corpus_encoder: Path, tmp_path: Path) -> None:
+    class Tunable(JsonLines):
+        """Notes on how many predictions it was tuned."""
+
+        tuned_on: int = 0
+
+        def tuned(self, pairs: Sequence[tuple[Example, Prediction]]) -> Self:
+            return self.model_copy(update={"tuned_on": len(pairs)})
+
+    train(reader(corpus_encoder), tmp_path, task=Tunable())
+    (saved,) = tmp_path.glob("epoch-1/config.json")
+    assert json.loads(saved.read_text())["task"] == {"name": "jsonl", "options": {"tuned_on": 4}}
 
 
 def test_windows_do_not_depend_on_the_batch(corpus_encoder: Path, tmp_path: Path) -> None:
