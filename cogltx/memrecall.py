@@ -8,6 +8,7 @@
         decay      only the blocks with the highest fine scores stay in z; their limit grows by s
 
 The last step removes no blocks: all of z is the reasoner's window, and the blocks within the limit are marked as kept.
+Or the reasoner reads the whole passages of the best blocks, which are rehearsed once more.
 Between steps, two or more blocks take at most half of the room, so that new blocks fit. A document that fits one window
 is read whole. A block that is the query is not a candidate.
 """
@@ -15,11 +16,11 @@ is read whole. A block that is the query is not a candidate.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from jaxtyping import Float
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from cogltx.blocks import BUNDLED, AnyQuery, Blocks, load_tokenizer, split
 from cogltx.display import report
@@ -54,6 +55,9 @@ class MemRecallConfig(BaseModel):
             decay; helps where questions repeat words of the document. 0 as in the paper.
         most_blocks: number of blocks in z that the reasoner reads, the best by fine score and lexical bonus; None reads
             all (the paper's). A small reasoner makes fewer errors among few blocks.
+        passages: number of passages that the reasoner reads instead of single blocks: the paragraphs of the best blocks
+            of z, each whole or, if it is too long, its share of the window around its best block; None reads blocks,
+            as in the paper.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -67,6 +71,13 @@ class MemRecallConfig(BaseModel):
     neighbour_bonus: float = Field(0.0, ge=0)
     lexical_bonus: float = Field(0.0, ge=0)
     most_blocks: int | None = Field(None, ge=1)
+    passages: int | None = Field(None, ge=1)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.most_blocks is not None and self.passages is not None:
+            raise ValueError("most_blocks and passages exclude each other; set one of them to null")
+        return self
 
     @property
     def trains_retriever(self) -> bool:
@@ -99,7 +110,8 @@ class Recall:
 
     Attributes:
         layout: the query and the document.
-        key_blocks: the paper's z, filled up to the capacity or to ``most_blocks``, in document order.
+        key_blocks: the reasoner's blocks, in document order: the paper's z, filled up to the capacity or to
+            ``most_blocks``, or ``passages``.
         scores: fine score per key block.
         kept: the key blocks that survived the last decay.
         steps: the step that retrieved each key block, from 1; 0 if the document was read whole.
@@ -220,6 +232,8 @@ class MemRecall:
         for number, stride in enumerate(self.config.strides, start=1):
             logger.debug("step %d of MemRecall: %d documents", number, len(long))
             self._step(long, number, stride)
+        if self.config.passages is not None:
+            self._read_passages(long, self.config.passages)
         return [self._result(search) for search in searches]
 
     def retrieve(self, memories: Sequence[Memory]) -> list[BlockScores]:
@@ -257,7 +271,7 @@ class MemRecall:
     def _read_whole(self, searches: Sequence["_Search"]) -> None:
         memories = [search.memory(search.layout.candidates) for search in searches]
         for search, memory, fine in zip(searches, memories, self._rehearse(memories), strict=True):
-            search.kept = list(memory.kept)
+            search.kept = search.read = list(memory.kept)
             search.first_step = dict.fromkeys(memory.kept, 0)
             search.fine = dict(zip(memory.kept, fine.tolist(), strict=True))
 
@@ -296,14 +310,23 @@ class MemRecall:
             fine_of_z = {block: search.fine[block] for block in memory.kept}
             search.trace.append(Step(block_scores, tuple(new), fine_of_z, tuple(kept), tuple(decayed)))
             search.kept = kept
+            search.read = ranked[: self.config.most_blocks]
             if not is_last:
                 for block in decayed:
                     search.first_step.pop(block)
 
+    def _read_passages(self, searches: Sequence["_Search"], count: int) -> None:
+        """Replace z by the passages of its best blocks, and rehearse them."""
+        for search in searches:
+            search.read = passages_of(search.read, search.layout, count)
+        memories = [search.memory(search.read) for search in searches]
+        for search, memory, fine in zip(searches, memories, self._rehearse(memories), strict=True):
+            search.fine.update(zip(memory.kept, fine.tolist(), strict=True))
+            for block in memory.kept:
+                search.first_step.setdefault(block, len(self.config.strides))
+
     def _result(self, search: "_Search") -> Recall:
-        last = search.trace[-1] if search.trace else None
-        ranked = [*last.kept, *last.decayed][: self.config.most_blocks] if last else search.kept
-        key_blocks = tuple(sorted(ranked))
+        key_blocks = tuple(sorted(search.read))
         return Recall(
             layout=search.layout,
             key_blocks=key_blocks,
@@ -316,12 +339,17 @@ class MemRecall:
 
 @dataclass
 class _Search:
-    """The state of one document: z, its limit, and the first step and latest score of each block that was in z."""
+    """The state of one document.
+
+    Besides z and its limit: the blocks of the reasoner's window, best first, and the first step and latest score of
+    each block that was in z.
+    """
 
     layout: Layout
     lexical_bonus: BlockScores
     kept: list[int] = field(default_factory=list)
     n_kept: int = 0
+    read: list[int] = field(default_factory=list)
     first_step: dict[int, int] = field(default_factory=dict)
     fine: dict[int, float] = field(default_factory=dict)
     trace: list[Step] = field(default_factory=list)
@@ -344,6 +372,39 @@ def fill(scores: BlockScores, blocks: Blocks, room: int, max_blocks: int | None 
             chosen.append(int(block))
             room -= int(blocks.sizes[block])
     return chosen
+
+
+def passages_of(ranked: Sequence[int], layout: Layout, count: int, certain: Sequence[int] = ()) -> list[int]:
+    """Select the paragraphs of the best blocks, each whole, or its share of the window around its best block.
+
+    Args:
+        ranked: blocks, best first.
+        layout: the query and the document.
+        count: maximum number of paragraphs.
+        certain: blocks that are selected whatever else fits, and whose paragraphs come first.
+
+    Returns:
+        the selected blocks, in document order.
+    """
+    blocks, room = layout.blocks, layout.room - layout.blocks.total_size(certain)
+    chosen, read, candidates = set(certain), set[int](), set(layout.candidates)
+    for block in [*certain, *ranked]:
+        paragraph = int(blocks.paragraphs[block])
+        if paragraph in read:
+            continue
+        if len(read) >= count and block not in chosen:
+            break
+        first, end = np.searchsorted(blocks.paragraphs, [paragraph, paragraph + 1]).tolist()
+        passage = sorted(candidates.intersection(range(first, end)) - chosen, key=lambda one: (abs(one - block), one))
+        share = room if blocks.total_size(passage) <= room else room // max(1, count - len(read))
+        for other in passage:
+            share -= int(blocks.sizes[other])
+            if (share < 0 and other != block) or blocks.sizes[other] > room:
+                break
+            chosen.add(other)
+            room -= int(blocks.sizes[other])
+        read.add(paragraph)
+    return sorted(chosen)
 
 
 def _with_neighbours(scores: BlockScores, fine: Mapping[int, float], bonus: float) -> BlockScores:

@@ -4,6 +4,7 @@ import json
 import re
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,14 @@ def sentences(*texts: str, headings: Sequence[str] = ()) -> Document:
         segments.append(Segment(len(text), len(text) + len(sentence), heading))
         text += sentence
     return Document(text, "made", tuple(segments))
+
+
+def paragraphs(*texts: Sequence[str]) -> Document:
+    """A document of paragraphs of sentences, each sentence a segment; line breaks end paragraphs."""
+    document = sentences(*(sentence for paragraph in texts for sentence in paragraph))
+    ends = [document.segments[sum(map(len, texts[:number])) - 1].end for number in range(1, len(texts))]
+    text = "".join("\n" if place in ends else character for place, character in enumerate(document.text))
+    return replace(document, text=text)
 
 
 def example(document: Document, question: str, answer: str, *relevant: str, id: str = "1") -> Example:

@@ -1,5 +1,6 @@
 """MemRecall retrieves, rehearses and decays as described; results do not depend on the batch."""
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,14 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from fakes import Checksums, Counting, NoJudge, WordOverlap, sentences
+from fakes import Checksums, Counting, NoJudge, WordOverlap, paragraphs, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import cogltx
 from cogltx.blocks import AnyQuery, Blocks, load_tokenizer, split
-from cogltx.document import Query
+from cogltx.document import Document, Query, Segment
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
@@ -24,7 +25,7 @@ from cogltx.judges import EncoderJudge, Judge, Memory
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.encoder import WindowJudge
-from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, _with_neighbours, fill
+from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, _with_neighbours, fill, passages_of
 from cogltx.retrieval import Retriever, RetrieverName
 
 TOKENIZER = tiny.make_tokenizer()
@@ -259,6 +260,62 @@ def test_a_short_document_is_read_whole_despite_most_blocks() -> None:
     assert recall.key_blocks == (0, 1, 2)
 
 
+PARAGRAPHS = (
+    (*FILLER[:2], "alpha beta.", FILLER[2]),
+    (*FILLER[3:6], "delta delta."),
+    (FILLER[6], "beta gamma.", FILLER[7]),
+    FILLER[8:],
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("alpha beta.\ngamma delta.\nlazy dog.", [0, 1, 2]),
+        ("alpha beta.\ngamma delta.\n \t\nlazy dog.", [0, 0, 1]),
+        ("alpha beta. gamma delta. lazy dog.", [0, 0, 0]),
+    ],
+)
+def test_paragraphs_end_at_blank_lines_or_else_at_line_breaks(text: str, numbers: list[int]) -> None:
+    segments = tuple(Segment(*match.span()) for match in re.finditer(r"\w+ \w+\.", text))
+    assert split(Document(text, "", segments), TOKENIZER).paragraphs.tolist() == numbers
+
+
+def test_the_reasoner_reads_the_passages_of_the_best_blocks() -> None:
+    blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
+    find_passages = memrecall(capacity=48, strides=(1, 1), passages=2)
+    (recall,) = find(find_passages, [(QUERY, blocks)])
+    (single,) = find(memrecall(capacity=48, strides=(1, 1)), [(QUERY, blocks)])
+    assert single.kept == {2, 9}
+    assert recall.key_blocks == (0, 1, 2, 3, 8, 9, 10)
+    assert [one.kept for one in recall.trace] == [one.kept for one in single.trace]
+    (fine,) = find_passages.judge.rehearse([Memory(recall.layout, recall.key_blocks)])
+    assert recall.scores == tuple(fine.tolist()), "scored once more, with the passages in z"
+    assert set(recall.steps) <= {1, 2}
+    assert recall.kept == {2, 9}
+
+
+def test_a_passage_is_read_whole_or_in_its_share_of_the_window() -> None:
+    layout = WindowFormat(TOKENIZER, 48).layout(QUERY, split(paragraphs(*PARAGRAPHS), TOKENIZER))
+    size = layout.blocks.total_size
+    assert passages_of([9, 2, 5], layout, 1) == [8, 9, 10]
+    assert passages_of([9, 8, 2], layout, 2) == [0, 1, 2, 3, 8, 9, 10], "a passage is read once"
+    assert passages_of([], layout, 2, certain=[2, 6]) == [*range(8)], "those of certain blocks come first"
+    assert passages_of([9], layout, 1, certain=[2, 6]) == [*range(8)]
+    one = WindowFormat(TOKENIZER, 48).layout(QUERY, split(sentences(*FILLER, *FILLER), TOKENIZER))
+    around = passages_of([9], one, 2)
+    assert size(around) <= one.room // 2 < one.blocks.total_size([*around, around[-1] + 1])
+    assert 9 in around
+    assert around == [*range(around[0], around[-1] + 1)], "a passage is consecutive"
+    asked = WindowFormat(TOKENIZER, 48).layout(one.blocks.as_query(9), one.blocks)
+    assert 9 not in passages_of([8], asked, 1)
+
+
+def test_passages_and_a_number_of_blocks_exclude_each_other() -> None:
+    with pytest.raises(ValidationError, match="exclude each other"):
+        MemRecallConfig(passages=2, most_blocks=3)
+
+
 @given(st.lists(st.one_of(st.floats(0, 1), st.just(float("nan"))), min_size=1, max_size=12), st.floats(0, 2))
 def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
     kept = [index for index, score in enumerate(scores) if np.isnan(score) and index % 2]
@@ -442,7 +499,7 @@ def test_earlier_blocks_win_ties() -> None:
 
 def test_the_default_configuration_is_the_papers() -> None:
     paper = {"capacity": 512, "strides": (3, 5), "rehearse": True}
-    extensions = {"shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0, "most_blocks": None}
+    extensions = {"shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0, "most_blocks": None, "passages": None}
     assert MemRecallConfig() == MemRecallConfig(**paper, **extensions)
 
 
@@ -453,6 +510,7 @@ def test_the_default_configuration_is_the_papers() -> None:
         {"strides": (3, 0)},
         {"neighbour_bonus": -1},
         {"most_blocks": 0},
+        {"passages": 0},
         {"lexical_bonus": -0.1},
         {"capacity": 31},
         {"stride": 3},

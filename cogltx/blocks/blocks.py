@@ -3,6 +3,7 @@
 Does not depend on a tokenizer or a model. ``splitter`` makes blocks from a document.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,9 @@ from jaxtyping import Bool, Int
 
 from cogltx.blocks.words import Words
 from cogltx.document import Document, Example, Query
+
+_LINE = re.compile(r"\n")
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 
 @dataclass(frozen=True)
@@ -132,6 +136,16 @@ class Blocks(Sequence[Block]):
     def total_size(self, indices: Sequence[int]) -> int:
         """Tokens of some blocks in a window."""
         return int(self.sizes[list(indices)].sum()) if indices else 0
+
+    @cached_property
+    def paragraphs(self) -> Int[np.ndarray, " blocks"]:
+        """Number of the paragraph that each block begins in, from 0.
+
+        Paragraphs end at blank lines or, in a text without blank lines, at line breaks.
+        """
+        text = self.document.text
+        ends = [match.end() for match in _BLANK_LINE.finditer(text)] or [match.end() for match in _LINE.finditer(text)]
+        return np.searchsorted(np.array(ends, dtype=np.int64), self.starts, side="right")
 
     @cached_property
     def words(self) -> Words:

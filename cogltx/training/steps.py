@@ -21,7 +21,7 @@ from cogltx.encoding.encoder import Batch, padded_length
 from cogltx.encoding.layout import Layout, Window
 from cogltx.judges import Memory
 from cogltx.judges.encoder import WindowJudge
-from cogltx.memrecall import MemRecall, fill
+from cogltx.memrecall import MemRecall, fill, passages_of
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import Reasoner
 from cogltx.retrieval.block_encoder import block_means
@@ -409,7 +409,7 @@ def _reasoner_windows(
     *,
     by_judge: bool = True,
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
-    """Build windows of all relevant blocks and the best others, filled to the capacity as at inference.
+    """Build windows of all relevant blocks and the best others, or of their passages, as at inference.
 
     The others are ranked as in MemRecall's last retrieval, with the relevant blocks in z; or at random.
     Also returns the scores of all blocks, NaN where the document is read whole.
@@ -427,15 +427,19 @@ def _reasoner_windows(
         coarse = memrecall.retrieve([memories[index] for index in contested]) if contested else []
         for index, block_scores in zip(contested, coarse, strict=True):
             scores[index] = block_scores
-    targets, most_blocks = [], memrecall.config.most_blocks
+    targets, most_blocks, passages = [], memrecall.config.most_blocks, memrecall.config.passages
     for index, (example, layout, gold) in enumerate(zip(examples, layouts, golds, strict=True)):
         blocks, others = layout.blocks, scores[index].copy()
         others[gold] = np.nan
         if by_judge:
             others = memrecall.compete(others, dict.fromkeys(gold, 1.0), memrecall.lexical_bonus(layout))
-        max_others = None if layout.fits or most_blocks is None else max(0, most_blocks - len(gold))
-        added = fill(others, blocks, layout.room - blocks.total_size(gold), max_others)
-        window = layout.window(sorted([*gold, *added]))
+        if passages is None or layout.fits:
+            max_others = None if layout.fits or most_blocks is None else max(0, most_blocks - len(gold))
+            shown = [*gold, *fill(others, blocks, layout.room - blocks.total_size(gold), max_others)]
+        else:
+            ranked = [block for block in np.argsort(-others, kind="stable").tolist() if not np.isnan(others[block])]
+            shown = passages_of(ranked, layout, passages, certain=gold)
+        window = layout.window(sorted(shown))
         target = reasoner.target(example, blocks, window)
         targets.append(None if target is None else ReasonerTarget(layout, window, target))
         if layout.fits:

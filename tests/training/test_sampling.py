@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tiny
 import torch
-from fakes import Checksums, WordOverlap, config, example, sentences
+from fakes import Checksums, WordOverlap, config, example, paragraphs, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -367,6 +367,21 @@ def test_reasoner_windows_hold_as_many_blocks_as_will_be_read(reasoner: SpanReas
     assert made is not None
     best = [int(block) for block in np.argsort(-scores) if not np.isnan(scores[block])][:others]
     assert shown(made.window) == sorted([2, 5, *best])
+
+
+def test_reasoner_windows_hold_the_passages_that_will_be_read(reasoner: SpanReasoner) -> None:
+    document = paragraphs(FACTS[:4], FACTS[4:8], FACTS[8:10], [*corpus.FILLER, *corpus.FILLER])
+    item = example(document, "what does anna have?", FACTS[5].split()[-1].strip("."), FACTS[2], FACTS[5])
+    judge = ScoringJudgeAdapter(Checksums())
+    for count in (1, 2):
+        (made,), _ = windows_of(reasoner, [item], judge, [rng()], WindowFormat(TOKENIZER, 96), passages=count)
+        assert made is not None
+        assert shown(made.window) == [*range(8)], "the passages of all relevant blocks"
+    (made,), (scores,) = windows_of(reasoner, [item], judge, [rng()], WindowFormat(TOKENIZER, 96), passages=3)
+    assert made is not None
+    best = np.nanargmax(np.where(np.arange(len(scores)) < 8, np.nan, scores))
+    assert best in shown(made.window)
+    assert set(range(8)) < set(shown(made.window))
 
 
 def test_words_of_the_query_count_in_reasoner_windows_too(reasoner: SpanReasoner) -> None:
