@@ -27,7 +27,7 @@ def test_names() -> None:
         (
             "hotpotqa",
             {"facts": 2},
-            "task hotpotqa: facts is not a setting; choose from supporting_facts, fact_threshold, headings",
+            "task hotpotqa: facts is not a setting; choose from supporting_facts, paragraphs, fact_threshold, headings",
         ),
         ("jsonl", {"x": 1}, "task jsonl: x is not a setting"),
         (
@@ -38,7 +38,7 @@ def test_names() -> None:
         (
             "hotpotqa",
             {"fact_threshold": 2},
-            "task hotpotqa: fact_threshold must be less than or equal to 1, but is 2",
+            "task hotpotqa: fact_threshold must be less than or equal to 1 or 'tuned', but is 2",
         ),
     ],
 )
