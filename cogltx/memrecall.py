@@ -16,6 +16,7 @@ is read whole. A block that is the query is not a candidate.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate, chain
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -55,9 +56,9 @@ class MemRecallConfig(BaseModel):
             decay; helps where questions repeat words of the document. 0 as in the paper.
         most_blocks: number of blocks in z that the reasoner reads, the best by fine score and lexical bonus; None reads
             all (the paper's). A small reasoner makes fewer errors among few blocks.
-        passages: number of passages that the reasoner reads instead of single blocks: the paragraphs of the best blocks
-            of z, each whole or, if it is too long, its share of the window around its best block; None reads blocks,
-            as in the paper.
+        passages: number of passages that the reasoner reads instead of single blocks. Of twice as many around the best
+            blocks of z, those with the best fine scores are read. A passage is a block's paragraph or, if that is too
+            long, its share of the window around the block. None reads blocks, as in the paper.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -111,7 +112,7 @@ class Recall:
     Attributes:
         layout: the query and the document.
         key_blocks: the reasoner's blocks, in document order: the paper's z, filled up to the capacity or to
-            ``most_blocks``, or ``passages``.
+            ``most_blocks``, or the blocks of its ``passages``.
         scores: fine score per key block.
         kept: the key blocks that survived the last decay.
         steps: the step that retrieved each key block, from 1; 0 if the document was read whole.
@@ -302,8 +303,7 @@ class MemRecall:
                 search.fine[block] = float(block_scores[block])
             if fine_scores is not None:
                 search.fine.update(zip(memory.kept, fine_scores.tolist(), strict=True))
-            strength = {block: search.fine[block] + search.lexical_bonus[block] for block in memory.kept}
-            ranked = sorted(memory.kept, key=lambda block: (-strength[block], block))
+            ranked = sorted(memory.kept, key=search.strength, reverse=True)
             search.n_kept += stride
             kept = ranked[: search.n_kept] if is_last else _affordable(search, ranked)
             decayed = [block for block in ranked if block not in set(kept)]
@@ -316,13 +316,16 @@ class MemRecall:
                     search.first_step.pop(block)
 
     def _read_passages(self, searches: Sequence["_Search"], count: int) -> None:
-        """Replace z by the passages of its best blocks, and rehearse them."""
-        for search in searches:
-            search.read = passages_of(search.read, search.layout, count)
-        memories = [search.memory(search.read) for search in searches]
-        for search, memory, fine in zip(searches, memories, self._rehearse(memories), strict=True):
+        """Replace z by the best passages of twice as many around its best blocks, which are rehearsed together."""
+        found = [passages_of(search.read, search.layout, 2 * count) for search in searches]
+        memories = [
+            search.memory(list(chain.from_iterable(passages))) for search, passages in zip(searches, found, strict=True)
+        ]
+        for search, passages, memory, fine in zip(searches, found, memories, self._rehearse(memories), strict=True):
             search.fine.update(zip(memory.kept, fine.tolist(), strict=True))
-            for block in memory.kept:
+            best = sorted(passages, key=lambda passage: -max(map(search.strength, passage)))[:count]
+            search.read = list(chain.from_iterable(best))
+            for block in search.read:
                 search.first_step.setdefault(block, len(self.config.strides))
 
     def _result(self, search: "_Search") -> Recall:
@@ -357,6 +360,9 @@ class _Search:
     def memory(self, kept: Sequence[int]) -> Memory:
         return Memory(self.layout, tuple(sorted(kept)))
 
+    def strength(self, block: int) -> float:
+        return self.fine[block] + float(self.lexical_bonus[block])
+
 
 def fill(scores: BlockScores, blocks: Blocks, room: int, max_blocks: int | None = None) -> list[int]:
     """Select the best-scoring blocks that fit ``room`` tokens, best first.
@@ -374,37 +380,43 @@ def fill(scores: BlockScores, blocks: Blocks, room: int, max_blocks: int | None 
     return chosen
 
 
-def passages_of(ranked: Sequence[int], layout: Layout, count: int, certain: Sequence[int] = ()) -> list[int]:
-    """Select the paragraphs of the best blocks, each whole, or its share of the window around its best block.
+def passages_of(ranked: Sequence[int], layout: Layout, count: int, certain: Sequence[int] = ()) -> list[list[int]]:
+    """Select the passages around the best blocks: a block's paragraph, or what fits of it.
 
     Args:
         ranked: blocks, best first.
         layout: the query and the document.
-        count: maximum number of paragraphs.
-        certain: blocks that are selected whatever else fits, and whose paragraphs come first.
+        count: maximum number of passages.
+        certain: blocks that are selected whatever else fits, and whose passages come first.
 
     Returns:
-        the selected blocks, in document order.
+        the blocks of each passage, in document order; the best passage first.
     """
-    blocks, room = layout.blocks, layout.room - layout.blocks.total_size(certain)
-    chosen, read, candidates = set(certain), set[int](), set(layout.candidates)
+    blocks, candidates = layout.blocks, set(layout.candidates)
+    cost = {block: 0 if block in certain else int(blocks.sizes[block]) for block in candidates}
+    room = layout.room - blocks.total_size(certain)
+    passages: list[list[int]] = []
     for block in [*certain, *ranked]:
-        paragraph = int(blocks.paragraphs[block])
-        if paragraph in read:
+        if block not in candidates:
             continue
-        if len(read) >= count and block not in chosen:
+        if len(passages) >= count and block not in certain:
             break
+        paragraph = int(blocks.paragraphs[block])
         first, end = np.searchsorted(blocks.paragraphs, [paragraph, paragraph + 1]).tolist()
-        passage = sorted(candidates.intersection(range(first, end)) - chosen, key=lambda one: (abs(one - block), one))
-        share = room if blocks.total_size(passage) <= room else room // max(1, count - len(read))
-        for other in passage:
-            share -= int(blocks.sizes[other])
-            if (share < 0 and other != block) or blocks.sizes[other] > room:
-                break
-            chosen.add(other)
-            room -= int(blocks.sizes[other])
-        read.add(paragraph)
-    return sorted(chosen)
+        around = sorted(candidates.intersection(range(first, end)), key=lambda one: (abs(one - block), one))
+        fits = sum(map(cost.__getitem__, around)) <= room
+        share = room if fits else max(cost[block], room // max(1, count - len(passages)))
+        passage = _leading(around, cost, min(share, room))
+        room -= sum(map(cost.__getitem__, passage))
+        candidates.difference_update(passage)
+        passages += [sorted(passage)] if passage else []
+    return passages
+
+
+def _leading(blocks: Sequence[int], cost: Mapping[int, int], room: int) -> list[int]:
+    """The first blocks that fit together."""
+    totals = accumulate(cost[block] for block in blocks)
+    return [block for block, total in zip(blocks, totals, strict=True) if total <= room]
 
 
 def _with_neighbours(scores: BlockScores, fine: Mapping[int, float], bonus: float) -> BlockScores:

@@ -289,26 +289,35 @@ def test_the_reasoner_reads_the_passages_of_the_best_blocks() -> None:
     assert single.kept == {2, 9}
     assert recall.key_blocks == (0, 1, 2, 3, 8, 9, 10)
     assert [one.kept for one in recall.trace] == [one.kept for one in single.trace]
-    (fine,) = find_passages.judge.rehearse([Memory(recall.layout, recall.key_blocks)])
-    assert recall.scores == tuple(fine.tolist()), "scored once more, with the passages in z"
     assert set(recall.steps) <= {1, 2}
     assert recall.kept == {2, 9}
+
+
+def test_the_judge_compares_whole_passages_before_one_is_read() -> None:
+    blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
+    second_look = dict.fromkeys(range(len(blocks)), 0.1) | {8: 0.6, 2: 0.3}
+    judge = Fixed([{2: 0.9, 9: 0.8}], [{2: 0.9, 9: 0.8}, second_look])
+    (recall,) = find(memrecall(judge, capacity=48, strides=(2,), passages=1), [(QUERY, blocks)])
+    assert recall.key_blocks == (8, 9, 10), "the better passage by its best block, which was not retrieved"
+    assert recall.scores == (0.6, 0.1, 0.1), "as in the second look"
 
 
 def test_a_passage_is_read_whole_or_in_its_share_of_the_window() -> None:
     layout = WindowFormat(TOKENIZER, 48).layout(QUERY, split(paragraphs(*PARAGRAPHS), TOKENIZER))
     size = layout.blocks.total_size
-    assert passages_of([9, 2, 5], layout, 1) == [8, 9, 10]
-    assert passages_of([9, 8, 2], layout, 2) == [0, 1, 2, 3, 8, 9, 10], "a passage is read once"
-    assert passages_of([], layout, 2, certain=[2, 6]) == [*range(8)], "those of certain blocks come first"
-    assert passages_of([9], layout, 1, certain=[2, 6]) == [*range(8)]
+    assert passages_of([9, 2, 5], layout, 1) == [[8, 9, 10]]
+    assert passages_of([9, 8, 2], layout, 2) == [[8, 9, 10], [0, 1, 2, 3]], "a passage is read once, the best first"
+    assert passages_of([], layout, 2, certain=[2, 6]) == [[0, 1, 2, 3], [4, 5, 6, 7]], "those of certain blocks first"
+    assert passages_of([9], layout, 1, certain=[2, 6]) == [[0, 1, 2, 3], [4, 5, 6, 7]]
     one = WindowFormat(TOKENIZER, 48).layout(QUERY, split(sentences(*FILLER, *FILLER), TOKENIZER))
-    around = passages_of([9], one, 2)
+    (around,) = passages_of([9], one, 2)
     assert size(around) <= one.room // 2 < one.blocks.total_size([*around, around[-1] + 1])
     assert 9 in around
     assert around == [*range(around[0], around[-1] + 1)], "a passage is consecutive"
+    first, second = passages_of([9, 20], one, 2)
+    assert (first, 20 in second) == (around, True), "a long paragraph holds several passages"
     asked = WindowFormat(TOKENIZER, 48).layout(one.blocks.as_query(9), one.blocks)
-    assert 9 not in passages_of([8], asked, 1)
+    assert 9 not in passages_of([8], asked, 1)[0]
 
 
 def test_passages_and_a_number_of_blocks_exclude_each_other() -> None:

@@ -6,7 +6,7 @@ Every choice is drawn from a generator of (seed, epoch, example), so it does not
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
 
+_PASSAGE_SHARE = 0.5  # of the rehearsal windows, if the reasoner reads passages
 _RETRIEVER_WINDOWS = 2  # per document and step: one with relevant blocks, one other
 
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
@@ -193,7 +194,7 @@ def _judge_windows(
     """Build the two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
     With a shortlist, irrelevant blocks are of it. With coarse scores of an earlier epoch, the best-scoring irrelevant
-    blocks fill half of (relv).
+    blocks fill half of (relv). If the reasoner reads passages, half of the windows (relv) are whole passages.
     """
     blocks, room = layout.blocks, layout.room
     if blocks.total_size(range(len(blocks))) <= room:
@@ -203,7 +204,15 @@ def _judge_windows(
     candidates = memrecall.shortlisted(Memory(layout, tuple(memory))).candidates
     run = _random_run(relevant, memory, candidates, blocks, room, rng, config.relevant_share)
     others = np.setdiff1d(memrecall.shortlisted(Memory(layout)).candidates, relevant)
-    rehearsed = _rehearsed(relevant, others, blocks, room, rng, scores)
+    if memrecall.config.passages is not None and rng.random() < _PASSAGE_SHARE:
+        order = rng.permutation(others)
+        hard = order if scores is None else order[np.argsort(-scores[order], kind="stable")]
+        certain = _fitting(rng.permutation(relevant).tolist(), blocks, room)
+        rehearsed = sorted(
+            chain.from_iterable(passages_of(hard.tolist(), layout, 2 * memrecall.config.passages, certain))
+        )
+    else:
+        rehearsed = _rehearsed(relevant, others, blocks, room, rng, scores)
     return [layout.window([*memory, *run]), layout.window(rehearsed)]
 
 
@@ -438,7 +447,7 @@ def _reasoner_windows(
             shown = [*gold, *fill(others, blocks, layout.room - blocks.total_size(gold), max_others)]
         else:
             ranked = [block for block in np.argsort(-others, kind="stable").tolist() if not np.isnan(others[block])]
-            shown = passages_of(ranked, layout, passages, certain=gold)
+            shown = list(chain.from_iterable(passages_of(ranked, layout, passages, certain=gold)))
         window = layout.window(sorted(shown))
         target = reasoner.target(example, blocks, window)
         targets.append(None if target is None else ReasonerTarget(layout, window, target))
