@@ -8,7 +8,7 @@
         decay      only the blocks with the highest fine scores stay in z; their limit grows by s
 
 The last step removes no blocks: all of z is the reasoner's window, and the blocks within the limit are marked as kept.
-Or the reasoner reads the whole passages of the best blocks, which are rehearsed once more.
+Or the reasoner reads whole passages around the best blocks: twice as many are rehearsed together, the best are read.
 Between steps, two or more blocks take at most half of the room, so that new blocks fit. A document that fits one window
 is read whole. A block that is the query is not a candidate.
 """

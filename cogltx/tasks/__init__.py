@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from cogltx.errors import ConfigError, describe, suggestion
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.classification import Classification
+from cogltx.tasks.cloze import Cloze
 from cogltx.tasks.cuad import Cuad
 from cogltx.tasks.hotpotqa import HotpotQA
 from cogltx.tasks.jsonl import JsonLines
@@ -26,6 +27,7 @@ TASKS: dict[str, type[Task]] = {
     "classification": Classification,
     "newsgroups": Newsgroups,
     "tagging": Tagging,
+    "cloze": Cloze,
 }
 
 

@@ -30,7 +30,6 @@ from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
 from cogltx.training.relevance import RelevanceLabels
 
-_PASSAGE_SHARE = 0.5  # of the rehearsal windows, if the reasoner reads passages
 _RETRIEVER_WINDOWS = 2  # per document and step: one with relevant blocks, one other
 
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
@@ -194,7 +193,7 @@ def _judge_windows(
     """Build the two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
     With a shortlist, irrelevant blocks are of it. With coarse scores of an earlier epoch, the best-scoring irrelevant
-    blocks fill half of (relv). If the reasoner reads passages, half of the windows (relv) are whole passages.
+    blocks fill half of (relv).
     """
     blocks, room = layout.blocks, layout.room
     if blocks.total_size(range(len(blocks))) <= room:
@@ -204,15 +203,7 @@ def _judge_windows(
     candidates = memrecall.shortlisted(Memory(layout, tuple(memory))).candidates
     run = _random_run(relevant, memory, candidates, blocks, room, rng, config.relevant_share)
     others = np.setdiff1d(memrecall.shortlisted(Memory(layout)).candidates, relevant)
-    if memrecall.config.passages is not None and rng.random() < _PASSAGE_SHARE:
-        order = rng.permutation(others)
-        hard = order if scores is None else order[np.argsort(-scores[order], kind="stable")]
-        certain = _fitting(rng.permutation(relevant).tolist(), blocks, room)
-        rehearsed = sorted(
-            chain.from_iterable(passages_of(hard.tolist(), layout, 2 * memrecall.config.passages, certain))
-        )
-    else:
-        rehearsed = _rehearsed(relevant, others, blocks, room, rng, scores)
+    rehearsed = _rehearsed(relevant, others, blocks, room, rng, scores)
     return [layout.window([*memory, *run]), layout.window(rehearsed)]
 
 

@@ -224,25 +224,6 @@ def test_with_a_shortlist_windows_hold_its_blocks() -> None:
         assert all(set(shown(window)) <= allowed for window in windows)
 
 
-def test_half_of_the_rehearsal_windows_hold_passages_if_passages_are_read() -> None:
-    texts = [*FACTS, *corpus.FILLER] * 2
-    document = paragraphs(*(texts[first : first + 4] for first in range(0, 32, 4)))
-    item = example(document, "what does anna have?", FACTS[5].split()[-1].strip("."), FACTS[2], FACTS[5])
-    form = WindowFormat(TOKENIZER, 128)
-    layout, labels = layout_of(item, form), labels_of(item)
-    scores = np.linspace(0, 0.5, len(layout.blocks))
-
-    def rehearsals(passages: int | None) -> list[list[int]]:
-        memrecall = MemRecall(BM25Judge(), MemRecallConfig(capacity=128, passages=passages), tokenizer=TOKENIZER)
-        drawn = [_judge_windows(layout, labels, rng(seed), scores, TrainingConfig(), memrecall) for seed in range(200)]
-        return [shown(rehearsal) for _, rehearsal in drawn]
-
-    assert layout.blocks.paragraphs.tolist() == [block // 4 for block in range(len(layout.blocks))]
-    whole = [*range(8), *range(24, len(layout.blocks))]
-    assert 70 < rehearsals(2).count(whole) < 130, "the relevant blocks' paragraphs and the best-scoring others"
-    assert rehearsals(None).count(whole) == 0
-
-
 @settings(max_examples=60)
 @given(lengths=st.lists(st.integers(1, 16), min_size=10, max_size=30), seed=st.integers(0, 1000))
 def test_retrieval_windows_of_blocks_of_any_size(lengths: list[int], seed: int) -> None:
