@@ -35,7 +35,7 @@ def read(path: Path) -> Sections:
                 sections.paragraph(paragraph)
             with_text += bool(text.strip())
         if not with_text:
-            raise DataError(f"{path}: no text on {len(file)} pages, probably a scan; recognise its text first (OCR)")
+            raise DataError(f"{path}: no page has text, probably a scan; recognise its text first (OCR)")
     return sections
 
 
