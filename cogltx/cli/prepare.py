@@ -9,7 +9,9 @@ from cogltx.cli.options import Split, note
 
 
 def prepare(
-    task: Annotated[str, typer.Argument(help="hotpotqa, newsqa, squad, tagging, classification, newsgroups or jsonl.")],
+    task: Annotated[
+        str, typer.Argument(help="hotpotqa, newsqa, squad, cuad, cloze, tagging, classification, newsgroups or jsonl.")
+    ],
     output: Annotated[Path, typer.Option(help="The JSON Lines file to write; gzipped if its name ends in .gz.")],
     source: Annotated[Path | None, typer.Option(help="The file of the data set; downloaded by default.")] = None,
     split: Annotated[Split, typer.Option(help="Part of the data set.")] = "train",

@@ -66,12 +66,17 @@ class Cloze(Task):
             known.add(hash(text))
             rng = np.random.default_rng([self.seed, number])
             for section in _Section.all_of(text, self.section_words):
-                for document, question, spans in self._questions(section, rng):
+                for passage, question, spans in self._questions(section, rng):
                     id = f"{number}-{report.examples + 1}"
                     report.count(id, f"{path}: text {number}")
-                    answers = (document.text[spans[0].start : spans[0].end],)
+                    document, answers = Document(passage, id), (passage[spans[0].start : spans[0].end],)
                     yield Example(
-                        id=id, document=document, query=question, answers=answers, answer_spans=spans, relevant=spans
+                        id=id,
+                        document=document,
+                        query=Query(question),
+                        answers=answers,
+                        answer_spans=spans,
+                        relevant=spans,
                     )
         if not report.examples:
             raise DataError(f"{path}: no name, number or phrase recurs in the texts, so there is nothing to ask")
@@ -83,19 +88,15 @@ class Cloze(Task):
 
         return (example.document.text for example in make_task(self.of, self.options).read(path, split=split))
 
-    def _questions(
-        self, section: "_Section", rng: np.random.Generator
-    ) -> Iterator[tuple[Document, Query, tuple[Span, ...]]]:
+    def _questions(self, section: "_Section", rng: np.random.Generator) -> Iterator[tuple[str, str, tuple[Span, ...]]]:
         """Yield the questions of a section, of different sentences: passage, question, places of the answer in it."""
         asked = set[int]()
         recurring = section.recurring(rng)
         for index in rng.permutation(len(recurring)).tolist():
             size, places = recurring[index]
             sentence_of = {place: section.sentence_of(place) for place in places}
-            long_enough = [
-                place for place in places if len(section.sentences[sentence_of[place]]) >= _SHORTEST_QUESTION
-            ]
-            free = [place for place in long_enough if sentence_of[place] not in asked]
+            long_enough = {one for one in sentence_of.values() if len(section.sentences[one]) >= _SHORTEST_QUESTION}
+            free = [place for place in places if sentence_of[place] in long_enough - asked]
             if len(asked) >= self.questions or not free:
                 continue
             hidden = int(rng.choice(free))
@@ -109,7 +110,7 @@ class Cloze(Task):
             whole = section.span(passage)
             spans = [section.span(range(place, place + size)) for place in places if place in passage]
             answers = tuple(Span(span.start - whole.start, span.end - whole.start) for span in spans)
-            yield Document(section.text[whole.start : whole.end]), Query(question), answers
+            yield section.text[whole.start : whole.end], question, answers
 
 
 @dataclass(frozen=True)
