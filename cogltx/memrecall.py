@@ -46,6 +46,7 @@ class MemRecallConfig(BaseModel):
         strides: number of additional blocks that each step keeps.
         shortlist: number of blocks that the judge scores per step, proposed by a retriever for the query and the blocks
             in z; None scores every block, as in the paper.
+        later_shortlist: this number for later steps, in which z leaves less room per window; None: the same.
         retriever: proposes the shortlist: ``bm25``, ``embedding`` (sentence vectors), ``both`` in turn, or ``trained``:
             vectors that are trained with the judge, together with BM25.
         retriever_layers: number of the encoder's layers that compute the trained vectors.
@@ -66,6 +67,7 @@ class MemRecallConfig(BaseModel):
     capacity: int = Field(512, ge=32)
     strides: tuple[Annotated[int, Field(ge=1)], ...] = Field((3, 5), min_length=1)
     shortlist: int | None = Field(None, ge=1)
+    later_shortlist: int | None = Field(None, ge=1)
     retriever: RetrieverName = "both"
     retriever_layers: int = Field(2, ge=1)
     rehearse: bool = True
@@ -78,6 +80,8 @@ class MemRecallConfig(BaseModel):
     def _check(self) -> Self:
         if self.most_blocks is not None and self.passages is not None:
             raise ValueError("most_blocks and passages exclude each other; set one of them to null")
+        if self.later_shortlist is not None and self.shortlist is None:
+            raise ValueError("later_shortlist needs shortlist; set it, or later_shortlist to null")
         return self
 
     @property
@@ -248,7 +252,11 @@ class MemRecall:
     def shortlisted(self, memory: Memory) -> Memory:
         """Restrict the candidates to the shortlist, if there is one."""
         count = self.config.shortlist
-        return memory if count is None else replace(memory, shortlist=self.retriever.shortlist(memory, count))
+        if count is None:
+            return memory
+        if memory.kept:
+            count = self.config.later_shortlist or count
+        return replace(memory, shortlist=self.retriever.shortlist(memory, count))
 
     def compete(self, coarse: BlockScores, fine: Mapping[int, float], lexical_bonus: BlockScores) -> BlockScores:
         """Add the bonuses of neighbours and words to coarse scores, which are NaN for blocks that are no candidates."""

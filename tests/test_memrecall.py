@@ -508,7 +508,8 @@ def test_earlier_blocks_win_ties() -> None:
 
 def test_the_default_configuration_is_the_papers() -> None:
     paper = {"capacity": 512, "strides": (3, 5), "rehearse": True}
-    extensions = {"shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0, "most_blocks": None, "passages": None}
+    extensions = {"shortlist": None, "later_shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0}
+    extensions |= {"most_blocks": None, "passages": None}
     assert MemRecallConfig() == MemRecallConfig(**paper, **extensions)
 
 
@@ -520,6 +521,8 @@ def test_the_default_configuration_is_the_papers() -> None:
         {"neighbour_bonus": -1},
         {"most_blocks": 0},
         {"passages": 0},
+        {"shortlist": 8, "later_shortlist": 0},
+        {"later_shortlist": 8},
         {"lexical_bonus": -0.1},
         {"capacity": 31},
         {"stride": 3},
@@ -679,6 +682,13 @@ def test_the_judge_scores_only_the_shortlist() -> None:
     judged = [np.flatnonzero(~np.isnan(step.coarse)).tolist() for step in recall.trace]
     assert judged == [[FIRST], [SECOND]]
     assert recall.key_blocks == (FIRST, SECOND)
+
+
+def test_a_shorter_shortlist_in_later_steps() -> None:
+    blocks = split(HOPS, TOKENIZER, max_tokens=16)
+    options = {"shortlist": 3, "later_shortlist": 2, "retriever": "bm25"}
+    (recall,) = find(memrecall(strides=(1, 1, 1), **options), [(QUERY, blocks)])
+    assert [int((~np.isnan(step.coarse)).sum()) for step in recall.trace] == [3, 2, 2]
 
 
 def test_a_shortlist_needs_a_question() -> None:
