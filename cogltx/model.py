@@ -193,7 +193,10 @@ class Model:
                 )
             judge.encoder.load_state_dict(reasoner.encoder.state_dict())
         elif isinstance(judge, nn.Module) and config.judge.init_from is not None:
-            load_weights(judge, model_folder(config.judge.init_from) / "judge.safetensors")
+            source = model_folder(config.judge.init_from)
+            load_weights(judge, source / "judge.safetensors")
+            if retriever is not None and (source / "retriever.safetensors").exists():
+                load_weights(retriever, source / "retriever.safetensors")
         return model
 
     @classmethod
@@ -357,9 +360,12 @@ def model_folder(name: str | Path) -> Path:
     if (RELEASED / path.name / "config.json").is_file() and str(name) == path.name:
         return RELEASED / path.name
     if path.is_absolute() or str(name).count("/") != 1 or str(name).startswith(".") or path.parent.is_dir():
-        siblings = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-        similar = get_close_matches(path.name, siblings, 1)
-        hint = f"; did you mean {path.parent / similar[0]}?" if similar else ""
+        known = {other.name: Path(other.name) for other in RELEASED.iterdir()} if str(name) == path.name else {}
+        known |= (
+            {other.name: path.parent / other.name for other in path.parent.iterdir()} if path.parent.is_dir() else {}
+        )
+        similar = get_close_matches(path.name, known, 1)
+        hint = f"; did you mean {known[similar[0]]}?" if similar else ""
         raise ModelError(f"{name}: no such folder{hint}")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

@@ -115,6 +115,8 @@ def test_a_mistyped_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         CogLTX.from_pretrained("runs/other")
     with pytest.raises(ModelError, match=r"^rums: no such folder; did you mean runs\?$"):
         CogLTX.from_pretrained("rums")
+    with pytest.raises(ModelError, match=r"^qa-minlm: no such folder; did you mean qa-minilm\?$"):
+        CogLTX.from_pretrained("qa-minlm")
 
 
 def test_a_model_that_the_hub_does_not_give() -> None:

@@ -40,8 +40,8 @@ class JudgeConfig(BaseModel):
             ``forward(input_ids, attention_mask, token_type_ids)`` returns a relevance logit per token, shape [windows,
             tokens]. A module is trained, saved and loaded with the run.
         args: arguments of the class; for ``embedding``: ``encoder``.
-        init_from: a run or model folder whose judge initializes this one, or ``reasoner``: the encoder that this run's
-            reasoner starts from.
+        init_from: a run or model folder whose judge, and trained retriever if both have one, initialize those of this
+            run, or ``reasoner``: the encoder that this run's reasoner starts from.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -8,7 +8,8 @@ from torch import nn
 
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
-from cogltx.model import ModelConfig, TaskConfig
+from cogltx.errors import ConfigError
+from cogltx.model import ModelConfig, TaskConfig, model_folder
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.tasks import TASKS
@@ -127,19 +128,31 @@ class DataConfig(BaseModel):
         return (self.train,) if isinstance(self.train, str) else tuple(source.file for source in self.train)
 
 
+_STARTED_PARTS = ("encoder", "max_block_tokens", "judge", "memrecall", "reasoner", "overlap")
+
+
 class RunConfig(ModelConfig):
     """One run: a model, its data and its training.
 
     The reasoner determines the task if none is named, and with the task the judge: ``linear`` for labelled texts
     without a question, unless interventions train a judge.
+
+    Attributes:
+        init_from: a run, a model folder, a released model, or a name on the Hugging Face hub, that this run trains
+            further: judge, retriever and reasoner start from its weights, and what the run does not set is as there.
+        data: training and validation examples.
+        training: how they are trained on.
     """
 
+    init_from: str | None = None
     data: DataConfig
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="before")
     @classmethod
     def _fill_defaults(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and isinstance(name := values.get("init_from"), str):
+            values = _started_from(name, values)
         name = _get(_get(values, "reasoner"), "name")
         kind = REASONER_CONFIGS.get(name) if isinstance(name, str) else None
         if kind is None or not isinstance(values, Mapping):
@@ -154,6 +167,27 @@ class RunConfig(ModelConfig):
     def model_part(self) -> ModelConfig:
         """Return the part that is saved with the model."""
         return ModelConfig.model_validate(self.model_dump(include=set(ModelConfig.model_fields)))
+
+
+def _started_from(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fill in what a run does not set from the model that it starts from.
+
+    Raises:
+        ConfigError: that model has another reasoner.
+        ModelError: there is no such model.
+    """
+    model = ModelConfig.load(model_folder(name)).model_dump(mode="json", include=set(_STARTED_PARTS))
+    own, given = model["reasoner"]["name"], _get(values.get("reasoner"), "name")
+    if given not in (None, own):
+        raise ConfigError(f"init_from: {name} has the reasoner {own}, not {given}; remove one of the two settings")
+    for part in ("judge", "reasoner"):
+        model[part]["init_from"] = name
+    filled = dict(values)
+    for part, setting in model.items():
+        set_here = values.get(part, {})
+        if isinstance(set_here, Mapping):  # others are complete: a number, or a configuration object
+            filled[part] = {**setting, **set_here} if isinstance(setting, Mapping) else setting
+    return filled
 
 
 def _is_without_question(task: Any) -> bool:

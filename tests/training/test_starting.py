@@ -1,0 +1,79 @@
+"""A run that trains a saved model further: its weights, its settings, and what does not fit."""
+
+from pathlib import Path
+from typing import Any
+
+import corpus
+import fakes
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import nn
+
+import cogltx
+from cogltx.errors import ModelError
+from cogltx.model import Model, ModelConfig
+from cogltx.pipeline import CogLTX
+from cogltx.training.config import RunConfig
+
+DATA = {"data": {"train": "training data"}}
+
+
+@pytest.fixture(scope="module")
+def saved(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained model with a retriever and settings of its own."""
+    torch.manual_seed(3)
+    values = fakes.config(corpus_encoder, strides=(2, 1)).model_dump(mode="json")
+    values["memrecall"] |= {"shortlist": 4, "retriever": "trained", "retriever_layers": 1}
+    values["reasoner"] |= {"no_answer_threshold": 0.5}
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True)).save_pretrained(folder)
+    return folder
+
+
+def run_config(saved: Path, **values: Any) -> RunConfig:
+    return RunConfig.model_validate({"init_from": str(saved), **DATA, **values})
+
+
+def test_settings_are_the_models_except_those_of_the_run(saved: Path) -> None:
+    source = ModelConfig.load(saved)
+    run = run_config(saved, memrecall={"shortlist": 3}, reasoner={"top_k": 2}, max_block_tokens=12)
+    assert run.memrecall == source.memrecall.model_copy(update={"shortlist": 3})
+    assert run.encoder == source.encoder
+    assert (run.reasoner.top_k, run.max_block_tokens) == (2, 12)
+    assert run.judge.init_from == run.reasoner.init_from == str(saved)
+    assert run_config(saved).max_block_tokens == source.max_block_tokens == 16
+    assert run_config(saved, task={"name": "hotpotqa"}).task.name == "hotpotqa", "the task is the run's"
+    assert RunConfig.model_validate(run.model_dump(mode="json")) == run, "a run that is resumed is the same"
+
+
+def test_judge_retriever_and_reasoner_start_from_its_weights(saved: Path) -> None:
+    torch.manual_seed(4)
+    started = Model.create(run_config(saved).model_part(), with_judge=True)
+    source = CogLTX.from_pretrained(saved).model
+    assert set(started.modules) == {"judge", "retriever", "reasoner"}
+    for name, part in started.modules.items():
+        for one, other in zip(part.parameters(), source.modules[name].parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_another_judge_and_no_shortlist(saved: Path) -> None:
+    run = run_config(saved, judge={"name": "bm25"}, memrecall={"shortlist": None})
+    model = Model.create(run.model_part(), with_judge=True)
+    assert not isinstance(model.judge, nn.Module)
+    assert model.retriever is None
+    assert Model.create(run.model_part(), with_judge=False).judge is None, "a baseline takes the reasoner alone"
+
+
+def test_a_model_is_trained_further(saved: Path, tmp_path: Path) -> None:
+    settings = {"init_from": str(saved), "training": {"epochs": 1, "batch_size": 4}}
+    model = cogltx.train(settings, corpus.make(8), output=tmp_path, report=lambda line: None)
+    assert model.config.memrecall.strides == (2, 1)
+    assert model.config.reasoner.no_answer_threshold is None, "it is chosen again, and here every text has an answer"
+
+
+def test_what_does_not_fit(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match=r"init_from: .*model has the reasoner span, not tagging; remove one of"):
+        run_config(saved, reasoner={"name": "tagging"})
+    with pytest.raises(ModelError, match="no such folder"):
+        run_config(tmp_path / "nothing")
