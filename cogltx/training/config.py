@@ -29,7 +29,7 @@ class TrainingConfig(BaseModel):
         retriever: the optimizer of a trained retriever (``memrecall.retriever: trained``).
         ranking_weight: weight of a second loss of the judge, which ranks a document's relevant blocks above its others
             across its windows; 0 is the paper's loss alone.
-        judge_passes: passes of the judge per epoch, each over new windows; 0 freezes the judge.
+        judge_passes: passes of the judge per epoch, each over new windows; 0 freezes judge and trained retriever.
         hard_negatives: fill half of the irrelevant part of a rehearsal window with the blocks that the judge scored
             highest, from the second epoch on; otherwise with random blocks only, as in the paper.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: the judge's best-scoring

@@ -107,7 +107,7 @@ class Trainer:
         model, config, runner = self.reader.model, self.config, self.reader.model.runner
         steps = batches * config.epochs
         optimizers = {"reasoner": Optimizer("reasoner", model.reasoner, config.reasoner, steps, runner)}
-        if model.retriever is not None:
+        if model.retriever is not None and config.judge_passes > 0:
             optimizers["retriever"] = Optimizer("retriever", model.retriever, config.retriever, steps, runner)
         if not self.trains_judge:
             return optimizers

@@ -72,6 +72,17 @@ def test_a_model_is_trained_further(saved: Path, tmp_path: Path) -> None:
     assert model.config.reasoner.no_answer_threshold is None, "it is chosen again, and here every text has an answer"
 
 
+def test_the_reasoner_alone_is_trained_further(saved: Path, tmp_path: Path) -> None:
+    settings = {"init_from": str(saved), "training": {"epochs": 1, "batch_size": 4, "judge_passes": 0}}
+    model = cogltx.train(settings, corpus.make(8), output=tmp_path, report=lambda line: None)
+    source = CogLTX.from_pretrained(saved).model
+    unchanged = {
+        name: all(map(torch.equal, part.parameters(), source.modules[name].parameters()))
+        for name, part in model.model.modules.items()
+    }
+    assert unchanged == {"judge": True, "retriever": True, "reasoner": False}
+
+
 def test_what_does_not_fit(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match=r"init_from: .*model has the reasoner span, not tagging; remove one of"):
         run_config(saved, reasoner={"name": "tagging"})
