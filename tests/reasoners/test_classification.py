@@ -46,6 +46,17 @@ def example(*labels: str) -> Example:
     return Example(id="a", document=BLOCKS.document, labels=labels)
 
 
+def test_smoothing_of_any_number_of_labels(encoder_folder: Path) -> None:
+    """With smoothing s, a label is expected with 1 − s/2 or s/2."""
+    made = reasoner(encoder_folder, multi_label=True, label_smoothing=0.2)
+    probabilities = np.array([0.7, 0.2, 0.4])
+    logits = torch.tensor(np.log(probabilities / (1 - probabilities)))[None, None]
+    loss = made.losses(logits, [WINDOW], [(0,)]).item()
+    expected = np.array([0.9, 0.1, 0.1])
+    entropies = -(expected * np.log(probabilities) + (1 - expected) * np.log(1 - probabilities))
+    assert loss == pytest.approx(entropies.mean(), abs=1e-6)
+
+
 @pytest.mark.parametrize("pooling", ["first", "mean"])
 def test_one_row_of_logits_a_window(encoder_folder: Path, pooling: str) -> None:
     made = reasoner(encoder_folder, pooling=pooling)
@@ -55,6 +66,17 @@ def test_one_row_of_logits_a_window(encoder_folder: Path, pooling: str) -> None:
         alone = made(Batch.of([short], 0, torch.device("cpu")))
     assert together.shape == (2, 1, 3)
     torch.testing.assert_close(together[1], alone[0], atol=1e-5, rtol=1e-5)
+
+
+def test_the_first_token_or_the_mean_of_all_stands_for_the_window(encoder_folder: Path) -> None:
+    batch = Batch.of([WINDOW], 0, torch.device("cpu"))
+    n_tokens = len(WINDOW)
+    for pooling in ("first", "mean"):
+        made = reasoner(encoder_folder, pooling=pooling)
+        with torch.no_grad():
+            hidden = made.encoder(batch)[0, :n_tokens]
+            expected = made.head(hidden[0] if pooling == "first" else hidden.mean(dim=0))
+            torch.testing.assert_close(made(batch)[0, 0], expected, atol=1e-5, rtol=1e-5)
 
 
 def test_the_loss_is_cross_entropy(encoder_folder: Path) -> None:

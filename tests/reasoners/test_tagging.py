@@ -1,6 +1,7 @@
 """Tagging: which words a window is about, their tags, losses by hand, the most central window, exact entities."""
 
 import itertools
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -319,6 +320,13 @@ def test_any_scores_give_entities_that_are_slices(
         end = own.end
     tags = _word_tags("a", [Entity(own.start, own.end, own.label) for own in found.entities], blocks, LABELS)
     assert int((tags % 2).sum()) == len(found.entities), "what is found can be learned"
+
+
+def test_the_text_form_names_what_was_not_read() -> None:
+    config = TaggingConfig(name="tagging", labels=LABELS)
+    plain = Prediction(id="a", answer="", start=None, end=None, score=0.0, n_tokens=3000)
+    assert config.format(plain) == "0 entities in 3,000 tokens:"
+    assert config.format(replace(plain, n_unread=1200)).splitlines()[0].endswith("the last 1,200 were not read")
 
 
 def test_chinese(encoder_folder: Path) -> None:
