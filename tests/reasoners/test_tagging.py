@@ -185,6 +185,19 @@ def test_the_chain_does_not_cross_a_gap(encoder_folder: Path) -> None:
     assert together == pytest.approx(sum(alone) / (len(head.tags) + len(tail.tags)), rel=1e-5)
 
 
+def test_one_missing_word_is_a_gap(encoder_folder: Path) -> None:
+    lines = ("The fox jumps", "Stockholm", "The dog runs")
+    text = "\n".join(lines)
+    document = Document(text, segments=tuple(Segment(text.index(line), text.index(line) + len(line)) for line in lines))
+    blocks = split(document, TOKENIZER, max_tokens=20)
+    assert len(blocks) == 3
+    target = reasoner(encoder_folder).target(
+        Example(id="a", document=document, entities=()), blocks, window([0, 2], blocks)
+    )
+    assert target is not None
+    assert [len(run.tags) for run in target] == [3, 3]
+
+
 def test_the_loss_without_a_chain_is_cross_entropy(encoder_folder: Path) -> None:
     made = reasoner(encoder_folder, crf=False)
     windows = [window([0, 1]), window([0], block=1)]
