@@ -128,7 +128,7 @@ class DataConfig(BaseModel):
         return (self.train,) if isinstance(self.train, str) else tuple(source.file for source in self.train)
 
 
-_STARTED_PARTS = ("encoder", "max_block_tokens", "judge", "memrecall", "reasoner", "overlap")
+_INHERITED = ("encoder", "max_block_tokens", "judge", "memrecall", "reasoner", "overlap")
 
 
 class RunConfig(ModelConfig):
@@ -172,16 +172,27 @@ class RunConfig(ModelConfig):
 def _started_from(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Fill in what a run does not set from the model that it starts from.
 
+    A judge that is a class of somebody's own is not taken over unless the run names it, since its code would run.
+
     Raises:
-        ConfigError: that model has another reasoner.
+        ConfigError: that model has another reasoner, or its judge is a class that the run does not name.
         ModelError: there is no such model.
     """
-    model = ModelConfig.load(model_folder(name)).model_dump(mode="json", include=set(_STARTED_PARTS))
-    own, given = model["reasoner"]["name"], _get(values.get("reasoner"), "name")
-    if given not in (None, own):
-        raise ConfigError(f"init_from: {name} has the reasoner {own}, not {given}; remove one of the two settings")
+    source = ModelConfig.load(model_folder(name))
+    model = source.model_dump(mode="json", include=set(_INHERITED))
+    reasoner, judge = (_get(values.get(part), "name") for part in ("reasoner", "judge"))
+    if reasoner not in (None, source.reasoner.name):
+        own = source.reasoner.name
+        raise ConfigError(f"init_from: {name} has the reasoner {own}, not {reasoner}; remove one of the two settings")
+    if judge is None and source.judge.is_class:
+        raise ConfigError(
+            f"init_from: the judge of {name} is the class {source.judge.name}, whose code would run; if you trust it, "
+            f"set judge.name: {source.judge.name}"
+        )
     for part in ("judge", "reasoner"):
         model[part]["init_from"] = name
+    if judge not in (None, source.judge.name):
+        del model["judge"]
     filled = dict(values)
     for part, setting in model.items():
         set_here = values.get(part, {})

@@ -178,6 +178,14 @@ def test_windows_are_merged(encoder_folder: Path, over: str, expected: list[floa
     np.testing.assert_allclose([scores["a"], scores["b"]], expected, rtol=1e-6)
 
 
+def test_more_windows_than_labels(encoder_folder: Path) -> None:
+    made = reasoner(encoder_folder, labels=("a", "b"), over_windows="max", multi_label=True)
+    rows = [np.float32([[value, -value]]) for value in (1.0, 3.0, -2.0)]
+    prediction = made.predict(LAYOUT, [(WINDOW, row) for row in rows])
+    scores = {label.name: label.score for label in prediction.labels}
+    assert scores == pytest.approx({"a": 1 / (1 + math.exp(-3)), "b": 1 / (1 + math.exp(-2))}, rel=1e-6)
+
+
 def test_one_window_is_enough_for_yes(encoder_folder: Path) -> None:
     made = reasoner(encoder_folder, labels=("no", "yes"), over_windows="max")
     rows = [np.log(np.float32([[0.995, 0.005]]))] * 19 + [np.log(np.float32([[0.01, 0.99]]))]

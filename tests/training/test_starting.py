@@ -1,5 +1,7 @@
 """A run that trains a saved model further: its weights, its settings, and what does not fit."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch import nn
 
 import cogltx
 from cogltx.errors import ModelError
+from cogltx.judges import JudgeConfig
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import RunConfig
@@ -62,6 +65,7 @@ def test_another_judge_and_no_shortlist(saved: Path) -> None:
     model = Model.create(run.model_part(), with_judge=True)
     assert not isinstance(model.judge, nn.Module)
     assert model.retriever is None
+    assert run.judge == JudgeConfig(name="bm25"), "nothing of the other judge"
     assert Model.create(run.model_part(), with_judge=False).judge is None, "a baseline takes the reasoner alone"
 
 
@@ -81,6 +85,19 @@ def test_the_reasoner_alone_is_trained_further(saved: Path, tmp_path: Path) -> N
         for name, part in model.model.modules.items()
     }
     assert unchanged == {"judge": True, "retriever": True, "reasoner": False}
+
+
+def test_a_strangers_judge_runs_no_code(saved: Path, tmp_path: Path) -> None:
+    values = json.loads((saved / "config.json").read_text())
+    values["judge"] |= {"name": "fakes:Checksums", "args": {}}
+    shutil.copytree(saved, tmp_path / "other")
+    (tmp_path / "other" / "config.json").write_text(json.dumps(values))
+    with pytest.raises(
+        ValidationError, match=r"is the class fakes:Checksums, whose code would run; if you trust it, set"
+    ):
+        run_config(tmp_path / "other")
+    assert run_config(tmp_path / "other", judge={"name": "bm25"}).judge == JudgeConfig(name="bm25")
+    assert run_config(tmp_path / "other", judge={"name": "fakes:Checksums"}).judge.name == "fakes:Checksums"
 
 
 def test_what_does_not_fit(saved: Path, tmp_path: Path) -> None:
