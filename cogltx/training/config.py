@@ -9,6 +9,7 @@ from torch import nn
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError
+from cogltx.memrecall import MemRecallConfig
 from cogltx.model import ModelConfig, TaskConfig, model_folder
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
@@ -129,6 +130,7 @@ class DataConfig(BaseModel):
 
 
 _INHERITED = ("encoder", "max_block_tokens", "judge", "memrecall", "reasoner", "overlap")
+_RECALL_SETTINGS = set(MemRecallConfig.model_fields)
 
 
 class RunConfig(ModelConfig):
@@ -151,7 +153,11 @@ class RunConfig(ModelConfig):
     @model_validator(mode="before")
     @classmethod
     def _fill_defaults(cls, values: Any) -> Any:
-        if isinstance(values, Mapping) and isinstance(name := values.get("init_from"), str):
+        if (
+            isinstance(name := _get(values, "init_from"), str)
+            and isinstance(values, Mapping)
+            and not _is_filled(values)
+        ):
             values = _started_from(name, values)
         name = _get(_get(values, "reasoner"), "name")
         kind = REASONER_CONFIGS.get(name) if isinstance(name, str) else None
@@ -167,6 +173,12 @@ class RunConfig(ModelConfig):
     def model_part(self) -> ModelConfig:
         """Return the part that is saved with the model."""
         return ModelConfig.model_validate(self.model_dump(include=set(ModelConfig.model_fields)))
+
+
+def _is_filled(values: Mapping[str, Any]) -> bool:
+    """Whether a configuration is that of a run's folder, which holds without the model that the run started from."""
+    recall = values.get("memrecall")
+    return values.keys() >= set(_INHERITED) and isinstance(recall, Mapping) and recall.keys() >= _RECALL_SETTINGS
 
 
 def _started_from(name: str, values: Mapping[str, Any]) -> dict[str, Any]:

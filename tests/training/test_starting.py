@@ -50,6 +50,13 @@ def test_settings_are_the_models_except_those_of_the_run(saved: Path) -> None:
     assert RunConfig.model_validate(run.model_dump(mode="json")) == run, "a run that is resumed is the same"
 
 
+def test_a_run_outlives_the_model_that_it_started_from(saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved, tmp_path / "source")
+    run = run_config(tmp_path / "source")
+    shutil.rmtree(tmp_path / "source")
+    assert RunConfig.model_validate(run.model_dump(mode="json")) == run, "cogltx export and relevance read it again"
+
+
 def test_judge_retriever_and_reasoner_start_from_its_weights(saved: Path) -> None:
     torch.manual_seed(4)
     started = Model.create(run_config(saved).model_part(), with_judge=True)
