@@ -218,6 +218,16 @@ class Recording(Counting):
         return super().forward(input_ids, attention_mask, token_type_ids)
 
 
+class Asked(Counting):
+    """Counts the windows that it scores."""
+
+    n_asked = 0
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        self.n_asked += 0 if self.training else len(input_ids)
+        return super().forward(input_ids, attention_mask, token_type_ids)
+
+
 class Exploding(Counting):
     """Gives something that is not a number after a few training steps."""
 

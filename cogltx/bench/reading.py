@@ -138,9 +138,7 @@ def _training_step(model: WindowReader) -> Callable[[Document], object]:
         return Optimizer(name, trained, OptimizerConfig(learning_rate=1e-5), _N_DOCUMENTS, parts.runner)
 
     config = TrainingConfig()
-    reasoner = ReasonerSteps(
-        model, learner("reasoner", parts.reasoner), examples, relevance, {}, config, keeps_scores=False
-    )
+    reasoner = ReasonerSteps(model, learner("reasoner", parts.reasoner), examples, relevance, {}, config)
     retriever = judge = None
     if isinstance(model, CogLTX) and parts.retriever is not None:
         optimizer = learner("retriever", parts.retriever)

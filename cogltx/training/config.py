@@ -31,6 +31,8 @@ class TrainingConfig(BaseModel):
         ranking_weight: weight of a second loss of the judge, which ranks a document's relevant blocks above its others
             across its windows; 0 is the paper's loss alone.
         judge_passes: passes of the judge per epoch, each over new windows; 0 freezes judge and trained retriever.
+        judge_epochs: epochs in which judge and trained retriever learn; afterwards they are frozen and score each
+            document once, which costs less. None: all, as in the paper.
         hard_negatives: fill half of the irrelevant part of a rehearsal window with the blocks that the judge scored
             highest, from the second epoch on; otherwise with random blocks only, as in the paper.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: the judge's best-scoring
@@ -59,6 +61,7 @@ class TrainingConfig(BaseModel):
     )
     ranking_weight: float = Field(0.0, ge=0)
     judge_passes: int = Field(1, ge=0)
+    judge_epochs: int | None = Field(None, ge=1)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"
     memory_share: float = Field(0.5, ge=0, le=1)
@@ -73,6 +76,11 @@ class TrainingConfig(BaseModel):
     def trains_judge(self, reader: WindowReader) -> bool:
         """Whether the reader's judge is trained."""
         return isinstance(reader.model.judge, nn.Module) and self.judge_passes > 0
+
+    @property
+    def recall_epochs(self) -> int:
+        """The number of epochs in which a judge and a retriever that can learn do so."""
+        return min(self.epochs, self.judge_epochs or self.epochs) if self.judge_passes else 0
 
     def resolved(self, reader: WindowReader, train: Sequence[Example]) -> "TrainingConfig":
         """Replace the source ``auto`` of relevance labels by the one that fits the model and the data."""

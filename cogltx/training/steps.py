@@ -270,7 +270,7 @@ class ReasonerSteps:
 
     Attributes:
         relevance: the relevant blocks of the examples, which interventions revise.
-        scores: receives the coarse scores of the blocks, by example, if ``keeps_scores``.
+        scores: receives the coarse scores of the blocks, by example.
         skipped: ids of examples without a known target.
         changed: number of labels that interventions changed in this epoch.
         tried: number of blocks that interventions removed in this epoch.
@@ -283,7 +283,6 @@ class ReasonerSteps:
     relevance: RelevanceLabels
     scores: dict[int, np.ndarray]
     config: TrainingConfig
-    keeps_scores: bool
     skipped: set[str] = field(default_factory=set)
     changed: int = 0
     tried: int = 0
@@ -294,10 +293,15 @@ class ReasonerSteps:
         self.changed = self.tried = 0
         self.seconds = dict.fromkeys(self.seconds, 0.0)
 
-    def step(self, indices: Sequence[int], random: Randomness, *, intervenes: bool) -> float | None:
-        """Run one optimizer step and its interventions; returns the mean loss, None if no target is known."""
+    def step(
+        self, indices: Sequence[int], random: Randomness, *, intervenes: bool, scored: bool = False
+    ) -> float | None:
+        """Run one optimizer step and its interventions; returns the mean loss, None if no target is known.
+
+        With ``scored``, the blocks have the scores of an earlier epoch: judge and relevance labels are still the same.
+        """
         started = time.perf_counter()
-        by_example = self._items(indices, random)
+        by_example = self._items(indices, random, scored=scored)
         self.skipped |= {self.examples[i].id for i, items in zip(indices, by_example, strict=True) if not items}
         known = [(index, item) for index, items in zip(indices, by_example, strict=True) for item in items]
         if not known:
@@ -341,7 +345,7 @@ class ReasonerSteps:
         groups = _whole_groups(counts, [len(window) for window in windows], self.optimizer.runner.batch_tokens)
         return self.optimizer.learn(windows, loss, len(documents), groups)
 
-    def _items(self, indices: Sequence[int], random: Randomness) -> list[list[ReasonerTarget]]:
+    def _items(self, indices: Sequence[int], random: Randomness, *, scored: bool) -> list[list[ReasonerTarget]]:
         """The training windows of each example: none, one or several; stores the judge's scores."""
         reader, reasoner = self.reader, self.reader.model.reasoner
         examples, rngs = [self.examples[index] for index in indices], [random(index) for index in indices]
@@ -351,10 +355,14 @@ class ReasonerSteps:
         blocks = [layout.blocks for layout in layouts]
         relevance = list(map(self.relevance.of, indices, examples, blocks))
         by_judge = self.config.reasoner_blocks == "recall"
+        known = [
+            self.scores.get(index) if scored and not layout.fits else None
+            for index, layout in zip(indices, layouts, strict=True)
+        ]
         items, scores = _reasoner_windows(
-            reasoner, examples, layouts, relevance, reader.memrecall, rngs, by_judge=by_judge
+            reasoner, examples, layouts, relevance, reader.memrecall, rngs, known, by_judge=by_judge
         )
-        if by_judge and self.keeps_scores:
+        if by_judge:
             self.scores.update(zip(indices, (one.astype(np.float32) for one in scores), strict=True))
         return [[] if item is None else [item] for item in items]
 
@@ -406,12 +414,14 @@ def _reasoner_windows(
     relevance: Sequence[Bool[np.ndarray, " _"] | None],
     memrecall: MemRecall,
     rngs: Sequence[np.random.Generator],
+    known: Sequence[Float[np.ndarray, " _"] | None],
     *,
     by_judge: bool = True,
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
     """Build windows of all relevant blocks and the best others, or of their passages, as at inference.
 
-    The others are ranked as in MemRecall's last retrieval, with the relevant blocks in z; or at random.
+    The others are ranked as in MemRecall's last retrieval, with the relevant blocks in z, unless their scores are
+    known; or at random.
     Also returns the scores of all blocks, NaN where the document is read whole.
     """
     golds, memories = [], []
@@ -421,9 +431,12 @@ def _reasoner_windows(
         golds.append(gold)
         kept = _fitting(gold, blocks, min(room // 2, room - blocks.max_size))
         memories.append(Memory(layout, tuple(sorted(kept))))
-    scores = [rng.random(len(layout.blocks)) for layout, rng in zip(layouts, rngs, strict=True)]
+    scores = [
+        rng.random(len(layout.blocks)) if found is None else found.astype(float)
+        for layout, rng, found in zip(layouts, rngs, known, strict=True)
+    ]
     if by_judge:
-        contested = [index for index, layout in enumerate(layouts) if not layout.fits]
+        contested = [index for index, layout in enumerate(layouts) if not layout.fits and known[index] is None]
         coarse = memrecall.retrieve([memories[index] for index in contested]) if contested else []
         for index, block_scores in zip(contested, coarse, strict=True):
             scores[index] = block_scores

@@ -98,22 +98,21 @@ class Trainer:
         data = fingerprint([*train, len(train), *validation])  # cogltx relevance checks it
         modules, optimizers = model.model.modules, self.optimizers
         self.loop = TrainingLoop(self.output, data, modules, optimizers, config.checkpoint_steps, arrays)
-        self.reasoner_steps = ReasonerSteps(
-            model, optimizers["reasoner"], train, self.relevance, self.scores, config, keeps_scores=self.trains_judge
-        )
+        self.reasoner_steps = ReasonerSteps(model, optimizers["reasoner"], train, self.relevance, self.scores, config)
 
     def _optimizers(self) -> dict[str, Optimizer]:
         batches = -(-len(self.train_examples) // self.config.batch_size)
         model, config, runner = self.reader.model, self.config, self.reader.model.runner
         steps = batches * config.epochs
         optimizers = {"reasoner": Optimizer("reasoner", model.reasoner, config.reasoner, steps, runner)}
-        if model.retriever is not None and config.judge_passes > 0:
+        if model.retriever is not None and config.recall_epochs:
+            steps = batches * config.recall_epochs
             optimizers["retriever"] = Optimizer("retriever", model.retriever, config.retriever, steps, runner)
         if not self.trains_judge:
             return optimizers
         relevance = config.relevance  # without initial labels, the judge waits for the first interventions
         waits = relevance.source == "interventions" and relevance.initial == "none"
-        passes = max(1, config.epochs - relevance.from_epoch * waits) * config.judge_passes
+        passes = max(1, config.recall_epochs - relevance.from_epoch * waits) * config.judge_passes
         return optimizers | {"judge": Optimizer("judge", model.judge, config.judge, batches * passes, runner)}
 
     def run(self, *, resume: bool = False) -> _Summary:
@@ -142,8 +141,10 @@ class Trainer:
         return _Summary(progress.history, best, len(self.reasoner_steps.skipped))
 
     def _epoch(self) -> None:
-        progress, judge_passes = self.loop.progress, self.config.judge_passes if self.trains_judge else 0
-        phases = ["retriever"] * ("retriever" in self.optimizers) + ["judge"] * judge_passes + ["reasoner"]
+        progress, phases = self.loop.progress, ["reasoner"]
+        if progress.epoch < self.config.recall_epochs:
+            judge = ["judge"] * (self.config.judge_passes if self.trains_judge else 0)
+            phases = ["retriever"] * ("retriever" in self.optimizers) + judge + phases
         for phase in range(progress.phase, len(phases)):
             self._phase(phase, phases[phase])
             progress.phase, progress.batch = phase + 1, 0
@@ -174,7 +175,8 @@ class Trainer:
 
         if name == "reasoner":
             intervenes = self.intervenes and epoch + 1 >= self.config.relevance.from_epoch
-            return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes)
+            scored = epoch >= max(1, self.config.recall_epochs) and not self.intervenes
+            return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes, scored=scored)
         if not self.relevance.known(self.train_examples):
             return lambda indices: None  # no block is known to be relevant yet
         assert isinstance(self.reader, CogLTX), "no other reader has a judge"

@@ -80,7 +80,8 @@ def windows_of(
     layouts = [layout_of(item, form) for item in items]
     relevance = [layout.blocks.relevance_labels(item) for item, layout in zip(items, layouts, strict=True)]
     memrecall = MemRecall(judge or BM25Judge(), MemRecallConfig(capacity=form.capacity, **options), tokenizer=TOKENIZER)
-    return _reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, by_judge=judge is not None)
+    unknown = [None] * len(items)
+    return _reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, unknown, by_judge=judge is not None)
 
 
 def shown(window: Window) -> list[int]:

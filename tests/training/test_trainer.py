@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import corpus
 import fakes
@@ -27,6 +27,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
+from cogltx.training.relevance import RelevanceConfig
 from cogltx.training.trainer import Trainer, _main_metric, _Summary, tuned
 
 JSONL = make_task("jsonl", {})
@@ -457,6 +458,31 @@ def test_the_judges_scores_are_kept_for_hard_negatives(corpus_encoder: Path, tmp
     assert {name: len(values) for name, values in scores.items()} == {
         str(index): len(made.model.split(example.document)) for index, example in enumerate(examples)
     }
+
+
+def test_a_judge_that_has_learned_stays_as_it_is(corpus_encoder: Path, tmp_path: Path) -> None:
+    found = []
+    for epochs in (1, 3):
+        made = reader(corpus_encoder)
+        train(made, tmp_path / str(epochs), epochs=epochs, judge_epochs=1)
+        found.append(final(tmp_path / str(epochs))["judge.safetensors"])
+    once, thrice = found
+    assert equal(once, thrice)
+
+
+@pytest.mark.parametrize("source", ["data", "interventions"])
+def test_a_judge_that_has_learned_scores_training_documents_once(
+    corpus_encoder: Path, tmp_path: Path, source: Literal["data", "interventions"]
+) -> None:
+    """Unless interventions change which blocks are in z."""
+    relevance, calls = RelevanceConfig(source=source, initial="bm25"), []
+    for epochs in (1, 2):
+        made = reader(corpus_encoder, judge="fakes:Asked")
+        train(made, tmp_path / str(epochs), epochs=epochs, judge_epochs=1, relevance=relevance)
+        assert isinstance(made.model.judge, fakes.Asked)
+        calls.append(made.model.judge.n_asked)
+    once, twice = calls
+    assert (twice < 2 * once) == (source == "data")
 
 
 def unlabelled(example: Example) -> Example:
