@@ -1,9 +1,10 @@
-"""A linear model of the words of a text: TF-IDF of single words and one linear SVM per label (scikit-learn).
+"""Models of the words of a text; here a linear one: TF-IDF of single words, one linear SVM per label (scikit-learn).
 
 scikit-learn is imported where it is used, because that takes a second.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +18,49 @@ from cogltx.errors import DataError, ModelError
 from cogltx.files import read_json
 
 
-class LinearModel:
+class WordsModel(ABC):
+    """Learns from the words of texts which labels they have."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path) -> Self:
+        """Load what ``save`` wrote.
+
+        Raises:
+            ModelError: a file is missing, cut off, or not of this model.
+        """
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write words as JSON and numbers as safetensors to a folder."""
+
+    @abstractmethod
+    def fit(
+        self,
+        texts: Sequence[str],
+        has_label: Bool[np.ndarray, "texts labels"],
+        *,
+        balanced: bool = False,
+        seed: int = 0,
+    ) -> None:
+        """Train on texts.
+
+        Args:
+            texts: the training texts.
+            has_label: whether a text has a label.
+            balanced: weigh texts by the inverse frequency of having the label or not.
+            seed: seed of all random choices.
+
+        Raises:
+            DataError: all texts have the same labels, or none has a word.
+        """
+
+    @abstractmethod
+    def margins(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
+        """Compute how much each text speaks for each label: above 0 for it, below 0 against it."""
+
+
+class LinearModel(WordsModel):
     """TF-IDF (logarithmic counts, unit length) and one linear SVM per label against the others.
 
     Args:
@@ -43,11 +86,7 @@ class LinearModel:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """Load what ``save`` wrote.
-
-        Raises:
-            ModelError: a file is missing, cut off, or not of this model.
-        """
+        """See ``WordsModel.load``."""
         terms = read_json(folder / "terms.json")["terms"]
         saved = load_tensors(folder / "weights.safetensors")
         if not isinstance(terms, list) or set(saved) != {"idf", "weights", "bias"} or len(saved["idf"]) != len(terms):
@@ -55,7 +94,7 @@ class LinearModel:
         return cls(terms, *(saved[name].numpy() for name in ("idf", "weights", "bias")))
 
     def save(self, folder: Path) -> None:
-        """Write terms as JSON and numbers as safetensors to a folder."""
+        """See ``WordsModel.save``."""
         weights, bias = self._trained()
         arrays = {"idf": self._vectorizer.idf_, "weights": weights, "bias": bias}
         terms = self._vectorizer.get_feature_names_out().tolist()
@@ -71,17 +110,7 @@ class LinearModel:
         balanced: bool = False,
         seed: int = 0,
     ) -> None:
-        """Train on texts.
-
-        Args:
-            texts: the training texts.
-            has_label: whether a text has a label.
-            balanced: weigh texts by the inverse frequency of having the label or not.
-            seed: seed of the SVM's solver.
-
-        Raises:
-            DataError: all texts have the same labels, or none has a word.
-        """
+        """See ``WordsModel.fit``; ``seed`` is that of the solver."""
         from sklearn.svm import LinearSVC
 
         varies = has_label.any(axis=0) & ~has_label.all(axis=0)

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 import torch
 
-from cogltx.baselines.bag_of_words import BagOfWords
 from cogltx.baselines.sliding_window import HeadAndTail, SlidingWindow, Truncation
+from cogltx.baselines.words import BagOfWords, TextCNN, WordsReader
 from cogltx.errors import ConfigError
 from cogltx.model import ModelConfig, model_folder
 from cogltx.pipeline import CogLTX, Reader
@@ -17,8 +17,10 @@ __all__ = [
     "BagOfWords",
     "HeadAndTail",
     "SlidingWindow",
+    "TextCNN",
     "Truncation",
     "WindowReader",
+    "WordsReader",
     "load_reader",
     "reader_class",
 ]
@@ -32,6 +34,7 @@ READERS: dict[str, type[Reader]] = {
     "truncation": Truncation,
     "head_and_tail": HeadAndTail,
     "bag_of_words": BagOfWords,
+    "text_cnn": TextCNN,
 }
 
 

@@ -21,7 +21,7 @@ from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
-from cogltx.linear import LinearModel
+from cogltx.linear import LinearModel, WordsModel
 from cogltx.prediction import Answer, Evidence, Label, Prediction
 from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
 from cogltx.reasoners.pooling import window_pooling
@@ -84,8 +84,8 @@ class ClassificationConfig(ReasonerConfig):
                 f"example {example.id!r}: the model was not trained on the label {unknown!r}, only on {known}"
             )
 
-    def fit(self, model: LinearModel, examples: Sequence[Example], *, seed: int = 0) -> None:
-        """Train a linear model of words for these labels; examples without labels are ignored.
+    def fit(self, model: WordsModel, examples: Sequence[Example], *, seed: int = 0) -> None:
+        """Train a model of words for these labels; examples without labels are ignored.
 
         Raises:
             DataError: no text has a label, all have the same, or none has a word.

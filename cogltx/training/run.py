@@ -11,7 +11,7 @@ import torch
 from pydantic import BaseModel, ValidationError
 
 from cogltx import processes
-from cogltx.baselines import BagOfWords, WindowReader, reader_class
+from cogltx.baselines import WindowReader, WordsReader, reader_class
 from cogltx.errors import ConfigError, DataError, describe
 from cogltx.files import check_settings, claimed, read_json, write_json
 from cogltx.pipeline import CogLTX, Reader
@@ -112,7 +112,7 @@ def train_run(
     except DataError as error:
         raise DataError(f"{', '.join(run.data.train_files)}: {error}") from error
     reader = _new_reader(fitted)
-    if isinstance(reader, BagOfWords):  # trained without epochs; its folder has the same files as any run's
+    if isinstance(reader, WordsReader):  # trained without epochs; its folder has the same files as any run's
         main = check_examples(task, reader, examples, held_out)
         if not processes.is_first():
             return

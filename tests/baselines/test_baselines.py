@@ -27,12 +27,12 @@ def baseline(kind: type[SlidingWindow], folder: Path, **options: object) -> Slid
 
 
 def test_readers_by_name() -> None:
-    assert {"cogltx", "sliding_window", "truncation", "head_and_tail", "bag_of_words"} == set(READERS)
+    assert {"cogltx", "sliding_window", "truncation", "head_and_tail", "bag_of_words", "text_cnn"} == set(READERS)
     assert reader_class("cogltx") is CogLTX
     assert reader_class("truncation") is Truncation
     with pytest.raises(
         ConfigError,
-        match="reader: 'sliding' is not a reader; use cogltx, sliding_window, truncation, head_and_tail, bag_of_words",
+        match="reader: 'sliding' is not a reader; use cogltx, sliding_window, truncation, head_and_tail, bag_of_words, text_cnn",
     ):
         reader_class("sliding")
 

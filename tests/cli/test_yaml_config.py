@@ -309,7 +309,7 @@ def test_readers_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
     assert isinstance(_new_reader(run_of(tiny_encoder, tmp_path, "reader=sliding_window")), SlidingWindow)
     with pytest.raises(
         ConfigError,
-        match="reader: 'slide' is not a reader; use cogltx, sliding_window, truncation, head_and_tail, bag_of_words",
+        match="reader: 'slide' is not a reader; use cogltx, sliding_window, truncation, head_and_tail, bag_of_words, text_cnn",
     ):
         _new_reader(run_of(tiny_encoder, tmp_path, "reader=slide"))
 

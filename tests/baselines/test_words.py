@@ -1,14 +1,16 @@
-"""TF-IDF and a linear SVM behind the interface of every reader: train, evaluate, predict, save."""
+"""Models of words behind the interface of every reader: train, evaluate, predict, save."""
 
 import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from fakes import config
 
-from cogltx.baselines import BagOfWords, load_reader
+from cogltx.baselines import BagOfWords, TextCNN, load_reader
+from cogltx.baselines.text_cnn import ConvolutionalModel
 from cogltx.cli.evaluate import evaluate
 from cogltx.document import Document, Example
 from cogltx.encoding.weights import to_safetensors
@@ -133,3 +135,85 @@ def test_its_threshold_is_tuned_like_that_of_every_reader(tmp_path: Path) -> Non
     assert {tuned.predict(text).answer for text, _ in held_out} == {"; ".join(labels) for _, labels in held_out}
     history = json.loads((tmp_path / "run" / "run.json").read_text())["history"]
     assert history[0]["micro_f1"] == 100
+
+
+def made_of(*words: str, n: int = 60, label: str = "") -> list[Example]:
+    """Texts of random words with the given ones, next to each other in this order, somewhere among them."""
+    rng = np.random.default_rng(len(words[0]))
+    texts = []
+    for number in range(n):
+        others = rng.choice(["rain", "hill", "lamp", "door", "tree"], size=int(rng.integers(2, 9))).tolist()
+        place = int(rng.integers(len(others) + 1))
+        text = " ".join([*others[:place], *words, *others[place:]])
+        texts.append(Example(id=f"{label}{number}", document=Document(text), labels=(label,)))
+    return texts
+
+
+def test_convolutions_see_the_order_of_words(tmp_path: Path) -> None:
+    examples = made_of("dog", "bites", "man", label="animals") + made_of("man", "bites", "dog", label="work")
+    train, unseen = examples[::2], examples[1::2]
+    settings = model_config(multi_label=False).model_copy(update={"reader": "text_cnn"})
+    right = {}
+    for kind in (TextCNN, BagOfWords):
+        made = kind(settings)
+        made.fit(train)
+        predictions = list(made.predict_many(unseen))
+        right[kind] = sum((one.answer,) == example.labels for one, example in zip(predictions, unseen, strict=True))
+    assert right[TextCNN] == len(unseen)
+    assert right[BagOfWords] < 0.7 * len(unseen)
+
+
+def test_convolutions_load_as_they_were_saved_and_repeat_by_seed(tmp_path: Path) -> None:
+    examples = made_of("dog", label="animals", n=12) + made_of("office", label="work", n=12)
+    both = [replace(one, labels=("animals", "work")) for one in made_of("dog", "office", n=12)]
+    for multi_label in (False, True):
+        settings = model_config(multi_label=multi_label).model_copy(update={"reader": "text_cnn"})
+        known = examples + both * multi_label
+        found = []
+        for seed in (1, 1, 2):
+            torch.manual_seed(len(found))
+            made = TextCNN(settings)
+            made.fit(known, seed=seed)
+            found.append(list(made.predict_many(known)))
+        assert found[0] == found[1] != found[2]
+        made.save_pretrained(tmp_path / str(multi_label))
+        again = load_reader(tmp_path / str(multi_label))
+        assert isinstance(again, TextCNN)
+        alone = [again.predict(example.document.text) for example in known]
+        for one, other in zip(alone, found[2], strict=True):
+            assert [label.score for label in one.labels] == pytest.approx(
+                [label.score for label in other.labels], rel=1e-4
+            )
+        said = [set(one.answer.split("; ")) for one in found[2]]
+        assert np.mean([one == set(example.labels or ()) for one, example in zip(said, known, strict=True)]) > 0.9
+        assert again.predict("xyz").labels != again.predict("dog dog dog dog").labels, "words that it never saw"
+
+
+def test_the_epoch_of_the_convolutions_is_chosen_on_texts_set_apart() -> None:
+    """With labels at random, every epoch makes the loss on other texts worse."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice([f"word{n}" for n in range(40)], size=12)) for _ in range(100)]
+    has_label = np.eye(2, dtype=bool)[rng.integers(2, size=100)]
+    model = ConvolutionalModel()
+    model.fit(texts, has_label)
+    assert np.abs(model.margins(texts)).mean() < 1, "20 epochs would learn them by heart"
+
+
+def test_mistakes_with_convolutions(tmp_path: Path) -> None:
+    settings = model_config(multi_label=False).model_copy(update={"reader": "text_cnn"})
+    with pytest.raises(ConfigError, match="reader: text_cnn needs reasoner.name: classification, not span"):
+        TextCNN(ModelConfig(reader="text_cnn"))
+    new = TextCNN.create(settings)
+    with pytest.raises(DataError, match="training: all 2 labelled texts have the same labels"):
+        new.fit(EXAMPLES[:2])
+    with pytest.raises(DataError, match=f"training: none of the {len(EXAMPLES)} texts has a word"):
+        new.fit([replace(example, document=Document("🙂 🙃 !")) for example in EXAMPLES])
+    for use in (lambda: new.predict("a fox"), lambda: new.save_pretrained(tmp_path / "new")):
+        with pytest.raises(ModelError, match="the convolutional model is not trained"):
+            use()
+    made = TextCNN(settings)
+    made.fit(EXAMPLES[:4])
+    made.save_pretrained(tmp_path / "model")
+    (tmp_path / "model" / "words.json").write_text('{"words": ["fox"]}')
+    with pytest.raises(ModelError, match="are not those of one network"):
+        load_reader(tmp_path / "model")

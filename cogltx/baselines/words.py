@@ -1,4 +1,4 @@
-"""Classification without an encoder: a linear model of the words of the whole text.
+"""Classification without an encoder: a model of the words of a text.
 
 The scores are a softmax of the margins (a sigmoid each if a text may have any number of labels), not calibrated
 probabilities.
@@ -7,40 +7,48 @@ probabilities.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 
+from cogltx.baselines.text_cnn import ConvolutionalModel
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError
 from cogltx.files import new_folder
-from cogltx.linear import LinearModel
+from cogltx.linear import LinearModel, WordsModel
 from cogltx.model import ModelConfig
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig
 
 
-class BagOfWords(Reader):
-    """TF-IDF and one linear SVM per label against the others; see ``LinearModel``.
+class WordsReader(Reader):
+    """Labels a text by a model of its words.
 
     Args:
         config: with the reasoner ``classification``, which names the labels.
-        linear: the model; by default a new one.
+        words: the model; by default a new one.
 
     Attributes:
+        model_class: the class of the model.
         reasoner: labels and threshold.
 
     Raises:
         ConfigError: the reasoner is not ``classification``, or label names are queries.
     """
 
-    def __init__(self, config: ModelConfig, linear: LinearModel | None = None) -> None:
+    model_class: ClassVar[type[WordsModel]]
+
+    def __init__(self, config: ModelConfig, words: WordsModel | None = None) -> None:
         if not isinstance(config.reasoner, ClassificationConfig):
-            raise ConfigError(f"reader: bag_of_words needs reasoner.name: classification, not {config.reasoner.name}")
+            raise ConfigError(
+                f"reader: {config.reader} needs reasoner.name: classification, not {config.reasoner.name}"
+            )
         if config.task.options.get("label_queries"):
-            raise ConfigError("reader: bag_of_words reads texts without questions; remove task.options.label_queries")
-        self._config, self.reasoner, self._linear = config, config.reasoner, linear or LinearModel()
+            raise ConfigError(
+                f"reader: {config.reader} reads texts without questions; remove task.options.label_queries"
+            )
+        self._config, self.reasoner, self._words = config, config.reasoner, words or self.model_class()
 
     @property
     def config(self) -> ModelConfig:
@@ -57,20 +65,32 @@ class BagOfWords(Reader):
         cls, folder: Path, config: ModelConfig, *, device: torch.device | str | None = None, judge: Any = None
     ) -> Self:
         """See ``Reader.load``."""
-        return cls(config, LinearModel.load(folder))
+        return cls(config, cls.model_class.load(folder))
 
     def fit(self, examples: Sequence[Example], *, seed: int = 0) -> None:
         """Train on texts with labels; see ``ClassificationConfig.fit``."""
-        self.reasoner.fit(self._linear, examples, seed=seed)
+        self.reasoner.fit(self._words, examples, seed=seed)
 
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Score every label of each text."""
-        margins = self._linear.margins([document.text for document, _ in requests])
+        margins = self._words.margins([document.text for document, _ in requests])
         predictions = [self.reasoner.predict(self.reasoner.probabilities(row)) for row in margins]
         return [replace(one, id=document.id) for one, (document, _) in zip(predictions, requests, strict=True)]
 
     def save_pretrained(self, folder: str | Path, *, name: str | None = None) -> None:
-        """See ``Reader.save_pretrained``: terms as JSON, numbers as safetensors."""
+        """See ``Reader.save_pretrained``: words as JSON, numbers as safetensors."""
         with new_folder(Path(folder)) as target:
-            self._linear.save(target)
+            self._words.save(target)
             self.config.save(target)
+
+
+class BagOfWords(WordsReader):
+    """TF-IDF and one linear SVM per label against the others; see ``LinearModel``."""
+
+    model_class = LinearModel
+
+
+class TextCNN(WordsReader):
+    """Convolutions over vectors of the words; see ``ConvolutionalModel``."""
+
+    model_class = ConvolutionalModel
