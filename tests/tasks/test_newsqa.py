@@ -1,15 +1,21 @@
 """NewsQA: splits, trimmed and clipped ranges, questions that are bad or have no answer."""
 
+import gzip
 import json
 from pathlib import Path
 
+import corpus
 import pytest
 
+from cogltx.cli.evaluate import evaluate
+from cogltx.cli.yaml_config import load_yaml
 from cogltx.document import Example, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks import ReadReport, Split
 from cogltx.tasks.newsqa import NewsQA
+from cogltx.training.config import RunConfig
+from cogltx.training.run import train_run
 
 TEXT = 'LONDON (CNN) -- It is 19 today.\n\n  He said "no."\n'
 
@@ -144,3 +150,34 @@ def test_real_data(data_folder: Path) -> None:
     for example in examples:
         text = example.document.text
         assert tuple(text[span.start : span.end] for span in example.answer_spans) == example.answers
+
+
+def test_the_recipe_trains_on_the_official_file_and_is_evaluated_on_it(
+    tmp_path: Path, tiny_encoder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One file has all splits: training reads train and dev of it, evaluation reads test."""
+    splits = {"train": 8, "dev": 4, "test": 6}
+    stories = []
+    for name, count in splits.items():
+        for number, example in enumerate(corpus.make(count, seed=len(stories), unanswered=True)):
+            assert example.query is not None
+            (span,) = example.answer_spans or (None,)
+            said = {"noAnswer": True} if span is None else {"s": span.start, "e": span.end + 1}
+            asked = question(said, q=example.query.text, answers=[{"sourcerAnswers": [said]}])
+            one = story(asked, id=f"./cnn/stories/{name}{number}.story", type=name)
+            stories.append(one | {"text": example.document.text})
+    path = tmp_path / "combined-newsqa-data-v1.json.gz"
+    path.write_bytes(gzip.compress(json.dumps({"data": stories, "version": "1"}).encode()))
+    changes = [
+        f"data.train={path}", f"data.validation={path}", f"encoder.name={tiny_encoder}", "encoder.precision=float32",
+        "max_block_tokens=16", "memrecall.capacity=64", "training.epochs=1", "training.batch_size=4",
+    ]  # fmt: skip
+    run = load_yaml(RunConfig, Path(__file__).parents[2] / "configs" / "newsqa.yaml", changes)
+    said: list[str] = []
+    train_run(run, tmp_path / "run", report=said.append)
+    assert said[0] == f"{splits['train']} training and {splits['dev']} validation examples"
+    capsys.readouterr()
+    evaluate(str(tmp_path / "run"), str(path), as_json=True)
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["examples"] == splits["test"]
+    assert {"exact_match", "f1", "answerable_f1", "evidence_recall"} <= set(measured["metrics"])
