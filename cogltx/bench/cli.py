@@ -52,6 +52,9 @@ def _cost(
     training: Annotated[bool, typer.Option("--training", help="With --readers: train one step per document.")] = False,
     limit: Annotated[float, typer.Option(help="With --readers: GiB that a reader may use.")] = 8.0,
     minutes: Annotated[float, typer.Option(help="With --readers: minutes that one document may take.")] = 10.0,
+    shortlist: Annotated[
+        str, typer.Option(help="With --readers: blocks in the shortlist of the first step and of later ones.")
+    ] = "24,12",
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -63,7 +66,8 @@ def _cost(
         result: tuple[object, str] = growth.measure(
             list(growth.READERS) if readers == "all" else readers.split(","), output, n_tokens or growth.LENGTHS,
             training=training, limit=_positive("limit", limit), minutes=_positive("minutes", minutes),
-            encoder=encoder, precision=precision, seed=seed, report=note,
+            shortlist=numbers("shortlist", shortlist) or (), encoder=encoder, precision=precision, seed=seed,
+            report=note,
         )  # fmt: skip
     else:
         from cogltx.bench import cost

@@ -47,6 +47,7 @@ def measure(
     training: bool = False,
     limit: float = 8.0,
     minutes: float = 10.0,
+    shortlist: Sequence[int] = (24, 12),
     encoder: str = "minilm",
     precision: str = "auto",
     seed: int = 0,
@@ -55,7 +56,8 @@ def measure(
     """Measure readers; write `growth.json`, `growth.md` and, with matplotlib, `time.png` and `memory.png`.
 
     Each reader may use `limit` GiB of memory, and `minutes` per document, loading included. With `training`, it trains
-    one step on each document instead of answering a question. If `output` holds the same measurement, it is resumed.
+    one step on each document instead of answering a question. `shortlist` has the numbers of blocks in the first step's
+    shortlist and in later ones. If `output` holds the same measurement, it is resumed.
 
     Returns:
         The settings and measurements, and their table with conclusions. Per reader: `measured`, lengths ascending (see
@@ -63,13 +65,21 @@ def measure(
         in seconds ~ length^k by least squares over lengths from 4,096 tokens, None for fewer than three.
 
     Raises:
-        ConfigError: a reader is unknown, or the folder holds another measurement.
+        ConfigError: a reader is unknown, `shortlist` has not two numbers, or the folder holds another measurement.
         ModelError: a process failed.
     """
     for reader in readers:
         if reader not in READERS:
             raise ConfigError(f"--readers: {reader!r} is not a reader; choose from {', '.join(READERS)}")
-    options = {"training": training, "encoder": encoder, "precision": precision, "seed": seed}
+    if len(shortlist) != 2:
+        raise ConfigError("--shortlist: two numbers are needed, for the first step and for later ones, such as 24,12")
+    options = {
+        "training": training,
+        "shortlist": list(shortlist),
+        "encoder": encoder,
+        "precision": precision,
+        "seed": seed,
+    }
     growth: dict[str, Any] = {"settings": {**options, "limit": limit, "minutes": minutes}, "readers": {}}
     path = output / "growth.json"
     if path.exists():

@@ -6,7 +6,7 @@
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,23 @@ from cogltx.memrecall import MemRecallConfig
 from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 
-_SHORTLIST = 24  # blocks
-_RECALL = {
-    "cogltx": MemRecallConfig(), "one_stride": MemRecallConfig(strides=(8,)),
-    "bm25_shortlist": MemRecallConfig(shortlist=_SHORTLIST, retriever="bm25"),
-    "shortlist": MemRecallConfig(shortlist=_SHORTLIST, retriever="trained"),
-    "further": MemRecallConfig(shortlist=_SHORTLIST, retriever="trained"),
+_RECALL: dict[str, dict[str, Any]] = {
+    "cogltx": {}, "one_stride": {"strides": (8,)}, "bm25_shortlist": {"retriever": "bm25"},
+    "shortlist": {"retriever": "trained"}, "further": {"retriever": "trained"},
 }  # fmt: skip
 _WINDOW = 512  # tokens; also the width of Longformer's local attention
 _N_DOCUMENTS = 2  # a short one, and the measured one
 
 
 def _read_once(
-    reader: str, length: int, *, training: bool = False, encoder: str = "minilm", precision: str = "auto", seed: int = 0
+    reader: str,
+    length: int,
+    *,
+    training: bool = False,
+    shortlist: Sequence[int] = (24, 12),
+    encoder: str = "minilm",
+    precision: str = "auto",
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Read a short document and then one of `length` tokens in this process.
 
@@ -58,7 +62,7 @@ def _read_once(
     if reader in WHOLE:
         document_tokens = int(split(generated(length, tokenizer, seed=seed), tokenizer).sizes.sum())
     with tempfile.TemporaryDirectory() as folder:
-        model = _new_model(_config(reader, document_tokens, encoder, precision, Path(folder)))
+        model = _new_model(_config(reader, document_tokens, shortlist, encoder, precision, Path(folder)))
         device = model.model.runner.precision.device.type
         read = _training_step(model) if training else lambda document: model.predict(document, QUESTION)
         read(generated(min(length, 2 * _WINDOW), tokenizer, seed=seed + 1))
@@ -79,12 +83,18 @@ def _read_once(
     }  # fmt: skip
 
 
-def _config(reader: str, document_tokens: int, encoder: str, precision: Any, folder: Path) -> ModelConfig:
+def _config(
+    reader: str, document_tokens: int, shortlist: Sequence[int], encoder: str, precision: Any, folder: Path
+) -> ModelConfig:
     """Configure a reader; `folder` takes an encoder with random weights."""
     config = EncoderConfig(name=encoder, precision=precision, hidden_dropout=0.0)
     if reader not in WHOLE:
-        recall = _RECALL.get(reader, MemRecallConfig())
-        return ModelConfig(reader="cogltx" if reader in _RECALL else reader, encoder=config, memrecall=recall)
+        recall = _RECALL.get(reader, {})
+        if "retriever" in recall:
+            recall = recall | dict(zip(("shortlist", "later_shortlist"), shortlist, strict=True))
+        return ModelConfig(
+            reader="cogltx" if reader in _RECALL else reader, encoder=config, memrecall=MemRecallConfig(**recall)
+        )
     capacity = max(_WINDOW, document_tokens + len(load_tokenizer(encoder)(QUESTION)["input_ids"]))
     if reader != "full_attention":
         _write_random_encoder(reader, config, capacity, folder)

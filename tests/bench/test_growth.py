@@ -107,6 +107,7 @@ def test_a_reader_stops_at_the_first_length_beyond_what_is_allowed(
 
     def process(function: str, arguments: dict[str, Any], what: str, **limits: Any) -> dict[str, Any] | None:
         reader, length = arguments["reader"], arguments["length"]
+        assert arguments["shortlist"] == [24, 12]
         asked.append((reader, length))
         if reader == "longformer" and length > 1024:
             return None
@@ -138,6 +139,10 @@ def test_a_reader_stops_at_the_first_length_beyond_what_is_allowed(
 def test_mistakes(tmp_path: Path, tiny_encoder: Path) -> None:
     with pytest.raises(ConfigError, match="^--readers: 'bert' is not a reader; choose from cogltx, one_stride, "):
         measure(["bert"], tmp_path)
+    with pytest.raises(
+        ConfigError, match="^--shortlist: two numbers are needed, for the first step and for later ones"
+    ):
+        measure(["cogltx"], tmp_path, shortlist=(24,))
     with pytest.raises(ModelError, match="^cogltx at 600 tokens: the measurement failed with exit code 2: .*no-model"):
         measure(["cogltx"], tmp_path, [600], encoder=str(tmp_path / "no-model"))
     (tmp_path / "growth.json").write_text(json.dumps({"settings": {"training": True}, "readers": {}}))

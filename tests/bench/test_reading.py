@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cogltx.bench.growth import READERS
-from cogltx.bench.reading import _read_once, _write_random_encoder
+from cogltx.bench.reading import _RECALL, _config, _read_once, _write_random_encoder
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError
 
@@ -21,6 +21,13 @@ def test_a_reader_reads_and_measures(reader: str, training: bool, tiny_encoder: 
     assert 1500 < spent["text_bytes"] < 15000
     assert 0 < spent["ready_bytes"] <= spent["peak_bytes"]
     assert spent["seconds"] > 0
+
+
+def test_the_readers_with_a_shortlist_have_the_one_that_is_asked_for(tmp_path: Path) -> None:
+    recalls = {reader: _config(reader, 0, (5, 3), "minilm", "float32", tmp_path).memrecall for reader in _RECALL}
+    assert {
+        name: (one.shortlist, one.later_shortlist) for name, one in recalls.items() if one.shortlist
+    } == dict.fromkeys(["bm25_shortlist", "shortlist", "further"], (5, 3))
 
 
 def test_bad_encoder(tmp_path: Path) -> None:
