@@ -9,6 +9,7 @@ import abc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, ClassVar, Self
 
 import torch
@@ -167,7 +168,12 @@ class CogLTX(Reader):
         outputs = self.model.reason(recall.window for recall in recalls)
         predictions = []
         for recall, window_outputs in zip(recalls, outputs, strict=True):
-            probabilities = recall.evidence if self.memrecall.judge.probabilities else None
+            by_judge, relevance = self.memrecall.judge.probabilities, self.model.reasoner.relevance_of(window_outputs)
+            if relevance:
+                scores = [relevance[block] for block in recall.key_blocks]
+                both = map(fmean, zip(recall.scores, scores, strict=True)) if by_judge else scores
+                recall = replace(recall, scores=tuple(both))
+            probabilities = recall.evidence if by_judge or relevance else None
             prediction = self.model.reasoner.predict(recall.layout, [window_outputs], probabilities)
             predictions.append(replace(prediction, evidence=recall.evidence))
         return predictions

@@ -107,6 +107,25 @@ def test_evidence_is_exact_and_sorted(tiny_encoder: Path) -> None:
         assert any(e.start <= prediction.start < e.end for e in prediction.evidence)
 
 
+@pytest.mark.parametrize("judge", ["encoder", "fakes:Checksums"])
+def test_a_reasoner_that_learned_relevance_scores_the_evidence_too(tiny_encoder: Path, judge: str) -> None:
+    """With a judge that gives probabilities the score is the mean of both, otherwise the reasoner's."""
+    settings = config(tiny_encoder, judge=judge).model_dump()
+    settings["reasoner"]["relevance_weight"] = 1.0
+    model = CogLTX(Model.create(ModelConfig.model_validate(settings), with_judge=True, device="cpu"))
+    (example,) = examples(1)
+    recall = model.recall(example.document, example.query)
+    (outputs,) = model.model.reason([recall.window])
+    relevance = model.model.reasoner.relevance_of(outputs)
+    expected = {
+        recall.blocks.trimmed(block)[0]: (score + relevance[block]) / 2 if judge == "encoder" else relevance[block]
+        for block, score in zip(recall.key_blocks, recall.scores, strict=True)
+    }
+    evidence = model.predict(example.document, example.query).evidence
+    assert {one.start: one.score for one in evidence} == pytest.approx(expected)
+    assert [one.score for one in evidence] == sorted((one.score for one in evidence), reverse=True)
+
+
 def test_a_short_document_is_read_whole(tiny_encoder: Path) -> None:
     model = reader(tiny_encoder)
     prediction = model.predict("Anna wrote the report. The fox jumps.", QUESTION)

@@ -160,6 +160,10 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
         """Return the target of a window without the answer; None if every window has a target."""
         return None
 
+    def relevance_of(self, outputs: WindowOutputs) -> dict[int, float]:
+        """The probability that a block of a window is relevant, by block; empty without a relevance loss."""
+        return {}
+
     @abc.abstractmethod
     def predict(
         self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None

@@ -42,8 +42,9 @@ class SpanReasonerConfig(ReasonerConfig):
         whole_words: extend answers to whole words; the default does.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 disables it. Only judges with scores in [0, 1] count.
-        relevance_weight: weight of a second loss in training: the relevance of every token of the document; 0 (the
-            paper's) disables it. It helps where an answer depends on a chain of facts and examples are few.
+        relevance_weight: weight of a second loss in training: the relevance of every token of the document. The scores
+            of key blocks are then the mean of the judge's and the reasoner's, which has read them together with the
+            answer; those of a judge without probabilities are the reasoner's alone. 0 (the paper's) disables it.
         no_answer_threshold: no answer is given if log p(none) − log p(best answer) exceeds it, both by the reasoner
             alone; None always answers. Training chooses it on the validation data.
     """
@@ -135,6 +136,14 @@ class SpanReasoner(Reasoner[_Target]):
     def negative_target(self) -> _Target:
         """Return the target "no answer"."""
         return _Target(NO_ANSWER)
+
+    def relevance_of(self, outputs: WindowOutputs) -> dict[int, float]:
+        """See ``Reasoner.relevance_of``; the mean over the tokens of a block, as in the judge."""
+        window, logits = outputs
+        if self.relevance is None:
+            return {}
+        relevance = 1 / (1 + np.exp(-logits[:, 6].astype(np.float64)))
+        return dict(zip(*(values.tolist() for values in window.block_means(relevance)), strict=True))
 
     def predict(
         self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None

@@ -493,7 +493,19 @@ def test_the_second_loss_counts_in_training_alone(tiny_encoder: Path) -> None:
     assert torch.equal(alone, _answer_losses(outputs[..., :6], [window], [wanted]))
     assert torch.allclose(both, alone + 2 * _relevance_losses(outputs[..., 6], [window], [wanted]))
     prediction = reasoner.predict(layout_of(), [(window, outputs[0].numpy())])
-    assert prediction == best(outputs[0, :, :6].numpy(), window), "predictions do not use relevance"
+    assert prediction == best(outputs[0, :, :6].numpy(), window), "answers do not use relevance"
+
+
+def test_the_relevance_of_a_block_is_the_mean_over_its_tokens(tiny_encoder: Path) -> None:
+    reasoner = SpanReasoner(
+        load_encoder(EncoderConfig(name=str(tiny_encoder))), SpanReasonerConfig(relevance_weight=2.0)
+    )
+    window = window_of([0, 3])
+    outputs = torch.randn(len(window), 7).numpy()
+    found = reasoner.relevance_of((window, outputs))
+    chances = 1 / (1 + np.exp(-outputs[:, 6]))
+    assert found == pytest.approx({block: chances[window.block == block].mean() for block in (0, 3)})
+    assert bare_reasoner().relevance_of((window, outputs[:, :6])) == {}
 
 
 @pytest.mark.parametrize(
