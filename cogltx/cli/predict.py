@@ -105,7 +105,7 @@ def predict(
 
 
 def _questions(given: Sequence[str]) -> Iterator[str]:
-    """Yield the questions of the option; "-" stands for the lines of standard input."""
+    """Yield the questions that ``--question`` gave; for "-", those on standard input, one per line."""
     for question in given:
         if question == "-":
             from cogltx.files import read_text

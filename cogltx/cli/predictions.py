@@ -51,7 +51,7 @@ class Predictor:
     def settings_of(
         run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
     ) -> dict[str, Any]:
-        """What the predictions depend on, without loading the model."""
+        """Return the settings that change predictions; the model is not loaded."""
         return {"model": fingerprint(model_folder(run)), "changes": list(changes), "judge": judge}
 
     def answer_all(self, examples: Iterable[Example], key_blocks: KeyBlocks = "recall") -> Iterator[list[Pair]]:

@@ -11,7 +11,7 @@ from cogltx.linear import LinearModel
 
 
 class LinearJudge(Judge):
-    """What the words of a block say for a label that the linear model gives the whole text; of several the most.
+    """Scores a block by how much its words speak for a label of the whole text; of several labels, for the best.
 
     Args:
         model: the linear model; training fits it to the labels of the training texts.

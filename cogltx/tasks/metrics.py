@@ -137,7 +137,7 @@ def paired_bootstrap(
 
 @dataclass(frozen=True)
 class Calibration:
-    """How far scores are from the share of predictions that are right, by ten bins of equal width.
+    """Compares scores with the share of predictions that are right, in ten bins of equal width.
 
     Attributes:
         error: expected calibration error in [0, 1]: the mean over predictions of the distance between mean score and
