@@ -345,7 +345,7 @@ class ReasonerSteps:
         groups = _whole_groups(counts, [len(window) for window in windows], self.optimizer.runner.batch_tokens)
         return self.optimizer.learn(windows, loss, len(documents), groups)
 
-    def _items(self, indices: Sequence[int], random: Randomness, *, scored: bool) -> list[list[ReasonerTarget]]:
+    def _items(self, indices: Sequence[int], random: Randomness, *, scored: bool = False) -> list[list[ReasonerTarget]]:
         """The training windows of each example: none, one or several; stores the judge's scores."""
         reader, reasoner = self.reader, self.reader.model.reasoner
         examples, rngs = [self.examples[index] for index in indices], [random(index) for index in indices]
