@@ -34,7 +34,6 @@ class WordsModel(ABC):
     def save(self, folder: Path) -> None:
         """Write words as JSON and numbers as safetensors to a folder."""
 
-    @abstractmethod
     def fit(
         self,
         texts: Sequence[str],
@@ -54,6 +53,15 @@ class WordsModel(ABC):
         Raises:
             DataError: all texts have the same labels, or none has a word.
         """
+        if not (has_label.any(axis=0) & ~has_label.all(axis=0)).any():
+            raise DataError(f"training: all {len(texts)} labelled texts have the same labels; at least two are needed")
+        self._learn(texts, has_label, balanced, seed)
+
+    @abstractmethod
+    def _learn(
+        self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
+    ) -> None:
+        """Train on texts that differ in their labels."""
 
     @abstractmethod
     def margins(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
@@ -102,24 +110,13 @@ class LinearModel(WordsModel):
         tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
         (folder / "weights.safetensors").write_bytes(to_safetensors(tensors))
 
-    def fit(
-        self,
-        texts: Sequence[str],
-        has_label: Bool[np.ndarray, "texts labels"],
-        *,
-        balanced: bool = False,
-        seed: int = 0,
+    def _learn(
+        self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
     ) -> None:
-        """See ``WordsModel.fit``; ``seed`` is that of the solver."""
         from sklearn.svm import LinearSVC
 
         varies = has_label.any(axis=0) & ~has_label.all(axis=0)
-        if not varies.any():
-            raise DataError(f"training: all {len(texts)} labelled texts have the same labels; at least two are needed")
-        try:
-            features = self._vectorizer.fit_transform(texts)
-        except ValueError as error:
-            raise DataError(f"training: none of the {len(texts)} texts has a word") from error
+        features = count_words(self._vectorizer, texts)
         weights = np.zeros((has_label.shape[1], features.shape[1]))
         bias = np.where(has_label.all(axis=0), 1.0, -1.0)  # for labels that all texts have, or none
         for index in np.flatnonzero(varies):
@@ -141,3 +138,15 @@ class LinearModel(WordsModel):
         if self._weights is None or self._bias is None:
             raise ModelError("the linear model is not trained")
         return self._weights, self._bias
+
+
+def count_words(vectorizer: Any, texts: Sequence[str]) -> Any:
+    """Fit a vectorizer of scikit-learn to training texts, and return their features.
+
+    Raises:
+        DataError: no text has a word.
+    """
+    try:
+        return vectorizer.fit_transform(texts)
+    except ValueError as error:
+        raise DataError(f"training: none of the {len(texts)} texts has a word") from error

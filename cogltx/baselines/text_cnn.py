@@ -11,9 +11,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from cogltx.encoding.weights import load_tensors, to_safetensors
-from cogltx.errors import DataError, ModelError
+from cogltx.errors import ModelError
 from cogltx.files import read_json
-from cogltx.linear import WordsModel
+from cogltx.linear import WordsModel, count_words
 from cogltx.progress import progress
 
 _MAX_WORDS = 4096  # of a text; the others are not read
@@ -62,17 +62,9 @@ class ConvolutionalModel(WordsModel):
         )
         (folder / "weights.safetensors").write_bytes(to_safetensors(state))
 
-    def fit(
-        self,
-        texts: Sequence[str],
-        has_label: Bool[np.ndarray, "texts labels"],
-        *,
-        balanced: bool = False,
-        seed: int = 0,
+    def _learn(
+        self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
     ) -> None:
-        """See ``WordsModel.fit``."""
-        if not (has_label.any(axis=0) & ~has_label.all(axis=0)).any():
-            raise DataError(f"training: all {len(texts)} labelled texts have the same labels; at least two are needed")
         rng = np.random.default_rng(seed)
         self._learn_words(texts)
         rows, targets = list(map(self._row, texts)), torch.from_numpy(has_label).float()
@@ -109,10 +101,8 @@ class ConvolutionalModel(WordsModel):
     def _learn_words(self, texts: Sequence[str]) -> None:
         from sklearn.feature_extraction.text import CountVectorizer
 
-        try:
-            vectorizer = CountVectorizer(max_features=_VOCABULARY).fit(texts)
-        except ValueError as error:
-            raise DataError(f"training: none of the {len(texts)} texts has a word") from error
+        vectorizer = CountVectorizer(max_features=_VOCABULARY)
+        count_words(vectorizer, texts)
         self._numbers = {
             word: number for number, word in enumerate(vectorizer.get_feature_names_out(), start=_UNKNOWN + 1)
         }
