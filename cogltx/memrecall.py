@@ -55,7 +55,10 @@ class MemRecallConfig(BaseModel):
             the paper.
         lexical_bonus: weight of the BM25 score (relative to the best block of the document), added in retrieval and in
             decay; helps where questions repeat words of the document. 0 as in the paper.
-        most_blocks: number of blocks in z that the reasoner reads, the best by fine score and lexical bonus; None reads
+        mention_bonus: weight of the best score of a block that mentions this block's heading or whose heading this
+            block mentions, added in retrieval, in decay and to the scores of key blocks (at most 1 if these are
+            probabilities); helps where paragraphs with titles point to each other. 0 as in the paper.
+        most_blocks: number of blocks in z that the reasoner reads, the best by fine score and bonuses; None reads
             all (the paper's). A small reasoner makes fewer errors among few blocks.
         passages: number of passages that the reasoner reads instead of single blocks. Of twice as many around the best
             blocks of z, those with the best fine scores are read. A passage is a block's paragraph or, if that is too
@@ -73,6 +76,7 @@ class MemRecallConfig(BaseModel):
     rehearse: bool = True
     neighbour_bonus: float = Field(0.0, ge=0)
     lexical_bonus: float = Field(0.0, ge=0)
+    mention_bonus: float = Field(0.0, ge=0)
     most_blocks: int | None = Field(None, ge=1)
     passages: int | None = Field(None, ge=1)
 
@@ -231,7 +235,7 @@ class MemRecall:
 
     def __call__(self, layouts: Sequence[Layout]) -> list[Recall]:
         """Find the key blocks of each document for its query."""
-        searches = [_Search(layout, self.lexical_bonus(layout)) for layout in layouts]
+        searches = [_Search(layout, self.lexical_bonus(layout), self.config.mention_bonus) for layout in layouts]
         self._read_whole([search for search in searches if search.layout.fits])
         long = [search for search in searches if not search.layout.fits]
         for number, stride in enumerate(self.config.strides, start=1):
@@ -258,9 +262,21 @@ class MemRecall:
             count = self.config.later_shortlist or count
         return replace(memory, shortlist=self.retriever.shortlist(memory, count))
 
-    def compete(self, coarse: BlockScores, fine: Mapping[int, float], lexical_bonus: BlockScores) -> BlockScores:
-        """Add the bonuses of neighbours and words to coarse scores, which are NaN for blocks that are no candidates."""
-        return np.asarray(_with_neighbours(coarse, fine, self.config.neighbour_bonus) + lexical_bonus)
+    def compete(
+        self, coarse: BlockScores, fine: Mapping[int, float], blocks: Blocks, lexical_bonus: BlockScores
+    ) -> BlockScores:
+        """Add the bonuses to coarse scores, which are NaN for blocks that are no candidates.
+
+        Args:
+            coarse: the scores, shape [blocks].
+            fine: the fine scores of the blocks in z.
+            blocks: the blocks of the document.
+            lexical_bonus: see ``lexical_bonus``.
+        """
+        known = coarse.copy()
+        known[list(fine)] = list(fine.values())
+        mentions = _mention_bonus(blocks, known, self.config.mention_bonus)
+        return np.asarray(coarse + _neighbour_bonus(known, self.config.neighbour_bonus) + mentions + lexical_bonus)
 
     def lexical_bonus(self, layout: Layout) -> BlockScores:
         """Compute what each block gains from words that it shares with the query.
@@ -298,8 +314,8 @@ class MemRecall:
         coarse = self.retrieve([search.memory(search.kept) for search in searches])
         retrieved = []
         for search, scores in zip(searches, coarse, strict=True):
-            scores = self.compete(scores, {block: search.fine[block] for block in search.kept}, search.lexical_bonus)
-            blocks = search.layout.blocks
+            blocks, fine_of_kept = search.layout.blocks, {block: search.fine[block] for block in search.kept}
+            scores = self.compete(scores, fine_of_kept, blocks, search.lexical_bonus)
             retrieved.append(fill(scores, blocks, search.layout.room - blocks.total_size(search.kept)))
         memories = [search.memory([*search.kept, *new]) for search, new in zip(searches, retrieved, strict=True)]
         fine = self._rehearse(memories) if self.config.rehearse else [None] * len(memories)
@@ -311,7 +327,7 @@ class MemRecall:
                 search.fine[block] = float(block_scores[block])
             if fine_scores is not None:
                 search.fine.update(zip(memory.kept, fine_scores.tolist(), strict=True))
-            ranked = sorted(memory.kept, key=search.strength, reverse=True)
+            ranked = sorted(memory.kept, key=search.strengths(memory.kept).__getitem__, reverse=True)
             search.n_kept += stride
             kept = ranked[: search.n_kept] if is_last else _affordable(search, ranked)
             decayed = [block for block in ranked if block not in set(kept)]
@@ -331,17 +347,19 @@ class MemRecall:
         ]
         for search, passages, memory, fine in zip(searches, found, memories, self._rehearse(memories), strict=True):
             search.fine.update(zip(memory.kept, fine.tolist(), strict=True))
-            best = sorted(passages, key=lambda passage: -max(map(search.strength, passage)))[:count]
+            strengths = search.strengths(memory.kept)
+            best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))[:count]
             search.read = list(chain.from_iterable(best))
             for block in search.read:
                 search.first_step.setdefault(block, len(self.config.strides))
 
     def _result(self, search: "_Search") -> Recall:
         key_blocks = tuple(sorted(search.read))
+        limit = 1.0 if self.judge.probabilities else np.inf
         return Recall(
             layout=search.layout,
             key_blocks=key_blocks,
-            scores=tuple(search.fine[block] for block in key_blocks),
+            scores=tuple(np.minimum(search.relevance(key_blocks), limit).tolist()),
             kept=frozenset(search.kept).intersection(key_blocks),
             steps=tuple(search.first_step[block] for block in key_blocks),
             trace=tuple(search.trace),
@@ -358,6 +376,7 @@ class _Search:
 
     layout: Layout
     lexical_bonus: BlockScores
+    mention_bonus: float
     kept: list[int] = field(default_factory=list)
     n_kept: int = 0
     read: list[int] = field(default_factory=list)
@@ -368,8 +387,15 @@ class _Search:
     def memory(self, kept: Sequence[int]) -> Memory:
         return Memory(self.layout, tuple(sorted(kept)))
 
-    def strength(self, block: int) -> float:
-        return self.fine[block] + float(self.lexical_bonus[block])
+    def relevance(self, kept: Sequence[int]) -> Float[np.ndarray, " kept"]:
+        """The fine scores of some blocks that are read together, with what they gain from mentions."""
+        scores = np.full(len(self.layout.blocks), np.nan)
+        scores[list(kept)] = [self.fine[block] for block in kept]
+        return np.asarray((scores + _mention_bonus(self.layout.blocks, scores, self.mention_bonus))[list(kept)])
+
+    def strengths(self, kept: Sequence[int]) -> dict[int, float]:
+        """What decay compares: relevance and lexical bonus."""
+        return dict(zip(kept, (self.relevance(kept) + self.lexical_bonus[list(kept)]).tolist(), strict=True))
 
 
 def fill(scores: BlockScores, blocks: Blocks, room: int, max_blocks: int | None = None) -> list[int]:
@@ -427,20 +453,21 @@ def _leading(blocks: Sequence[int], cost: Mapping[int, int], room: int) -> list[
     return [block for block, total in zip(blocks, totals, strict=True) if total <= room]
 
 
-def _with_neighbours(scores: BlockScores, fine: Mapping[int, float], bonus: float) -> BlockScores:
-    """Add a share of the better neighbour's score; a neighbour in z counts with its fine score.
+def _neighbour_bonus(scores: BlockScores, weight: float) -> BlockScores:
+    """A share of the better neighbour's score, NaN for unknown.
 
-    >>> _with_neighbours(np.array([0.1, np.nan, 0.2, 0.0, 0.5]), {1: 0.9}, bonus=0.5).tolist()
-    [0.55, nan, 0.65, 0.25, 0.5]
+    >>> _neighbour_bonus(np.array([0.1, 0.9, 0.2, np.nan, 0.5]), weight=0.5).tolist()
+    [0.45, 0.1, 0.45, 0.25, 0.0]
     """
-    if not bonus:
-        return scores
-    padded = np.full(len(scores) + 2, np.nan)
-    padded[1:-1] = scores
-    for block, fine_score in fine.items():
-        padded[block + 1] = fine_score
-    better = np.fmax(padded[:-2], padded[2:])
-    return np.asarray(scores + bonus * np.nan_to_num(better))
+    if not weight:
+        return np.zeros(len(scores))
+    padded = np.pad(scores, 1, constant_values=np.nan)
+    return np.asarray(weight * np.nan_to_num(np.fmax(padded[:-2], padded[2:])))
+
+
+def _mention_bonus(blocks: Blocks, scores: BlockScores, weight: float) -> BlockScores:
+    """A share of the best score of a block that mentions a block's heading, or whose heading it mentions."""
+    return np.asarray(weight * blocks.mentions.best(scores)) if weight else np.zeros(len(scores))
 
 
 def _affordable(search: _Search, ranked: Sequence[int]) -> list[int]:

@@ -25,7 +25,7 @@ from cogltx.judges import EncoderJudge, Judge, Memory
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.encoder import WindowJudge
-from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, _with_neighbours, fill, passages_of
+from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, _neighbour_bonus, fill, passages_of
 from cogltx.retrieval import Retriever, RetrieverName
 
 TOKENIZER = tiny.make_tokenizer()
@@ -226,6 +226,45 @@ def test_blocks_that_share_words_with_the_query_gain() -> None:
     assert recall.trace[0].retrieved[:3] == (FIRST, SECOND, 0)  # 0.1 + 0.5 · 1, alone with a word of the query
 
 
+TITLED = Document(
+    "alpha says. delta sings. lazy dog. prices rose.",
+    segments=(
+        Segment(0, 11, "Quick"),
+        Segment(11, 24, "Brown"),
+        Segment(24, 34, "Delta (film)"),
+        Segment(34, 47, "Over"),
+    ),
+)
+
+
+@pytest.mark.parametrize("bonus", [0.0, 0.5])
+def test_blocks_that_mention_each_others_headings_gain(bonus: float) -> None:
+    blocks = split(TITLED, TOKENIZER, max_tokens=16)
+    coarse, fine = {1: 0.9, 2: 0.1, 3: 0.3}, {1: 0.8, 2: 0.2, 3: 0.4}
+    finder = memrecall(Fixed([coarse], [fine]), strides=(2,), mention_bonus=bonus, capacity=32)
+    (recall,) = find(finder, [(QUERY, blocks)])
+    (step,) = recall.trace
+    if bonus:
+        assert step.retrieved[:2] == (1, 2)
+        assert step.kept == (1, 2)
+        assert dict(zip(recall.key_blocks, recall.scores, strict=True))[2] == pytest.approx(0.2 + 0.5 * 0.8)
+    else:
+        assert step.retrieved[:2] == (1, 3)
+        assert step.kept == (1, 3)
+    assert step.coarse[2] == 0.1
+    assert step.fine[1] == 0.8, "the trace has the judge's scores, without bonus"
+
+
+def test_scores_with_a_bonus_stay_probabilities() -> None:
+    blocks = split(TITLED, TOKENIZER, max_tokens=16)
+    scores = {1: 0.9, 2: 0.8}
+    for probabilities, best in ((True, 1.0), (False, 0.9 + 0.5 * 0.8)):
+        judge = Fixed([scores], [scores])
+        judge.probabilities = probabilities
+        (recall,) = find(memrecall(judge, strides=(2,), mention_bonus=0.5), [(QUERY, blocks)])
+        assert recall.relevance == pytest.approx(best)
+
+
 def test_the_lexical_bonus_of_a_block_query_excludes_the_block() -> None:
     blocks = split(HOPS, TOKENIZER)
     recall = memrecall(lexical_bonus=0.5, capacity=64)
@@ -327,13 +366,11 @@ def test_passages_and_a_number_of_blocks_exclude_each_other() -> None:
 
 @given(st.lists(st.one_of(st.floats(0, 1), st.just(float("nan"))), min_size=1, max_size=12), st.floats(0, 2))
 def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
-    kept = [index for index, score in enumerate(scores) if np.isnan(score) and index % 2]
-    fine = dict.fromkeys(kept, 0.7)
-    found = _with_neighbours(np.array(scores), fine, bonus)
-    for index, score in enumerate(scores):
-        near = [fine.get(at, scores[at]) for at in (index - 1, index + 1) if 0 <= at < len(scores)]
+    found = _neighbour_bonus(np.array(scores), bonus)
+    for index in range(len(scores)):
+        near = [scores[at] for at in (index - 1, index + 1) if 0 <= at < len(scores)]
         best = max((value for value in near if not np.isnan(value)), default=0.0)
-        assert found[index] == pytest.approx(score + bonus * best, nan_ok=True)
+        assert found[index] == pytest.approx(bonus * best)
 
 
 def test_a_document_that_fits_is_read_whole() -> None:
@@ -509,7 +546,7 @@ def test_earlier_blocks_win_ties() -> None:
 def test_the_default_configuration_is_the_papers() -> None:
     paper = {"capacity": 512, "strides": (3, 5), "rehearse": True}
     extensions = {"shortlist": None, "later_shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0}
-    extensions |= {"most_blocks": None, "passages": None}
+    extensions |= {"mention_bonus": 0, "most_blocks": None, "passages": None}
     assert MemRecallConfig() == MemRecallConfig(**paper, **extensions)
 
 
@@ -524,6 +561,7 @@ def test_the_default_configuration_is_the_papers() -> None:
         {"shortlist": 8, "later_shortlist": 0},
         {"later_shortlist": 8},
         {"lexical_bonus": -0.1},
+        {"mention_bonus": -0.1},
         {"capacity": 31},
         {"stride": 3},
         {"strides": "many"},

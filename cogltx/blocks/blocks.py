@@ -12,6 +12,7 @@ from typing import TypeAlias, overload
 import numpy as np
 from jaxtyping import Bool, Int
 
+from cogltx.blocks.mentions import Mentions
 from cogltx.blocks.words import Words
 from cogltx.document import Document, Example, Query
 
@@ -151,6 +152,11 @@ class Blocks(Sequence[Block]):
     def words(self) -> Words:
         """The words of the document."""
         return Words.of(self.document.text, self.token_starts, self.token_ends)
+
+    @cached_property
+    def mentions(self) -> Mentions:
+        """Which blocks mention which headings."""
+        return Mentions.of(self.document.text, self.starts, self._heading_texts, self.heading_of)
 
     def as_query(self, index: int) -> BlockQuery:
         """Return a block as a query."""

@@ -19,7 +19,7 @@ SENTENCE_ENDS, WIDE_SENTENCE_ENDS = _code_points(".?!"), _code_points("。？！
 CLAUSE_ENDS, WIDE_CLAUSE_ENDS = _code_points(",;:"), _code_points("，；：、､،؛﹐﹑﹔﹕")
 END_OF_TEXT = 0xFFFFFFFF
 # Scripts written without spaces between words: every character counts as a word.
-_UNSPACED = (
+UNSPACED = (
     (0x2E80, 0x33FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x20000, 0x3FFFF),
 )  # fmt: skip
 
@@ -37,7 +37,7 @@ def among(characters: np.ndarray, wanted: np.ndarray) -> Bool[np.ndarray, " n"]:
 
 def unspaced(characters: np.ndarray) -> np.ndarray:
     """Mark the characters of scripts written without spaces, such as Chinese and Japanese."""
-    return np.asarray(np.logical_or.reduce([(characters >= low) & (characters <= high) for low, high in _UNSPACED]))
+    return np.asarray(np.logical_or.reduce([(characters >= low) & (characters <= high) for low, high in UNSPACED]))
 
 
 def scans(text: str, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[int, int, int, int]]:

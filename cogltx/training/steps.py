@@ -445,7 +445,7 @@ def _reasoner_windows(
         blocks, others = layout.blocks, scores[index].copy()
         others[gold] = np.nan
         if by_judge:
-            others = memrecall.compete(others, dict.fromkeys(gold, 1.0), memrecall.lexical_bonus(layout))
+            others = memrecall.compete(others, dict.fromkeys(gold, 1.0), blocks, memrecall.lexical_bonus(layout))
         if passages is None or layout.fits:
             max_others = None if layout.fits or most_blocks is None else max(0, most_blocks - len(gold))
             shown = [*gold, *fill(others, blocks, layout.room - blocks.total_size(gold), max_others)]

@@ -1,0 +1,75 @@
+"""Mentions: the blocks of a document that name the heading of another part, such as a paragraph's title."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from cogltx.blocks.characters import UNSPACED
+
+_UNSPACED_CLASS = "".join(f"{chr(low)}-{chr(high)}" for low, high in UNSPACED)
+_WORD = re.compile(rf"[^\W_{_UNSPACED_CLASS}]+|[^\W_]")
+_ADDITION = re.compile(r"\s*\([^()]*\)\s*$")  # "(film)" in a title is not part of the name
+
+
+@dataclass(frozen=True)
+class Mentions:
+    """Pairs of a block and a heading whose words the block contains, in that order, whatever their case.
+
+    A block does not mention the heading that it is under.
+
+    Attributes:
+        blocks: the block of each pair, shape [mentions].
+        headings: its heading, shape [mentions].
+        heading_of: the heading of every block, shape [blocks].
+    """
+
+    blocks: Int[np.ndarray, " mentions"]
+    headings: Int[np.ndarray, " mentions"]
+    heading_of: Int[np.ndarray, " blocks"]
+
+    @classmethod
+    def of(
+        cls, text: str, starts: Int[np.ndarray, " blocks"], headings: Sequence[str], heading_of: Int[np.ndarray, " _"]
+    ) -> Self:
+        """Find the mentions in a text whose blocks begin at ``starts``."""
+        found = np.array(sorted(set(_occurrences(text, headings))), dtype=np.int64).reshape(-1, 2)
+        blocks, named = np.searchsorted(starts, found[:, 0], side="right") - 1, found[:, 1]
+        pairs = np.unique(np.stack([blocks, named], axis=1)[heading_of[blocks] != named], axis=0)
+        return cls(pairs[:, 0], pairs[:, 1], heading_of)
+
+    def best(self, scores: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+        """Find, for each block, the best score of a block that mentions its heading or whose heading it mentions.
+
+        Args:
+            scores: a score per block, NaN for unknown.
+
+        Returns:
+            that score; 0 where no such block has one above 0.
+        """
+        known = np.nan_to_num(scores)
+        n_headings = int(self.heading_of.max(initial=-1)) + 1
+        under, mentioning, mentioned = np.zeros(n_headings), np.zeros(n_headings), np.zeros(len(known))
+        np.maximum.at(under, self.heading_of, known)
+        np.maximum.at(mentioning, self.headings, known[self.blocks])
+        np.maximum.at(mentioned, self.blocks, under[self.headings])
+        return np.asarray(np.maximum(mentioning[self.heading_of], mentioned))
+
+
+def _occurrences(text: str, headings: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Where the words of a heading occur in a text: the first character, and the heading."""
+    names: dict[str, list[tuple[list[str], int]]] = defaultdict(list)
+    for number, heading in enumerate(headings):
+        name = _WORD.findall(_ADDITION.sub("", heading).lower())
+        if name:
+            names[name[0]].append((name, number))
+    words = [(match.start(), match.group().lower()) for match in _WORD.finditer(text)] if names else []
+    spelled = [word for _, word in words]
+    for place, (start, word) in enumerate(words):
+        for name, number in names.get(word, ()):
+            if spelled[place : place + len(name)] == name:
+                yield start, number
