@@ -56,8 +56,9 @@ class MemRecallConfig(BaseModel):
         lexical_bonus: weight of the BM25 score (relative to the best block of the document), added in retrieval and in
             decay; helps where questions repeat words of the document. 0 as in the paper.
         mention_bonus: weight of the best score of a block that mentions this block's heading or whose heading this
-            block mentions, added in retrieval, in decay and to the scores of key blocks (at most 1 if these are
-            probabilities); helps where paragraphs with titles point to each other. 0 as in the paper.
+            block mentions, added in retrieval, in decay and to the scores of key blocks; to the latter two also for a
+            heading that the question mentions. Key blocks' scores stay at most 1 if they are probabilities. Helps where
+            paragraphs have titles and name each other. 0 as in the paper.
         most_blocks: number of blocks in z that the reasoner reads, the best by fine score and bonuses; None reads
             all (the paper's). A small reasoner makes fewer errors among few blocks.
         passages: number of passages that the reasoner reads instead of single blocks. Of twice as many around the best
@@ -391,7 +392,8 @@ class _Search:
         """The fine scores of some blocks that are read together, with what they gain from mentions."""
         scores = np.full(len(self.layout.blocks), np.nan)
         scores[list(kept)] = [self.fine[block] for block in kept]
-        return np.asarray((scores + _mention_bonus(self.layout.blocks, scores, self.mention_bonus))[list(kept)])
+        mentions = _mention_bonus(self.layout.blocks, scores, self.mention_bonus, self.layout.query)
+        return np.asarray((scores + mentions)[list(kept)])
 
     def strengths(self, kept: Sequence[int]) -> dict[int, float]:
         """What decay compares: relevance and lexical bonus."""
@@ -465,9 +467,12 @@ def _neighbour_bonus(scores: BlockScores, weight: float) -> BlockScores:
     return np.asarray(weight * np.nan_to_num(np.fmax(padded[:-2], padded[2:])))
 
 
-def _mention_bonus(blocks: Blocks, scores: BlockScores, weight: float) -> BlockScores:
-    """A share of the best score of a block that mentions a block's heading, or whose heading it mentions."""
-    return np.asarray(weight * blocks.mentions.best(scores)) if weight else np.zeros(len(scores))
+def _mention_bonus(blocks: Blocks, scores: BlockScores, weight: float, query: AnyQuery = None) -> BlockScores:
+    """What blocks gain from others that mention their heading or whose heading they mention, and from a question."""
+    if not weight:
+        return np.zeros(len(scores))
+    named = blocks.mentions.named(query.text) if isinstance(query, Query) else 0.0
+    return np.asarray(weight * (blocks.mentions.best(scores) + named))
 
 
 def _affordable(search: _Search, ranked: Sequence[int]) -> list[int]:

@@ -255,6 +255,25 @@ def test_blocks_that_mention_each_others_headings_gain(bonus: float) -> None:
     assert step.fine[1] == 0.8, "the trace has the judge's scores, without bonus"
 
 
+@pytest.mark.parametrize("bonus", ["neighbour_bonus", "mention_bonus"])
+def test_in_competition_a_block_in_z_counts_with_its_fine_score(bonus: str) -> None:
+    blocks = split(TITLED, TOKENIZER, max_tokens=16)
+    coarse = np.array([0.1, np.nan, 0.2, 0.3])
+    found = memrecall(**{bonus: 0.5}).compete(coarse, {1: 0.8}, blocks, np.zeros(4))
+    expected = {"neighbour_bonus": [0.5, np.nan, 0.6, 0.4], "mention_bonus": [0.1, np.nan, 0.6, 0.3]}
+    np.testing.assert_allclose(found, expected[bonus])
+
+
+@pytest.mark.parametrize(("query", "best"), [("alpha", 0), ("over", 3), ("Delta", 2)])
+def test_blocks_whose_heading_the_question_mentions_gain_in_decay(query: str, best: int) -> None:
+    blocks = split(TITLED, TOKENIZER, max_tokens=16)
+    coarse = {0: 0.3, 1: 0.0, 2: 0.2, 3: 0.2}
+    (recall,) = find(memrecall(Fixed([coarse], [coarse]), strides=(1,), mention_bonus=0.5), [(Query(query), blocks)])
+    (step,) = recall.trace
+    assert step.retrieved[0] == 0, "in retrieval only blocks count"
+    assert step.kept == (best,)
+
+
 def test_scores_with_a_bonus_stay_probabilities() -> None:
     blocks = split(TITLED, TOKENIZER, max_tokens=16)
     scores = {1: 0.9, 2: 0.8}

@@ -3,17 +3,21 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, field
+from typing import Self, TypeAlias
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from cogltx.blocks.characters import UNSPACED
 
 _UNSPACED_CLASS = "".join(f"{chr(low)}-{chr(high)}" for low, high in UNSPACED)
 _WORD = re.compile(rf"[^\W_{_UNSPACED_CLASS}]+|[^\W_]")
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")  # "(film)" in a title is not part of the name
+
+
+_Names: TypeAlias = dict[str, list[tuple[list[str], int]]]
+"""By its first word: the words of a heading and its number."""
 
 
 @dataclass(frozen=True)
@@ -26,21 +30,32 @@ class Mentions:
         blocks: the block of each pair, shape [mentions].
         headings: its heading, shape [mentions].
         heading_of: the heading of every block, shape [blocks].
+        names: the words of the headings.
     """
 
     blocks: Int[np.ndarray, " mentions"]
     headings: Int[np.ndarray, " mentions"]
     heading_of: Int[np.ndarray, " blocks"]
+    names: _Names = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, text: str, starts: Int[np.ndarray, " blocks"], headings: Sequence[str], heading_of: Int[np.ndarray, " _"]
     ) -> Self:
         """Find the mentions in a text whose blocks begin at ``starts``."""
-        found = np.array(sorted(set(_occurrences(text, headings))), dtype=np.int64).reshape(-1, 2)
+        names: _Names = defaultdict(list)
+        for number, heading in enumerate(headings):
+            name = _WORD.findall(_ADDITION.sub("", heading).lower())
+            if name:
+                names[name[0]].append((name, number))
+        found = np.array(list(_occurrences(text, names)), dtype=np.int64).reshape(-1, 2)
         blocks, named = np.searchsorted(starts, found[:, 0], side="right") - 1, found[:, 1]
         pairs = np.unique(np.stack([blocks, named], axis=1)[heading_of[blocks] != named], axis=0)
-        return cls(pairs[:, 0], pairs[:, 1], heading_of)
+        return cls(pairs[:, 0], pairs[:, 1], heading_of, dict(names))
+
+    def named(self, question: str) -> Bool[np.ndarray, " blocks"]:
+        """Mark the blocks whose heading a question mentions."""
+        return np.isin(self.heading_of, [heading for _, heading in _occurrences(question, self.names)])
 
     def best(self, scores: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
         """Find, for each block, the best score of a block that mentions its heading or whose heading it mentions.
@@ -60,13 +75,8 @@ class Mentions:
         return np.asarray(np.maximum(mentioning[self.heading_of], mentioned))
 
 
-def _occurrences(text: str, headings: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _occurrences(text: str, names: _Names) -> Iterator[tuple[int, int]]:
     """Where the words of a heading occur in a text: the first character, and the heading."""
-    names: dict[str, list[tuple[list[str], int]]] = defaultdict(list)
-    for number, heading in enumerate(headings):
-        name = _WORD.findall(_ADDITION.sub("", heading).lower())
-        if name:
-            names[name[0]].append((name, number))
     words = [(match.start(), match.group().lower()) for match in _WORD.finditer(text)] if names else []
     spelled = [word for _, word in words]
     for place, (start, word) in enumerate(words):

@@ -74,6 +74,12 @@ def test_the_best_score_by_hand(heading_of: list[int], drawn: list[tuple[int, in
         assert best == max((values[other] for other in linked if not np.isnan(values[other])), default=0.0)
 
 
+@pytest.mark.parametrize(("question", "named"), [("Is ed wood a film?", [0, 2]), ("Is Ed?", []), ("", [])])
+def test_headings_that_a_question_mentions(question: str, named: list[int]) -> None:
+    blocks = blocks_under(("Ed Wood (film)", "A film."), ("Tim Burton", "A director."), ("Wood", "A thing."))
+    assert np.flatnonzero(blocks.mentions.named(question)).tolist() == named
+
+
 def test_a_long_text_is_searched_once() -> None:
     words = [f"word{number}" for number in range(2000)]
     text = " ".join(words)
