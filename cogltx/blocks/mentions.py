@@ -1,7 +1,7 @@
 """Mentions: the blocks of a document that name the heading of another part, such as a paragraph's title."""
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Self, TypeAlias
@@ -17,7 +17,7 @@ _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")  # "(film)" in a title is not part 
 
 
 _Names: TypeAlias = dict[str, list[tuple[list[str], int]]]
-"""By its first word: the words of a heading and its number."""
+"""By its last word: the words of a heading and its number."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Mentions:
         for number, heading in enumerate(headings):
             name = _WORD.findall(_ADDITION.sub("", heading).lower())
             if name:
-                names[name[0]].append((name, number))
+                names[name[-1]].append((name, number))
         found = np.array(list(_occurrences(text, names)), dtype=np.int64).reshape(-1, 2)
         blocks, named = np.searchsorted(starts, found[:, 0], side="right") - 1, found[:, 1]
         pairs = np.unique(np.stack([blocks, named], axis=1)[heading_of[blocks] != named], axis=0)
@@ -77,9 +77,11 @@ class Mentions:
 
 def _occurrences(text: str, names: _Names) -> Iterator[tuple[int, int]]:
     """Where the words of a heading occur in a text: the first character, and the heading."""
-    words = [(match.start(), match.group().lower()) for match in _WORD.finditer(text)] if names else []
-    spelled = [word for _, word in words]
-    for place, (start, word) in enumerate(words):
-        for name, number in names.get(word, ()):
-            if spelled[place : place + len(name)] == name:
-                yield start, number
+    longest = max((len(name) for ending in names.values() for name, _ in ending), default=0)
+    starts, words = deque[int](maxlen=longest), deque[str](maxlen=longest)
+    for match in _WORD.finditer(text) if names else ():
+        starts.append(match.start())
+        words.append(match.group().lower())
+        for name, number in names.get(words[-1], ()):
+            if list(words)[-len(name) :] == name:
+                yield starts[-len(name)], number
