@@ -36,7 +36,7 @@ from cogltx.training.optimizer import Seed
 _EVIDENCE_METRICS = ("evidence_", "sup_", "joint_")  # measurable for readers with key blocks only
 _RESULTS = {"metrics", "train_seconds", "train_bytes", "seconds", "peak_bytes", "seconds_per_question"}
 _N_TIMED = 5  # questions
-_N_PILOT = 40  # examples
+_N_PILOT, _N_VALIDATED = 40, 8  # examples of a short training
 
 
 class _ReaderEntry(BaseModel):
@@ -253,22 +253,24 @@ class _Bench:
         record = self.path("results", reader.name, self.config.seeds[0], ".budget.json")
         if not record.exists():
             run = load_yaml(RunConfig, self.base, (*self.config.changes, *reader.changes))
-            examples, held_out, _ = run_examples(run)
-            n_held_out = 0 if run.data.validation else len(held_out)
-            n, pilots = max(1, min(_N_PILOT, len(examples) // 2)), []
-            for n_examples, epochs in ((n, 1), (2 * n, 1), (2 * n, 2)):
-                self.report(
-                    f"{reader.name}: {n_examples} examples, {epochs} epoch{'s' * (epochs > 1)}, to measure seconds"
-                )
-                with TemporaryDirectory() as folder:
-                    size = [f"data.train_limit={n_examples + n_held_out}", f"training.epochs={epochs}"]
-                    options = _options([*self.config.changes, *reader.changes, *size])
-                    pilots.append(run_command(["train", str(self.base), *options, "--output", folder])[1])
-            epochs, n_trained = _fitting(seconds, n, pilots, len(examples))
-            changes = [f"training.epochs={epochs}", f"data.train_limit={n_trained + n_held_out}"]
+            examples, validation, _ = run_examples(run)
+            n = max(1, min(_N_PILOT, len(examples) // 2))
+            n_validation = max(1, min(_N_VALIDATED, len(validation) // 2))
+            sizes = ((n, n_validation), (2 * n, n_validation), (n, 2 * n_validation))
+            pilots = [self._pilot(reader, run, *size) for size in sizes]
+            epochs, n_trained = _fitting(seconds, pilots, n, n_validation, len(examples), len(validation))
+            changes = [f"training.epochs={epochs}", *_size(run, n_trained, len(validation))]
             write_json(record, {"pilots": pilots, "changes": changes})
         found: list[str] = read_json(record)["changes"]
         return found
+
+    def _pilot(self, reader: _ReaderEntry, run: RunConfig, n_examples: int, n_validation: int) -> float:
+        """Return the seconds of one epoch of some examples, validated on some others."""
+        self.report(f"{reader.name}: train on {n_examples} examples, validate on {n_validation}, to measure seconds")
+        size = ["training.epochs=1", *_size(run, n_examples, n_validation)]
+        options = _options([*self.config.changes, *reader.changes, *size])
+        with TemporaryDirectory() as folder:
+            return run_command(["train", str(self.base), *options, "--output", folder])[1]
 
     def _trained(self, reader: _ReaderEntry, seed: int, arguments: list[str]) -> dict[str, Any]:
         """Train a row, or load seconds and memory of the finished training."""
@@ -281,25 +283,34 @@ class _Bench:
         return read_json(record)
 
 
-def _fitting(budget: float, n: int, pilots: Sequence[float], n_all: int) -> tuple[int, int]:
+def _size(run: RunConfig, n_examples: int, n_validation: int) -> list[str]:
+    """Return the changes with which a run trains on some examples and validates on some."""
+    if run.data.validation:
+        return [f"data.train_limit={n_examples}", f"data.validation_limit={n_validation}"]
+    return [f"data.train_limit={n_examples + n_validation}", f"data.held_out={n_validation}"]
+
+
+def _fitting(
+    budget: float, pilots: Sequence[float], n: int, n_validation: int, n_all: int, n_all_validation: int
+) -> tuple[int, int]:
     """Return the epochs and examples, at most ``n_all``, whose training takes the budget, at least one of each.
 
-    The pilots are the seconds of n examples, of 2n, and of 2n in two epochs: what a start takes, an example, and the
-    validation after an epoch. On a busy machine 2n examples may seem faster than n; examples then count for a tenth of
-    the time.
+    The pilots are the seconds of n examples and n_validation others after the epoch, of twice as many examples, and of
+    twice as many others: what a start takes, an example, and its validation. On a busy machine 2n examples may seem
+    faster than n; examples then count for a tenth of the time.
 
-    >>> _fitting(100, 10, (15, 20, 32), 1000), _fitting(100, 10, (15, 20, 32), 80), _fitting(1, 10, (15, 20, 32), 80)
-    ((1, 180), (3, 57), (1, 1))
-    >>> _fitting(100, 10, (15, 14, 16), 1000)
-    (2, 607)
+    >>> _fitting(100, (15, 20, 17), 10, 2, 1000, 12), _fitting(100, (15, 20, 17), 10, 2, 70, 12)
+    ((1, 160), (2, 68))
+    >>> _fitting(1, (15, 20, 17), 10, 2, 80, 12), _fitting(100, (15, 14, 14), 10, 2, 1000, 12)
+    ((1, 1), (2, 612))
     """
-    one, two, twice = pilots
-    per_example = max((two - one) / n, two / (20 * n))
-    validation = max(twice - two - 2 * n * per_example, 0.0)
-    start = max(one - n * per_example - validation, 0.0)
+    one, more_examples, more_validation = pilots
+    per_example = max((more_examples - one) / n, more_examples / (20 * n))
+    per_validation = max((more_validation - one) / n_validation, 0.0)
+    start = max(one - n * per_example - n_validation * per_validation, 0.0)
     epochs = 1
     while True:
-        n_examples = int(((budget - start) / epochs - validation) / per_example + 1e-9)
+        n_examples = int(((budget - start) / epochs - n_all_validation * per_validation) / per_example + 1e-9)
         if n_examples <= n_all:
             return epochs, max(1, n_examples)
         epochs += 1

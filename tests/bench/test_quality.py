@@ -127,21 +127,34 @@ def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         values = dict(one.split("=", 1) for one in arguments if "=" in one)
         if arguments[0] != "train":
             return printed, 1.0, memory
-        examples, epochs = int(values["data.train_limit"]), int(values["training.epochs"])
-        seconds = 10 + examples * epochs * (2 if values.get("reader") == "sliding_window" else 4)
+        sizes = ("data.train_limit", "data.validation_limit", "training.epochs")
+        examples, validated, epochs = (int(values[name]) for name in sizes)
+        seconds = 10 + (examples * (2 if values.get("reader") == "sliding_window" else 4) + validated) * epochs
         if "training.seed" in values:
             trained.append([values["training.epochs"], values["data.train_limit"], str(seconds)])
         return printed, seconds, memory
 
     monkeypatch.setattr(quality, "run_command", clocked)
     readers = "[{name: CogLTX}, {name: sliding window, changes: [reader=sliding_window]}]"
-    changes = ["seeds=[0]", "train_seconds=50", f"readers={readers}"]
+    changes = ["seeds=[0]", "train_seconds=60", f"readers={readers}"]
     found = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
-    assert trained == [["2", "5", "50"], ["4", "5", "50"]]
-    assert [row["runs"][0]["train_seconds"] for row in found] == [50, 50]
+    assert trained == [["2", "5", "60"], ["3", "5", "55"]]
+    assert [row["runs"][0]["train_seconds"] for row in found] == [60, 55]
     again = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
     assert again == found
     assert len(trained) == 2
+
+
+def test_a_short_training_holds_few_questions_out(folder: Path, tmp_path: Path) -> None:
+    changes = ["changes=[data.validation=null, data.held_out=2]", "seeds=[0]", "readers=[{name: CogLTX}]"]
+    said: list[str] = []
+    (row,) = run(folder / "bench.yaml", tmp_path / "out", [*changes, "train_seconds=0.1"], report=said.append)[0]
+    assert [line.split(", to measure")[0] for line in said[:3]] == [
+        "CogLTX: train on 1 examples, validate on 1",
+        "CogLTX: train on 2 examples, validate on 1",
+        "CogLTX: train on 1 examples, validate on 2",
+    ]
+    assert "--set data.train_limit=3 --set data.held_out=2 " in row["commands"][0]
 
 
 @pytest.mark.usefixtures("children")
