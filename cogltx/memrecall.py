@@ -389,14 +389,14 @@ class _Search:
         return Memory(self.layout, tuple(sorted(kept)))
 
     def relevance(self, kept: Sequence[int]) -> Float[np.ndarray, " kept"]:
-        """The fine scores of some blocks that are read together, with what they gain from mentions."""
+        """Add what blocks that are read together gain from mentions to their fine scores."""
         scores = np.full(len(self.layout.blocks), np.nan)
         scores[list(kept)] = [self.fine[block] for block in kept]
         mentions = _mention_bonus(self.layout.blocks, scores, self.mention_bonus, self.layout.query)
         return np.asarray((scores + mentions)[list(kept)])
 
     def strengths(self, kept: Sequence[int]) -> dict[int, float]:
-        """What decay compares: relevance and lexical bonus."""
+        """Add up relevance and lexical bonus, which decay compares."""
         return dict(zip(kept, (self.relevance(kept) + self.lexical_bonus[list(kept)]).tolist(), strict=True))
 
 
@@ -456,7 +456,7 @@ def _leading(blocks: Sequence[int], cost: Mapping[int, int], room: int) -> list[
 
 
 def _neighbour_bonus(scores: BlockScores, weight: float) -> BlockScores:
-    """A share of the better neighbour's score, NaN for unknown.
+    """Compute a share of the better neighbour's score; unknown scores are NaN.
 
     >>> _neighbour_bonus(np.array([0.1, 0.9, 0.2, np.nan, 0.5]), weight=0.5).tolist()
     [0.45, 0.1, 0.45, 0.25, 0.0]
@@ -468,7 +468,7 @@ def _neighbour_bonus(scores: BlockScores, weight: float) -> BlockScores:
 
 
 def _mention_bonus(blocks: Blocks, scores: BlockScores, weight: float, query: AnyQuery = None) -> BlockScores:
-    """What blocks gain from others that mention their heading or whose heading they mention, and from a question."""
+    """Compute what blocks gain from mentions: of their heading by others or by a question, and of others' headings."""
     if not weight:
         return np.zeros(len(scores))
     named = blocks.mentions.named(query.text) if isinstance(query, Query) else 0.0

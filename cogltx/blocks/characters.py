@@ -1,5 +1,6 @@
 """Character classes, and fast scans of a long text for them. Does not depend on tokenizers or blocks."""
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,9 +20,11 @@ SENTENCE_ENDS, WIDE_SENTENCE_ENDS = _code_points(".?!"), _code_points("。？！
 CLAUSE_ENDS, WIDE_CLAUSE_ENDS = _code_points(",;:"), _code_points("，；：、､،؛﹐﹑﹔﹕")
 END_OF_TEXT = 0xFFFFFFFF
 # Scripts written without spaces between words: every character counts as a word.
-UNSPACED = (
+_UNSPACED = (
     (0x2E80, 0x33FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x20000, 0x3FFFF),
 )  # fmt: skip
+# A run of letters and digits, or one character of such a script.
+WORD = re.compile(rf"[^\W_{''.join(f'{chr(low)}-{chr(high)}' for low, high in _UNSPACED)}]+|[^\W_]")
 
 
 def code_points(text: str, start: int, end: int) -> np.ndarray:
@@ -37,7 +40,7 @@ def among(characters: np.ndarray, wanted: np.ndarray) -> Bool[np.ndarray, " n"]:
 
 def unspaced(characters: np.ndarray) -> np.ndarray:
     """Mark the characters of scripts written without spaces, such as Chinese and Japanese."""
-    return np.asarray(np.logical_or.reduce([(characters >= low) & (characters <= high) for low, high in UNSPACED]))
+    return np.asarray(np.logical_or.reduce([(characters >= low) & (characters <= high) for low, high in _UNSPACED]))
 
 
 def scans(text: str, starts: np.ndarray, ends: np.ndarray) -> Iterator[tuple[int, int, int, int]]:

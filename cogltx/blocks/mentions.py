@@ -9,12 +9,9 @@ from typing import Self, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from cogltx.blocks.characters import UNSPACED
+from cogltx.blocks.characters import WORD
 
-_UNSPACED_CLASS = "".join(f"{chr(low)}-{chr(high)}" for low, high in UNSPACED)
-_WORD = re.compile(rf"[^\W_{_UNSPACED_CLASS}]+|[^\W_]")
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")  # "(film)" in a title is not part of the name
-
 
 _Names: TypeAlias = dict[str, list[tuple[list[str], int]]]
 """By its last word: the words of a heading and its number."""
@@ -45,7 +42,7 @@ class Mentions:
         """Find the mentions in a text whose blocks begin at ``starts``."""
         names: _Names = defaultdict(list)
         for number, heading in enumerate(headings):
-            name = _WORD.findall(_ADDITION.sub("", heading).lower())
+            name = WORD.findall(_ADDITION.sub("", heading).lower())
             if name:
                 names[name[-1]].append((name, number))
         found = np.array(list(_occurrences(text, names)), dtype=np.int64).reshape(-1, 2)
@@ -76,10 +73,10 @@ class Mentions:
 
 
 def _occurrences(text: str, names: _Names) -> Iterator[tuple[int, int]]:
-    """Where the words of a heading occur in a text: the first character, and the heading."""
+    """Yield the first character, and the heading, of each place in a text that has the words of a heading."""
     longest = max((len(name) for ending in names.values() for name, _ in ending), default=0)
     starts, words = deque[int](maxlen=longest), deque[str](maxlen=longest)
-    for match in _WORD.finditer(text) if names else ():
+    for match in WORD.finditer(text) if names else ():
         starts.append(match.start())
         words.append(match.group().lower())
         for name, number in names.get(words[-1], ()):
