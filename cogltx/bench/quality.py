@@ -67,8 +67,8 @@ class _QualityConfig(BaseModel):
         split: split of that file, if it has several.
         limit: evaluate on so many examples, drawn at random.
         longer_than: evaluate on documents of more tokens only.
-        train_seconds: train each reader for about so many seconds: three short trainings measure its speed, from which
-            follow its epochs and number of examples. None: as the configuration says.
+        train_seconds: train each reader for about so many seconds: short trainings measure its speed, from which follow
+            its epochs and number of examples. None: as the configuration says.
         seeds: each row is trained and evaluated once per seed.
         metric: compares rows with the first one; the task's main metric by default.
         readers: the rows, the method to argue for first.
@@ -256,18 +256,24 @@ class _Bench:
             examples, validation, _ = run_examples(run)
             n = max(1, min(_N_PILOT, len(examples) // 2))
             n_validation = max(1, min(_N_VALIDATED, len(validation) // 2))
-            sizes = ((n, n_validation), (2 * n, n_validation), (n, 2 * n_validation))
+            recall_epochs = run.training.judge_epochs or 1  # later ones may cost less
+            sizes = [(n, n_validation, 1), (2 * n, n_validation, 1), (n, 2 * n_validation, 1)]
             pilots = [self._pilot(reader, run, *size) for size in sizes]
-            epochs, n_trained = _fitting(seconds, pilots, n, n_validation, len(examples), len(validation))
+            everything = (n, n_validation, len(examples), len(validation), recall_epochs)
+            epochs, n_trained = _fitting(seconds, pilots, *everything)
+            if epochs > recall_epochs:
+                pilots.append(self._pilot(reader, run, n, n_validation, recall_epochs + 1))
+                epochs, n_trained = _fitting(seconds, pilots, *everything)
             changes = [f"training.epochs={epochs}", *_size(run, n_trained, len(validation))]
             write_json(record, {"pilots": pilots, "changes": changes})
         found: list[str] = read_json(record)["changes"]
         return found
 
-    def _pilot(self, reader: _ReaderEntry, run: RunConfig, n_examples: int, n_validation: int) -> float:
-        """Return the seconds of one epoch of some examples, validated on some others."""
-        self.report(f"{reader.name}: train on {n_examples} examples, validate on {n_validation}, to measure seconds")
-        size = ["training.epochs=1", *_size(run, n_examples, n_validation)]
+    def _pilot(self, reader: _ReaderEntry, run: RunConfig, n_examples: int, n_validation: int, epochs: int) -> float:
+        """Return the seconds of a training on some examples, validated on some others."""
+        size_text = f"{n_examples} examples, validate on {n_validation}" + f", {epochs} epochs" * (epochs > 1)
+        self.report(f"{reader.name}: train on {size_text}, to measure seconds")
+        size = [f"training.epochs={epochs}", *_size(run, n_examples, n_validation)]
         options = _options([*self.config.changes, *reader.changes, *size])
         with TemporaryDirectory() as folder:
             return run_command(["train", str(self.base), *options, "--output", folder])[1]
@@ -291,26 +297,40 @@ def _size(run: RunConfig, n_examples: int, n_validation: int) -> list[str]:
 
 
 def _fitting(
-    budget: float, pilots: Sequence[float], n: int, n_validation: int, n_all: int, n_all_validation: int
+    budget: float,
+    pilots: Sequence[float],
+    n: int,
+    n_validation: int,
+    n_all: int,
+    n_all_validation: int,
+    recall_epochs: int = 1,
 ) -> tuple[int, int]:
     """Return the epochs and examples, at most ``n_all``, whose training takes the budget, at least one of each.
 
-    The pilots are the seconds of n examples and n_validation others after the epoch, of twice as many examples, and of
-    twice as many others: what a start takes, an example, and its validation. On a busy machine 2n examples may seem
-    faster than n; examples then count for a tenth of the time.
+    The pilots are the seconds of an epoch of n examples and its validation on n_validation others, of twice as many
+    examples, of twice as many others, and of one epoch more than ``recall_epochs``: what a start takes, an example, its
+    validation, and an example in later epochs, without the last pilot as much as in the first. On a busy machine 2n
+    examples may seem faster than n; examples then count for a tenth of the time.
 
     >>> _fitting(100, (15, 20, 17), 10, 2, 1000, 12), _fitting(100, (15, 20, 17), 10, 2, 70, 12)
     ((1, 160), (2, 68))
+    >>> _fitting(100, (15, 20, 17, 19), 10, 2, 70, 12)  # the second epoch takes 19 - 15 - 2 = 2 s for ten examples
+    (3, 62)
     >>> _fitting(1, (15, 20, 17), 10, 2, 80, 12), _fitting(100, (15, 14, 14), 10, 2, 1000, 12)
     ((1, 1), (2, 612))
     """
-    one, more_examples, more_validation = pilots
+    one, more_examples, more_validation, *more_epochs = pilots
     per_example = max((more_examples - one) / n, more_examples / (20 * n))
     per_validation = max((more_validation - one) / n_validation, 0.0)
     start = max(one - n * per_example - n_validation * per_validation, 0.0)
+    later = per_example
+    for seconds in more_epochs:
+        earlier = start + recall_epochs * n * per_example + (recall_epochs + 1) * n_validation * per_validation
+        later = min(max((seconds - earlier) / n, per_example / 10), per_example)
     epochs = 1
     while True:
-        n_examples = int(((budget - start) / epochs - n_all_validation * per_validation) / per_example + 1e-9)
+        per_example_in_all = min(epochs, recall_epochs) * per_example + max(epochs - recall_epochs, 0) * later
+        n_examples = int((budget - start - epochs * n_all_validation * per_validation) / per_example_in_all + 1e-9)
         if n_examples <= n_all:
             return epochs, max(1, n_examples)
         epochs += 1

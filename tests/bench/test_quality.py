@@ -119,7 +119,7 @@ def test_an_interrupted_call_goes_on(rows: list[dict[str, Any]], folder: Path) -
 
 
 def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that is twice as fast, says a clock, trains on twice as much."""
+    """A reader that is twice as fast, says a clock, trains on twice as much; one without a judge after an epoch longer."""
     trained: list[list[str]] = []
 
     def clocked(arguments: Sequence[str]) -> tuple[str, float, int]:
@@ -130,19 +130,24 @@ def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         sizes = ("data.train_limit", "data.validation_limit", "training.epochs")
         examples, validated, epochs = (int(values[name]) for name in sizes)
         seconds = 10 + (examples * (2 if values.get("reader") == "sliding_window" else 4) + validated) * epochs
+        if "training.judge_epochs" in values:
+            seconds -= 3 * examples * (epochs - 1)
         if "training.seed" in values:
             trained.append([values["training.epochs"], values["data.train_limit"], str(seconds)])
         return printed, seconds, memory
 
     monkeypatch.setattr(quality, "run_command", clocked)
-    readers = "[{name: CogLTX}, {name: sliding window, changes: [reader=sliding_window]}]"
+    readers = (
+        "[{name: CogLTX}, {name: sliding window, changes: [reader=sliding_window]}, "
+        "{name: one epoch of the judge, changes: [training.judge_epochs=1]}]"
+    )
     changes = ["seeds=[0]", "train_seconds=60", f"readers={readers}"]
     found = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
-    assert trained == [["2", "5", "60"], ["3", "5", "55"]]
-    assert [row["runs"][0]["train_seconds"] for row in found] == [60, 55]
+    assert trained == [["2", "5", "60"], ["3", "5", "55"], ["3", "5", "55"]]
+    assert [row["runs"][0]["train_seconds"] for row in found] == [60, 55, 55]
     again = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
     assert again == found
-    assert len(trained) == 2
+    assert len(trained) == 3
 
 
 def test_a_short_training_holds_few_questions_out(folder: Path, tmp_path: Path) -> None:
