@@ -69,9 +69,8 @@ class RetrieverSteps:
             shown = np.concatenate([window.blocks for window in windows])
             words = torch.from_numpy(retriever.words(memory)[shown]).to(vectors)
             logits = trained.encoder.scores(question, vectors, words)
-            counts = ~(
-                relevant[shown] & np.isin(shown, memory.kept)
-            )  # a relevant block in z is neither found nor wrong
+            found = relevant[shown] & np.isin(shown, memory.kept)
+            counts = ~found  # a relevant block in z is neither to be found nor wrong
             return _ranking_loss(logits[torch.from_numpy(counts)], relevant[shown[counts]])
 
         loss_value = self.optimizer.learn(
