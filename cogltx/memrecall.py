@@ -73,7 +73,7 @@ class MemRecallConfig(BaseModel):
     shortlist: int | None = Field(None, ge=1)
     later_shortlist: int | None = Field(None, ge=1)
     retriever: RetrieverName = "both"
-    retriever_layers: int = Field(2, ge=1)
+    retriever_layers: int = Field(1, ge=1)
     rehearse: bool = True
     neighbour_bonus: float = Field(0.0, ge=0)
     lexical_bonus: float = Field(0.0, ge=0)

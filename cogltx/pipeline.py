@@ -163,6 +163,11 @@ class CogLTX(Reader):
             return list(map(self.model.reasoner.predict, layouts, outputs))
         return self.reason_over(self.memrecall(layouts))
 
+    def recall_many(self, examples: Iterable[Example]) -> Iterator[Recall]:
+        """Find the key blocks of a stream of examples, in order."""
+        for batch in batches_of_examples(examples):
+            yield from self.memrecall([self.model.layout(example.document, example.query) for example in batch])
+
     def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
         """Solve the task on the key blocks of each document."""
         outputs = self.model.reason(recall.window for recall in recalls)

@@ -5,7 +5,8 @@ The model of the best epoch is the model of the run. A killed run resumes from i
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import fingerprint, write_json
 from cogltx.judges.encoder import EncoderJudge
+from cogltx.memrecall import Recall
 from cogltx.model import TaskConfig
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.prediction import Prediction
@@ -92,6 +94,7 @@ class Trainer:
             )
         self.relevance = RelevanceLabels(config.relevance)
         self.scores: dict[int, np.ndarray] = {}
+        self.recalls: list[Recall] = []
         self.optimizers = self._optimizers()
         self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
         arrays = {"scores": self.scores} | ({"relevance": self.relevance.by_example} if self.intervenes else {})
@@ -204,11 +207,10 @@ class Trainer:
     def _validate(self) -> None:
         """Predict the validation examples, tune thresholds and task, and add the metrics to the history."""
         done, main = self.loop.progress, self.main_metric
-        epoch, total = done.epoch + 1, len(self.validation)
+        epoch = done.epoch + 1
         reasoner = self.reader.model.reasoner
         reasoner.config = reasoner.config.without_thresholds()
-        predictions = self.reader.predict_many(self.validation)
-        predicted = list(progress(predictions, "validation", total=total, unit="examples"))
+        predicted = list(progress(self._predictions(), "validation", total=len(self.validation), unit="examples"))
         task = self.task.tuned(list(zip(self.validation, predicted, strict=True)))
         if task != self.task:
             self.reader.model.task = TaskConfig(name=task.name, options=task.model_dump(exclude_defaults=True))
@@ -221,6 +223,16 @@ class Trainer:
         self.report(f"epoch {epoch}/{self.config.epochs} validation: {figures}")
         if self.intervenes:
             self._note_labels(epoch)
+
+    def _predictions(self) -> Iterator[Prediction]:
+        """Predict the validation examples; after the judge's last epoch, their key blocks stay the same."""
+        reader, learns = self.reader, self.loop.progress.epoch + 1 < self.config.recall_epochs
+        if learns or not isinstance(reader, CogLTX) or reader.model.reasoner.by_block:
+            return reader.predict_many(self.validation)
+        if not self.recalls:
+            self.recalls = list(reader.recall_many(self.validation))
+        predictions = zip(self.validation, reader.reason_over(self.recalls), strict=True)
+        return (replace(prediction.within(example.document), id=example.id) for example, prediction in predictions)
 
     def _note_labels(self, epoch: int) -> None:
         """Save the relevance labels of the epoch and report the interventions."""
