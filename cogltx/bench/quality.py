@@ -35,6 +35,7 @@ from cogltx.training.optimizer import Seed
 
 _EVIDENCE_METRICS = ("evidence_", "sup_", "joint_")  # measurable for readers with key blocks only
 _RESULTS = {"metrics", "train_seconds", "train_bytes", "seconds", "peak_bytes", "seconds_per_question"}
+_MEASURED_ON = {"data", "split", "limit", "longer_than", "train_seconds", "total_seconds"}
 _N_TIMED = 5  # questions
 _N_PILOT, _N_VALIDATED = 40, 8  # examples of a short training
 
@@ -69,6 +70,7 @@ class _QualityConfig(BaseModel):
         longer_than: evaluate on documents of more tokens only.
         train_seconds: train each reader for about so many seconds: short trainings measure its speed, from which follow
             its epochs and number of examples. None: as the configuration says.
+        total_seconds: the same for training and reading of the evaluated examples together.
         seeds: each row is trained and evaluated once per seed.
         metric: compares rows with the first one; the task's main metric by default.
         readers: the rows, the method to argue for first.
@@ -83,6 +85,7 @@ class _QualityConfig(BaseModel):
     limit: int | None = Field(None, ge=1)
     longer_than: int | None = Field(None, ge=0)
     train_seconds: float | None = Field(None, gt=0)
+    total_seconds: float | None = Field(None, gt=0)
     seeds: tuple[Seed, ...] = Field((0, 1), min_length=1)
     metric: str | None = None
     readers: tuple[_ReaderEntry, ...] = Field(min_length=1)
@@ -95,6 +98,8 @@ class _QualityConfig(BaseModel):
             ConfigError: file not found, not YAML, or a key or value is wrong.
         """
         config = load_yaml(cls, path, changes)
+        if config.train_seconds is not None and config.total_seconds is not None:
+            raise ConfigError(f"{path}: train_seconds and total_seconds exclude each other; set one of them to null")
         if len(set(config.seeds)) < len(config.seeds):
             raise ConfigError(f"{path}: seeds: {', '.join(map(str, config.seeds))} has a seed twice")
         for index, reader in enumerate(config.readers):
@@ -136,13 +141,12 @@ def run(
     if metric not in metrics:
         raise ConfigError(f"metric: {metric!r} is not measured on this data; choose from {', '.join(metrics)}")
     without_evidence = _check_rows(config, base, shared, examples)
-    measured_on = config.model_dump(mode="json", include={"data", "split", "limit", "longer_than", "train_seconds"})
-    settings = {"run": shared.model_dump(mode="json"), **measured_on}
+    settings = {"run": shared.model_dump(mode="json"), **config.model_dump(mode="json", include=_MEASURED_ON)}
     noted = output / "settings.json"
     if noted.exists():
         check_settings(output, settings, read_json(noted))
     write_json(noted, settings)
-    bench = _Bench(config, base, output, without_evidence, report)
+    bench = _Bench(config, base, output, without_evidence, len(examples), report)
     rows: list[dict[str, Any]] = []
     for reader in config.readers:
         runs = [bench.measure(reader, seed) for seed in config.seeds]
@@ -197,6 +201,7 @@ class _Bench:
     base: Path
     output: Path
     without_evidence: set[str]
+    n_examples: int
     report: Callable[[str], None]
 
     def path(self, kind: str, name: str, seed: int, suffix: str = "") -> Path:
@@ -208,7 +213,7 @@ class _Bench:
         folder = self.path("runs", reader.trained or reader.name, seed)
         evaluate = ["evaluate", str(folder), "--data", str(expand(config.data)), "--split", config.split]
         if reader.trained is None:
-            budget = () if config.train_seconds is None else self._budget(reader, config.train_seconds)
+            budget = self._budget(reader) if config.train_seconds or config.total_seconds else ()
             options = _options([*config.changes, *reader.changes, *budget, f"training.seed={seed}"])
             yield ["train", str(self.base), *options, "--output", str(folder), "--resume"]
         else:
@@ -248,8 +253,8 @@ class _Bench:
         write_json(record, commands | result)
         return result
 
-    def _budget(self, reader: _ReaderEntry, seconds: float) -> list[str]:
-        """Return the changes with which a reader trains for so many seconds."""
+    def _budget(self, reader: _ReaderEntry) -> list[str]:
+        """Return the changes with which a reader trains, or trains and reads, for the seconds of the comparison."""
         record = self.path("results", reader.name, self.config.seeds[0], ".budget.json")
         if not record.exists():
             run = load_yaml(RunConfig, self.base, (*self.config.changes, *reader.changes))
@@ -259,15 +264,30 @@ class _Bench:
             recall_epochs = run.training.judge_epochs or 1  # later ones may cost less
             sizes = [(n, n_validation, 1), (2 * n, n_validation, 1), (n, 2 * n_validation, 1)]
             pilots = [self._pilot(reader, run, *size) for size in sizes]
-            everything = (n, n_validation, len(examples), len(validation), recall_epochs)
-            epochs, n_trained = _fitting(seconds, pilots, *everything)
+
+            def fitting() -> tuple[int, int]:
+                rates = _Rates.of(pilots, n, n_validation, recall_epochs)
+                return rates.fitting(self._train_seconds(rates), len(examples), len(validation), recall_epochs)
+
+            epochs, n_trained = fitting()
             if epochs > recall_epochs:
                 pilots.append(self._pilot(reader, run, n, n_validation, recall_epochs + 1))
-                epochs, n_trained = _fitting(seconds, pilots, *everything)
+                epochs, n_trained = fitting()
             changes = [f"training.epochs={epochs}", *_size(run, n_trained, len(validation))]
             write_json(record, {"pilots": pilots, "changes": changes})
         found: list[str] = read_json(record)["changes"]
         return found
+
+    def _train_seconds(self, rates: "_Rates") -> float:
+        """Return the seconds that are left for training."""
+        config = self.config
+        if config.total_seconds is None:
+            return config.train_seconds or 0.0
+        left = config.total_seconds - self.n_examples * rates.validation
+        if left <= 0:
+            spent = config.total_seconds - left
+            raise ConfigError(f"total_seconds: reading the {self.n_examples} examples alone takes about {spent:,.0f} s")
+        return left
 
     def _pilot(self, reader: _ReaderEntry, run: RunConfig, n_examples: int, n_validation: int, epochs: int) -> float:
         """Return the seconds of a training on some examples, validated on some others."""
@@ -296,44 +316,61 @@ def _size(run: RunConfig, n_examples: int, n_validation: int) -> list[str]:
     return [f"data.train_limit={n_examples + n_validation}", f"data.held_out={n_validation}"]
 
 
-def _fitting(
-    budget: float,
-    pilots: Sequence[float],
-    n: int,
-    n_validation: int,
-    n_all: int,
-    n_all_validation: int,
-    recall_epochs: int = 1,
-) -> tuple[int, int]:
-    """Return the epochs and examples, at most ``n_all``, whose training takes the budget, at least one of each.
+@dataclass(frozen=True)
+class _Rates:
+    """Seconds that a training takes: to start, per example and per validation example in an epoch.
 
-    The pilots are the seconds of an epoch of n examples and its validation on n_validation others, of twice as many
-    examples, of twice as many others, and of one epoch more than ``recall_epochs``: what a start takes, an example, its
-    validation, and an example in later epochs, without the last pilot as much as in the first. On a busy machine 2n
-    examples may seem faster than n; examples then count for a tenth of the time.
-
-    >>> _fitting(100, (15, 20, 17), 10, 2, 1000, 12), _fitting(100, (15, 20, 17), 10, 2, 70, 12)
-    ((1, 160), (2, 68))
-    >>> _fitting(100, (15, 20, 17, 19), 10, 2, 70, 12)  # the second epoch takes 19 - 15 - 2 = 2 s for ten examples
-    (3, 62)
-    >>> _fitting(1, (15, 20, 17), 10, 2, 80, 12), _fitting(100, (15, 14, 14), 10, 2, 1000, 12)
-    ((1, 1), (2, 612))
+    Attributes:
+        later: an epoch after the judge has learned, as a share of the others.
     """
-    one, more_examples, more_validation, *more_epochs = pilots
-    per_example = max((more_examples - one) / n, more_examples / (20 * n))
-    per_validation = max((more_validation - one) / n_validation, 0.0)
-    start = max(one - n * per_example - n_validation * per_validation, 0.0)
-    later = per_example
-    for seconds in more_epochs:
-        earlier = start + recall_epochs * n * per_example + (recall_epochs + 1) * n_validation * per_validation
-        later = min(max((seconds - earlier) / n, per_example / 10), per_example)
-    epochs = 1
-    while True:
-        per_example_in_all = min(epochs, recall_epochs) * per_example + max(epochs - recall_epochs, 0) * later
-        n_examples = int((budget - start - epochs * n_all_validation * per_validation) / per_example_in_all + 1e-9)
-        if n_examples <= n_all:
-            return epochs, max(1, n_examples)
-        epochs += 1
+
+    start: float
+    example: float
+    validation: float
+    later: float = 1.0
+
+    @classmethod
+    def of(cls, pilots: Sequence[float], n: int, n_validation: int, recall_epochs: int) -> "_Rates":
+        """Compute the rates from the seconds of short trainings.
+
+        On a busy machine 2n examples may seem faster than n; examples then count for a tenth of the time.
+
+        Args:
+            pilots: seconds of an epoch of n examples with n_validation others, of twice as many examples, of twice as
+                many others, and perhaps of one epoch more than ``recall_epochs``.
+            n: number of examples.
+            n_validation: number of validation examples.
+            recall_epochs: epochs in which the judge learns.
+
+        >>> _Rates.of((15, 20, 17, 18.5), n=10, n_validation=2, recall_epochs=1)
+        _Rates(start=8.0, example=0.5, validation=1.0, later=0.5)
+        """
+        one, more_examples, more_validation, *more_epochs = pilots
+        example = max((more_examples - one) / n, more_examples / (20 * n))
+        validation = max((more_validation - one) / n_validation, 0.0)
+        epoch = n * example + n_validation * validation
+        start = max(one - epoch, 0.0)
+        later = [max((seconds - start) / epoch - recall_epochs, 0.1) for seconds in more_epochs]
+        return cls(start, example, validation, *later)
+
+    def fitting(self, seconds: float, n_all: int, n_validation: int, recall_epochs: int) -> tuple[int, int]:
+        """Return the epochs and examples, at most ``n_all``, whose training takes so long, at least one of each.
+
+        >>> rates = _Rates(start=8, example=0.5, validation=1)
+        >>> rates.fitting(100, 1000, 12, 1), rates.fitting(100, 70, 12, 1), rates.fitting(1, 80, 12, 1)
+        ((1, 160), (2, 68), (1, 1))
+        >>> _Rates(start=8, example=0.5, validation=1, later=0.5).fitting(100, 70, 12, 1)
+        (3, 68)
+        """
+        epochs = 1
+        while True:
+            measured_epochs = min(epochs, recall_epochs) + max(epochs - recall_epochs, 0) * self.later
+            n_examples = int(
+                ((seconds - self.start) / measured_epochs - n_validation * self.validation) / self.example + 1e-9
+            )
+            if n_examples <= n_all:
+                return epochs, max(1, n_examples)
+            epochs += 1
 
 
 def _shell(arguments: Sequence[str]) -> str:

@@ -150,6 +150,35 @@ def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(trained) == 3
 
 
+def test_equal_seconds_of_training_and_reading(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads slowly has less time to train: reading takes 2.5 s of 60, or 12.5 s."""
+    trained: list[list[str]] = []
+
+    def clocked(arguments: Sequence[str]) -> tuple[str, float, int]:
+        printed, _, memory = in_this_process(arguments)
+        values = dict(one.split("=", 1) for one in arguments if "=" in one)
+        if arguments[0] != "train":
+            return printed, 1.0, memory
+        examples, validated = (int(values[name]) for name in ("data.train_limit", "data.validation_limit"))
+        slow = values.get("reader") == "sliding_window"
+        if "training.seed" in values:
+            trained.append([values["training.epochs"], values["data.train_limit"]])
+        per_epoch = 10.0 * examples + (2.5 if slow else 0.5) * validated
+        return printed, 10 + per_epoch * int(values["training.epochs"]), memory
+
+    monkeypatch.setattr(quality, "run_command", clocked)
+    readers = "[{name: CogLTX}, {name: sliding window, changes: [reader=sliding_window]}]"
+    changes = ["seeds=[0]", "total_seconds=60", f"readers={readers}"]
+    run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)
+    assert trained == [["1", "4"], ["1", "2"]]
+    with pytest.raises(ConfigError, match=r"total_seconds: reading the 5 examples alone takes about 2 s"):
+        run(folder / "bench.yaml", tmp_path / "short", [*changes, "total_seconds=2"], report=lambda line: None)
+    with pytest.raises(
+        ConfigError, match="train_seconds and total_seconds exclude each other; set one of them to null"
+    ):
+        _QualityConfig.load(folder / "bench.yaml", ["train_seconds=1", "total_seconds=2"])
+
+
 def test_a_short_training_holds_few_questions_out(folder: Path, tmp_path: Path) -> None:
     changes = ["changes=[data.validation=null, data.held_out=2]", "seeds=[0]", "readers=[{name: CogLTX}]"]
     said: list[str] = []
