@@ -92,7 +92,7 @@ class Prediction:
             entities, 1 without entities.
         no_answer_score: probability in [0, 1] that the document has no answer; None for other tasks than questions.
         no_answer_margin: log p(no answer) − log p(best answer), both by the reasoner alone, so that one threshold holds
-            for every judge; None for other tasks than questions.
+            for every judge, unless ``reasoner.no_answer_evidence_weight`` is set; None for other tasks than questions.
         evidence: the key blocks, highest score first; empty for readers without a judge.
         alternatives: the next best answers, best first, without duplicates.
         labels: for classification, every label, most probable first.

@@ -45,8 +45,11 @@ class SpanReasonerConfig(ReasonerConfig):
         relevance_weight: weight of a second loss in training: the relevance of every token of the document. The scores
             of key blocks are then the mean of the judge's and the reasoner's, which has read them together with the
             answer; those of a judge without probabilities are the reasoner's alone. 0 (the paper's) disables it.
-        no_answer_threshold: no answer is given if log p(none) − log p(best answer) exceeds it, both by the reasoner
-            alone; None always answers. Training chooses it on the validation data.
+        no_answer_evidence_weight: v in the margin log p(none) − log p(best answer) − v · logit(relevance), where the
+            reasoner gives both probabilities and relevance is the judge's highest score of a key block. Helps where a
+            question without an answer has no relevant block. 0 disables it. Only judges with scores in [0, 1] count.
+        no_answer_threshold: no answer is given if this margin exceeds it; None always answers. Training chooses it on
+            the validation data.
     """
 
     name: Literal["span"] = "span"
@@ -55,6 +58,7 @@ class SpanReasonerConfig(ReasonerConfig):
     whole_words: bool | None = None
     evidence_weight: float = Field(1.0, ge=0)
     relevance_weight: float = Field(0.0, ge=0)
+    no_answer_evidence_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
 
     def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
@@ -158,6 +162,9 @@ class SpanReasoner(Reasoner[_Target]):
         log_no_answer = min(no_answer for _, no_answer in decoded)
         margin = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
         if evidence is not None:
+            margin -= self.config.no_answer_evidence_weight * _logit(
+                max((block.score for block in evidence), default=0.5)
+            )
             answers = _weighed(answers, evidence, self.config.evidence_weight)
         best, *others = answers[: self.config.top_k]
         prediction = Prediction(
@@ -205,6 +212,16 @@ def _weighed(answers: Sequence[Answer], evidence: Sequence[Evidence], weight: fl
 
     weighed = [replace(answer, score=float(answer.score * relevance(answer) ** weight)) for answer in answers]
     return sorted(weighed, key=lambda answer: -answer.score)
+
+
+def _logit(probability: float) -> float:
+    """Log-odds of a probability, at most 9.2 in size.
+
+    >>> round(_logit(0.9), 2), round(_logit(1), 1)
+    (2.2, 9.2)
+    """
+    clipped = min(max(probability, 1e-4), 1 - 1e-4)
+    return math.log(clipped / (1 - clipped))
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The span reasoner: exact losses, and answers that are exact slices of the document and of nothing else."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -445,8 +446,8 @@ def test_the_judges_scores_weigh_answers() -> None:
     assert scores["c"] == 0, "an answer outside the key blocks"
 
 
-def test_evidence_changes_the_answer_but_not_the_no_answer_margin() -> None:
-    """So a threshold that was tuned with one judge holds for judges whose scores do not weigh answers."""
+def test_evidence_changes_the_answer_and_only_by_request_the_no_answer_margin() -> None:
+    """So by default a threshold that was tuned with one judge holds for judges whose scores do not weigh answers."""
     window = window_of([0, 1])
     places = {place(window, "Anna"): 20.0, place(window, "fox"): 19.0}
     outputs = outputs_of(window, start=places, end=places)
@@ -461,6 +462,13 @@ def test_evidence_changes_the_answer_but_not_the_no_answer_margin() -> None:
     assert weighed.no_answer_margin == plain.no_answer_margin
     assert weighed.score < plain.score
     assert len(weighed.alternatives) == 1
+    reasoner = bare_reasoner(max_answer_tokens=1, no_answer_evidence_weight=0.5)
+    assert plain.no_answer_margin is not None
+    for score in (0.9, 0.2):
+        asked = reasoner.predict(layout_of(), [(window, outputs)], [replace(evidence[0], score=score)])
+        assert asked.no_answer_margin == pytest.approx(plain.no_answer_margin - 0.5 * math.log(score / (1 - score)))
+    without = reasoner.predict(layout_of(), [(window, outputs)])
+    assert without.no_answer_margin == plain.no_answer_margin, "a judge without probabilities"
 
 
 def test_relevance_losses_are_means_over_the_tokens_of_the_document() -> None:
