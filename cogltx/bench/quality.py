@@ -68,8 +68,9 @@ class _QualityConfig(BaseModel):
         split: split of that file, if it has several.
         limit: evaluate on so many examples, drawn at random.
         longer_than: evaluate on documents of more tokens only.
-        train_seconds: train each reader for about so many seconds: short trainings measure its speed, from which follow
-            its epochs and number of examples. None: as the configuration says.
+        train_seconds: train each reader for about so many seconds: short trainings measure its speed, from which
+            follows on how many examples it trains for the epochs of its configuration, or for more epochs where all
+            examples fit. None: as the configuration says.
         total_seconds: the same for training and reading of the evaluated examples together.
         seeds: each row is trained and evaluated once per seed.
         metric: compares rows with the first one; the task's main metric by default.
@@ -267,7 +268,8 @@ class _Bench:
 
             def fitting() -> tuple[int, int]:
                 rates = _Rates.of(pilots, n, n_validation, recall_epochs)
-                return rates.fitting(self._train_seconds(rates), len(examples), len(validation), recall_epochs)
+                seconds = self._train_seconds(rates)
+                return rates.fitting(seconds, run.training.epochs, len(examples), len(validation), recall_epochs)
 
             epochs, n_trained = fitting()
             if epochs > recall_epochs:
@@ -353,16 +355,20 @@ class _Rates:
         later = [max((seconds - start) / epoch - recall_epochs, 0.1) for seconds in more_epochs]
         return cls(start, example, validation, *later)
 
-    def fitting(self, seconds: float, n_all: int, n_validation: int, recall_epochs: int) -> tuple[int, int]:
-        """Return the epochs and examples, at most ``n_all``, whose training takes so long, at least one of each.
+    def fitting(
+        self, seconds: float, n_epochs: int, n_all: int, n_validation: int, recall_epochs: int
+    ) -> tuple[int, int]:
+        """Return the epochs, at least ``n_epochs``, and examples, 1 to ``n_all``, whose training takes so long.
 
         >>> rates = _Rates(start=8, example=0.5, validation=1)
-        >>> rates.fitting(100, 1000, 12, 1), rates.fitting(100, 70, 12, 1), rates.fitting(1, 80, 12, 1)
+        >>> rates.fitting(100, 1, 1000, 12, 1), rates.fitting(100, 1, 70, 12, 1), rates.fitting(1, 1, 80, 12, 1)
         ((1, 160), (2, 68), (1, 1))
-        >>> _Rates(start=8, example=0.5, validation=1, later=0.5).fitting(100, 70, 12, 1)
+        >>> rates.fitting(100, 2, 1000, 12, 1)
+        (2, 68)
+        >>> _Rates(start=8, example=0.5, validation=1, later=0.5).fitting(100, 1, 70, 12, 1)
         (3, 68)
         """
-        epochs = 1
+        epochs = n_epochs
         while True:
             measured_epochs = min(epochs, recall_epochs) + max(epochs - recall_epochs, 0) * self.later
             n_examples = int(

@@ -119,7 +119,10 @@ def test_an_interrupted_call_goes_on(rows: list[dict[str, Any]], folder: Path) -
 
 
 def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that is twice as fast, says a clock, trains on twice as much; one without a judge after an epoch longer."""
+    """A reader that is twice as fast, says a clock, trains on twice as much; one without a judge after an epoch longer.
+
+    A reader keeps the epochs that it asks for, with fewer examples.
+    """
     trained: list[list[str]] = []
 
     def clocked(arguments: Sequence[str]) -> tuple[str, float, int]:
@@ -139,15 +142,16 @@ def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(quality, "run_command", clocked)
     readers = (
         "[{name: CogLTX}, {name: sliding window, changes: [reader=sliding_window]}, "
-        "{name: one epoch of the judge, changes: [training.judge_epochs=1]}]"
+        "{name: one epoch of the judge, changes: [training.judge_epochs=1]}, "
+        "{name: four epochs, changes: [training.epochs=4]}]"
     )
     changes = ["seeds=[0]", "train_seconds=60", f"readers={readers}"]
     found = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
-    assert trained == [["2", "5", "60"], ["3", "5", "55"], ["3", "5", "55"]]
-    assert [row["runs"][0]["train_seconds"] for row in found] == [60, 55, 55]
+    assert trained == [["2", "5", "60"], ["3", "5", "55"], ["3", "5", "55"], ["4", "1", "46"]]
+    assert [row["runs"][0]["train_seconds"] for row in found] == [60, 55, 55, 46]
     again = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
     assert again == found
-    assert len(trained) == 3
+    assert len(trained) == 4
 
 
 def test_equal_seconds_of_training_and_reading(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
