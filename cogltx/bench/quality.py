@@ -356,9 +356,9 @@ class _Rates:
         return cls(start, example, validation, *later)
 
     def fitting(
-        self, seconds: float, n_epochs: int, n_all: int, n_validation: int, recall_epochs: int
+        self, seconds: float, epochs: int, n_all: int, n_validation: int, recall_epochs: int
     ) -> tuple[int, int]:
-        """Return the epochs, at least ``n_epochs``, and examples, 1 to ``n_all``, whose training takes so long.
+        """Return the epochs, at least ``epochs``, and examples, 1 to ``n_all``, whose training takes so long.
 
         >>> rates = _Rates(start=8, example=0.5, validation=1)
         >>> rates.fitting(100, 1, 1000, 12, 1), rates.fitting(100, 1, 70, 12, 1), rates.fitting(1, 1, 80, 12, 1)
@@ -368,7 +368,6 @@ class _Rates:
         >>> _Rates(start=8, example=0.5, validation=1, later=0.5).fitting(100, 1, 70, 12, 1)
         (3, 68)
         """
-        epochs = n_epochs
         while True:
             measured_epochs = min(epochs, recall_epochs) + max(epochs - recall_epochs, 0) * self.later
             n_examples = int(
