@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from cogltx.baselines import reader_class
 from cogltx.bench.process import run_command
 from cogltx.bench.tables import table
-from cogltx.cli.predictions import read_predictions
+from cogltx.cli.predictions import read_predictions, task_of
 from cogltx.cli.yaml_config import load_yaml, parse_changes, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
@@ -397,7 +397,7 @@ def _document_sums(
         if missing is not None:
             raise DataError(f"{path}: no prediction for example {missing!r}; remove the file to predict again")
         pairs = ((example, by_id[example.id]) for example in examples)
-        per_seed.append(sums_by_document(task.fractions(pairs)).get(metric, {}))
+        per_seed.append(sums_by_document(task_of(path, task).fractions(pairs)).get(metric, {}))
     return per_seed if all(per_seed) else []
 
 

@@ -53,7 +53,7 @@ def evaluate(
     """Measure a model by the official metrics of its task."""
     from cogltx.baselines import WindowReader
     from cogltx.cli.plots import Picture
-    from cogltx.cli.predictions import Predictor, read_predictions
+    from cogltx.cli.predictions import Predictor, read_predictions, task_of
     from cogltx.tasks import make_task
     from cogltx.training.data import read_examples
 
@@ -75,13 +75,13 @@ def evaluate(
     pairs = list(
         predictor.answer(
             task, examples, title="evaluate", written=predictions, key_blocks=blocks,
-            settings={"data": data, "split": split, "blocks": blocks},
+            settings={"data": data, "split": split, "blocks": blocks, "task": config.task.model_dump(mode="json")},
             subset=limit is not None or longer_than is not None,
         )
     )  # fmt: skip
     if picture is not None:
         _draw_confusion(pairs, picture)
-    result = _result(task, pairs, others)
+    result = _result(task, pairs, others, task if against is None else task_of(against, task))
     if curve is not None and result["calibration"] is not None:
         points = [(score, right) for _, score, right in result["calibration"]["bins"]]
         curves = {"model": points, "perfect": [(0.0, 0.0), (1.0, 1.0)]}
@@ -91,7 +91,9 @@ def evaluate(
     print(json.dumps(result, indent=2) if as_json else _format(result))
 
 
-def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]) -> dict[str, Any]:
+def _result(
+    task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"], task_of_others: "Task"
+) -> dict[str, Any]:
     """Name of the task, number of examples, metrics in percent, calibration, differences, scores per label."""
     from cogltx.tasks.metrics import Calibration, scored_predictions
 
@@ -111,7 +113,7 @@ def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Predict
         logger.warning(
             f"warning: {n_unlabelled:,} of {len(pairs):,} examples have no gold labels; the metrics leave them out"
         )
-    against = _compare(task, pairs, others)
+    against = _compare(task, pairs, others, task_of_others)
     calibration = Calibration.of(scored_predictions(pairs))
     return result | {
         "metrics": task.metrics(pairs), "calibration": calibration and asdict(calibration), "against": against,
@@ -119,13 +121,15 @@ def _result(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Predict
     }  # fmt: skip
 
 
-def _compare(task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"]) -> list[dict[str, str | float]]:
+def _compare(
+    task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"], task_of_others: "Task"
+) -> list[dict[str, str | float]]:
     """The difference to the other system in each metric that both have, in points, with its 95 % interval."""
     from cogltx.tasks.metrics import paired_bootstrap, sums_by_document
 
     shared = [(example, prediction, others[example.id]) for example, prediction in pairs if example.id in others]
     ours = sums_by_document(task.fractions((example, prediction) for example, prediction, _ in shared))
-    theirs = sums_by_document(task.fractions((example, other) for example, _, other in shared))
+    theirs = sums_by_document(task_of_others.fractions((example, other) for example, _, other in shared))
     comparisons: list[dict[str, str | float]] = []
     for metric in (metric for metric in ours if ours[metric].keys() == theirs.get(metric, {}).keys()):
         interval = paired_bootstrap([ours[metric]], [theirs[metric]])

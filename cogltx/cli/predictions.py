@@ -22,7 +22,7 @@ from cogltx.model import ModelConfig, model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.progress import progress
-from cogltx.tasks import Task
+from cogltx.tasks import Task, make_task
 from cogltx.training.steps import gold_blocks
 
 Pair = tuple[Example, Prediction]
@@ -113,7 +113,7 @@ class Predictor:
 
     def _check_settings(self, path: Path, settings: Mapping[str, Any]) -> None:
         """Store the settings next to a new file; compare them if the file exists."""
-        stored = path.parent / f"{path.name}.settings.json"
+        stored = _settings_of(path)
         now = {**self.settings, **settings}
         if path.is_file() and not path.stat().st_size:
             write_json(stored, now)
@@ -124,6 +124,22 @@ class Predictor:
 def to_record(task: Task, example: Example, prediction: Prediction) -> dict[str, Any]:
     """Fields of a prediction in a file."""
     return {**prediction.to_dict(), **task.describe(example, prediction), "input": _digest(example)}
+
+
+def task_of(path: Path, default: Task) -> Task:
+    """Return the task, with its tuned options, of the model that made a file of predictions.
+
+    Args:
+        path: the file, whose settings are next to it unless another program made it.
+        default: the task if the file has no settings, or those of another task.
+    """
+    stored = _settings_of(path)
+    task = read_json(stored).get("task", {}) if stored.exists() else {}
+    return make_task(task["name"], task["options"]) if task.get("name") == default.name else default
+
+
+def _settings_of(path: Path) -> Path:
+    return path.parent / f"{path.name}.settings.json"
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:

@@ -38,7 +38,7 @@ class SpanReasonerConfig(ReasonerConfig):
     Attributes:
         name: ``span``.
         max_answer_tokens: maximum number of tokens per answer.
-        top_k: number of answers in a prediction, including the best.
+        top_k: number of answers in a prediction, including the best; besides "no answer", so many alternatives.
         whole_words: extend answers to whole words; the default does.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 disables it. Only judges with scores in [0, 1] count.
@@ -80,7 +80,7 @@ class SpanReasonerConfig(ReasonerConfig):
         if threshold is None or margin is None or score is None or margin <= threshold:
             return prediction
         best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
-        alternatives = (best, *prediction.alternatives)[: self.top_k - 1]
+        alternatives = (best, *prediction.alternatives)[: self.top_k]
         return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
 
 

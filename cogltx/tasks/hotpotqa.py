@@ -16,7 +16,7 @@ from cogltx.tasks.metrics import Score, answer_score
 
 _Fact: TypeAlias = tuple[str, int]  # a paragraph's title and the number of a sentence in it, from 0
 _Sentence: TypeAlias = tuple[str, int, int, int]  # a fact, and the start and end of its sentence
-_THRESHOLDS = (1.0, *(step / 20 for step in range(19, 0, -1)))  # of equally good ones the highest is chosen
+_THRESHOLDS = (None, *(step / 20 for step in range(20, 0, -1)))  # of equally good ones the first is chosen
 
 
 class _Question(BaseModel):

@@ -8,6 +8,12 @@ import corpus
 import pytest
 from command_line import COUNT, Call, Files, same, write
 
+from cogltx.bench.quality import _document_sums
+from cogltx.cli.evaluate import _compare
+from cogltx.cli.predictions import task_of, to_record
+from cogltx.document import Document, Example
+from cogltx.prediction import Evidence, Prediction
+from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
 
 
@@ -247,3 +253,25 @@ def test_tags(tagged: Path, call: Call, tmp_path: Path) -> None:
     assert "tokens_read" in table.out
     compared = call("evaluate", tagged / "run", "--data", data, "--against", predictions)
     assert "document_f1" in compared.out
+
+
+def test_each_system_is_measured_by_the_options_that_it_was_tuned_with(tmp_path: Path) -> None:
+    sentences = [["Ann", 0, 0, 4], ["Ann", 1, 4, 8], ["Bo", 0, 8, 12]]
+    facts = {"sentences": sentences, "supporting_facts": [["Ann", 0], ["Ann", 1]]}
+    example = Example(id="q", document=Document("one two six "), answers=("two",), extra=facts)
+
+    def system(*scores: float) -> Prediction:
+        evidence = tuple(Evidence(4 * i, 4 * i + 4, "", score, 1) for i, score in enumerate(scores))
+        return Prediction(id="q", answer="two", start=4, end=7, score=1.0, evidence=evidence)
+
+    tuned = make_task("hotpotqa", {"supporting_facts": 1, "fact_threshold": "tuned"})
+    ours, others = system(0.9, 0.8, 0.1), system(0.09, 0.08, 0.01)
+    task, theirs = tuned.tuned([(example, ours)]), tuned.tuned([(example, others)])
+    file = write(tmp_path / "theirs.jsonl", json.dumps(to_record(theirs, example, others)) + "\n")
+    options = theirs.model_dump(exclude_defaults=True)
+    write(tmp_path / "theirs.jsonl.settings.json", json.dumps({"task": {"name": "hotpotqa", "options": options}}))
+    assert (task_of(file, task), task_of(tmp_path / "alone.jsonl", task)) == (theirs, task)
+    differences = _compare(task, [(example, ours)], {"q": others}, task_of(file, task))
+    assert {row["metric"]: row["difference"] for row in differences}["sup_f1"] == 0
+    [sums] = _document_sums(tuned, "sup_f1", [example], [file])
+    assert sums == {example.document.text: (1.0, 1.0)}

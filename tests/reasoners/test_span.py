@@ -319,7 +319,7 @@ def test_the_no_answer_threshold() -> None:
     assert applied(None) == applied(math.log(2) + 1e-6) == prediction
     negative = applied(math.log(2) - 1e-6)
     assert (negative.answer, negative.start, negative.end, negative.score) == ("", None, None, 0.5)
-    assert negative.alternatives == (Answer("fox", 0, 3, 0.25),)
+    assert negative.alternatives == (Answer("fox", 0, 3, 0.25), Answer("dog", 4, 7, 0.1)), "no candidate is lost"
 
 
 @settings(max_examples=100)

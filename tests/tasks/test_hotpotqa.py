@@ -188,7 +188,9 @@ def test_the_threshold_of_facts_is_tuned(tmp_path: Path) -> None:
     task = HotpotQA(supporting_facts=1, fact_threshold="tuned")
     assert task.tuned(pairs) == HotpotQA(supporting_facts=1, fact_threshold=0.5)
     assert task.tuned(pairs).metrics(pairs)["sup_f1"] == 100
-    assert task.tuned([]).fact_threshold == 1.0, "nothing to tune by: no more facts"
+    assert task.tuned([]).fact_threshold is None, "nothing to tune by: no more facts"
+    without_probabilities = [(example, predict(example, "York", ("Anvil is", 9), ("born in York", 8), ("shot in", 7)))]
+    assert HotpotQA(fact_threshold="tuned").tuned(without_probabilities).fact_threshold is None
     assert HotpotQA(fact_threshold=0.3).tuned(pairs).fact_threshold == 0.3
     with pytest.raises(ConfigError, match="fact_threshold"):
         make_task("hotpotqa", {"fact_threshold": "often"})
