@@ -217,7 +217,8 @@ class MemRecall:
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
         self.judge = as_judge(judge, runner)
-        self.retriever = Retriever(self.config.retriever if self.config.shortlist else "bm25", retriever, runner)
+        name = self.config.retriever if self.config.shortlist else "bm25"
+        self.retriever = Retriever(name, retriever, runner, self.config.capacity)
 
     def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
         """Find the key blocks of one document.
@@ -341,7 +342,12 @@ class MemRecall:
                     search.first_step.pop(block)
 
     def _read_passages(self, searches: Sequence["_Search"], count: int) -> None:
-        """Replace z by the best passages of twice as many around its best blocks, which are rehearsed together."""
+        """Replace z by the best passages around its best blocks: of twice as many, which are rehearsed together."""
+        if not self.config.rehearse:
+            for search in searches:
+                search.read = list(chain.from_iterable(passages_of(search.read, search.layout, count)))
+                search.add_unread(len(self.config.strides))
+            return
         found = [passages_of(search.read, search.layout, 2 * count) for search in searches]
         memories = [
             search.memory(list(chain.from_iterable(passages))) for search, passages in zip(searches, found, strict=True)
@@ -351,8 +357,7 @@ class MemRecall:
             strengths = search.strengths(memory.kept)
             best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))[:count]
             search.read = list(chain.from_iterable(best))
-            for block in search.read:
-                search.first_step.setdefault(block, len(self.config.strides))
+            search.add_unread(len(self.config.strides))
 
     def _result(self, search: "_Search") -> Recall:
         key_blocks = tuple(sorted(search.read))
@@ -361,7 +366,7 @@ class MemRecall:
             layout=search.layout,
             key_blocks=key_blocks,
             scores=tuple(np.minimum(search.relevance(key_blocks), limit).tolist()),
-            kept=frozenset(search.kept).intersection(key_blocks),
+            kept=frozenset(search.kept).intersection(key_blocks) or frozenset(key_blocks),
             steps=tuple(search.first_step[block] for block in key_blocks),
             trace=tuple(search.trace),
         )
@@ -387,6 +392,14 @@ class _Search:
 
     def memory(self, kept: Sequence[int]) -> Memory:
         return Memory(self.layout, tuple(sorted(kept)))
+
+    def add_unread(self, step: int) -> None:
+        """Note the step of the blocks that passages have added, and their last coarse score if they have no other."""
+        coarse = self.trace[-1].coarse
+        lowest = float(np.nanmin(coarse)) if not np.isnan(coarse).all() else 0.0
+        for block in self.read:
+            self.first_step.setdefault(block, step)
+            self.fine.setdefault(block, float(np.nan_to_num(coarse[block], nan=lowest)))
 
     def relevance(self, kept: Sequence[int]) -> Float[np.ndarray, " kept"]:
         """Add what blocks that are read together gain from mentions to their fine scores."""

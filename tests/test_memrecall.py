@@ -360,6 +360,16 @@ def test_the_judge_compares_whole_passages_before_one_is_read() -> None:
     assert recall.scores == (0.6, 0.1, 0.1), "as in the second look"
 
 
+def test_passages_by_coarse_scores_without_rehearsal() -> None:
+    blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
+    judge = Fixed([{2: 0.9, 9: 0.8}], [])
+    (recall,) = find(memrecall(judge, capacity=48, strides=(2,), passages=1, rehearse=False), [(QUERY, blocks)])
+    assert recall.key_blocks == (0, 1, 2, 3), "around the best block"
+    coarse = recall.trace[0].coarse
+    assert recall.scores == tuple(coarse[[0, 1, 2, 3]])
+    assert recall.kept == {2}
+
+
 def test_a_passage_is_read_whole_or_in_its_share_of_the_window() -> None:
     layout = WindowFormat(TOKENIZER, 48).layout(QUERY, split(paragraphs(*PARAGRAPHS), TOKENIZER))
     size = layout.blocks.total_size

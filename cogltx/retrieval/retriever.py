@@ -30,13 +30,17 @@ class Retriever:
     """
 
     def __init__(
-        self, name: RetrieverName = "both", encoder: BlockEncoder | None = None, runner: BatchRunner | None = None
+        self,
+        name: RetrieverName = "both",
+        encoder: BlockEncoder | None = None,
+        runner: BatchRunner | None = None,
+        capacity: int = 512,
     ) -> None:
         self.bm25, self.embedding = BM25Judge(), EmbeddingJudge()
         self.trained = BlockVectors(encoder, runner) if encoder is not None and runner is not None else None
         if name == "trained" and self.trained is None:
             raise ConfigError("memrecall.retriever: trained needs a model that was trained with it; use both")
-        self.name = name
+        self.name, self.capacity = name, capacity
 
     def index(self, layout: Layout) -> Index:
         """Compute what does not depend on a question."""
@@ -45,8 +49,8 @@ class Retriever:
 
     @property
     def encoder(self) -> str:
-        """Name or fingerprint of what makes the vectors."""
-        return "embedding" if self.trained is None else self.trained.fingerprint
+        """Name or fingerprint of what makes the vectors; a trained encoder with the size of its windows."""
+        return "embedding" if self.trained is None else f"{self.trained.fingerprint}, {self.capacity} tokens"
 
     def keep(self, index: Index) -> None:
         """Use the vectors of an index."""

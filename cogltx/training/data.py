@@ -126,9 +126,9 @@ def run_examples(
 def _hold_out(examples: Sequence[Example], held_out: int | None, seed: int) -> tuple[list[Example], list[Example]]:
     """Split examples into training and validation, by whole documents unless there is only one."""
     count = min(_MAX_HELD_OUT, max(1, len(examples) // 5)) if held_out is None else held_out
-    by_document: dict[int, list[int]] = {}
+    by_document: dict[str, list[int]] = {}
     for index, example in enumerate(examples):
-        by_document.setdefault(id(example.document), []).append(index)
+        by_document.setdefault(example.document.text, []).append(index)
     documents = list(by_document.values())
     if len(documents) == 1:
         documents = [[index] for index in documents[0]]

@@ -108,15 +108,21 @@ class Trainer:
         model, config, runner = self.reader.model, self.config, self.reader.model.runner
         steps = batches * config.epochs
         optimizers = {"reasoner": Optimizer("reasoner", model.reasoner, config.reasoner, steps, runner)}
+        epochs = max(1, self._learning_epochs)
         if model.retriever is not None and config.recall_epochs:
-            steps = batches * config.recall_epochs
+            steps = batches * epochs
             optimizers["retriever"] = Optimizer("retriever", model.retriever, config.retriever, steps, runner)
         if not self.trains_judge:
             return optimizers
-        relevance = config.relevance  # without initial labels, the judge waits for the first interventions
+        steps = batches * epochs * config.judge_passes
+        return optimizers | {"judge": Optimizer("judge", model.judge, config.judge, steps, runner)}
+
+    @property
+    def _learning_epochs(self) -> int:
+        """The epochs in which judge and retriever learn; without initial labels they wait for the interventions."""
+        relevance = self.config.relevance
         waits = relevance.source == "interventions" and relevance.initial == "none"
-        passes = max(1, config.recall_epochs - relevance.from_epoch * waits) * config.judge_passes
-        return optimizers | {"judge": Optimizer("judge", model.judge, config.judge, batches * passes, runner)}
+        return max(0, self.config.recall_epochs - relevance.from_epoch * waits)
 
     def run(self, *, resume: bool = False) -> _Summary:
         """Train to the end, or continue; the best epoch's model is in the folder of the run.
@@ -133,6 +139,11 @@ class Trainer:
             if n_labelled is not None:
                 name, total = self.config.relevance.initial, len(self.train_examples)
                 self.report(f"initial relevance labels by {name}: {n_labelled} of {total} examples")
+        if self.trains_judge and not self._learning_epochs:
+            self.report(
+                "the judge does not learn: without training.relevance.initial it waits for the interventions of epoch "
+                f"{self.config.relevance.from_epoch}, and its last epoch is {self.config.recall_epochs}"
+            )
         progress, patience = self.loop.progress, self.config.patience or self.config.epochs
         while progress.epoch < self.config.epochs and progress.epoch - (progress.best_epoch or 0) <= patience:
             self._epoch()
@@ -324,6 +335,16 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
             "judge.name: where each block is a query, the judge cannot be trained; use bm25, or judge.init_from with "
             "training.judge_passes: 0"
         )
+    if reader.config.memrecall.retriever == "trained" and reader.uses_judge:
+        if not reader.config.memrecall.shortlist:
+            raise ConfigError(
+                "memrecall.retriever: trained proposes a shortlist; set memrecall.shortlist, for example 32"
+            )
+        if by_block and config.judge_passes:
+            raise ConfigError(
+                "memrecall.retriever: where each block is a query, the retriever cannot be trained; use bm25, or "
+                "training.judge_passes: 0"
+            )
     if config.windows is not None and isinstance(reader, CogLTX) and not by_block:
         raise ConfigError(f"training.windows is {config.windows}, but CogLTX reads one window per document; remove it")
 

@@ -251,6 +251,15 @@ def test_examples_are_held_out_whole_documents_at_a_time(tmp_path: Path, monkeyp
     assert {run_examples(other)[1][0].document.id, *(f"d{n}" for n in range(4))} == {f"d{n}" for n in range(4)}
 
 
+def test_the_same_text_is_the_same_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    lines = [{"id": str(n), "text": f"Text {n % 4}.", "question": "Who?", "answers": []} for n in range(12)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    train, validation, _ = run_examples(load_yaml(RunConfig, write(tmp_path, GOOD)))
+    assert (len(train), len(validation)) == (9, 3)
+    assert {example.document.text for example in train}.isdisjoint(example.document.text for example in validation)
+
+
 def test_a_validation_file_and_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDER", str(tmp_path))
     path = examples_file(tmp_path, 12, 4)

@@ -56,10 +56,10 @@ def test_answers_from_an_index_equal_those_without(
 
 
 def test_vectors_of_another_retriever(tiny_encoder: Path, index: Path, tmp_path: Path) -> None:
-    def trained(seed: int) -> CogLTX:
+    def trained(seed: int, capacity: int = 64) -> CogLTX:
         torch.manual_seed(seed)
         values = config(tiny_encoder).model_dump(mode="json")
-        values["memrecall"] |= {"shortlist": 3, "retriever": "trained", "retriever_layers": 1}
+        values["memrecall"] |= {"shortlist": 3, "retriever": "trained", "retriever_layers": 1, "capacity": capacity}
         values["max_block_tokens"] = 16
         made = CogLTX(Model.create(config(tiny_encoder).model_validate(values), with_judge=True, device="cpu"))
         with torch.no_grad():
@@ -70,7 +70,7 @@ def test_vectors_of_another_retriever(tiny_encoder: Path, index: Path, tmp_path:
     expected = [first.predict(TEXT, question) for question in QUESTIONS]
     first.open(TEXT).save(tmp_path / "trained.index")
     assert [trained(1).open(index=tmp_path / "trained.index").ask(question) for question in QUESTIONS] == expected
-    for other, path in ((trained(2), tmp_path / "trained.index"), (trained(1), index), (reader(tiny_encoder), tmp_path / "trained.index")):  # fmt: skip
+    for other, path in ((trained(2), tmp_path / "trained.index"), (trained(1, 60), tmp_path / "trained.index"), (trained(1), index), (reader(tiny_encoder), tmp_path / "trained.index")):  # fmt: skip
         with pytest.raises(DataError, match=r"\.index: made for a model with another retriever; make one for this"):
             other.open(index=path)
 

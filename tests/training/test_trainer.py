@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -515,6 +516,32 @@ def test_examples_that_cannot_be_trained_on(corpus_encoder: Path, tmp_path: Path
     made = reader(corpus_encoder, judge="fakes:NoParameters")
     with pytest.raises(ConfigError, match="judge_passes is 1, but the judge has no parameters to train"):
         trainer(examples, examples)
+
+
+@pytest.mark.parametrize(("epochs", "judge_epochs", "says"), [(2, None, True), (4, 2, True), (4, None, False)])
+def test_a_judge_that_waits_in_vain_is_named(
+    corpus_encoder: Path, tmp_path: Path, epochs: int, judge_epochs: int | None, says: bool
+) -> None:
+    """Without initial labels the first interventions of epoch 2 teach the judge from epoch 3 on."""
+    lines, examples = list[str](), corpus.make(6)
+    relevance = {"source": "interventions", "from_epoch": 2}
+    config = TrainingConfig(epochs=epochs, judge_epochs=judge_epochs, relevance=relevance, batch_size=6)
+    made = reader(corpus_encoder)
+    trainer = Trainer(made, config, train=examples, validation=examples[:1], output=tmp_path, report=lines.append)
+    trainer.run()
+    assert any("the judge does not learn" in line for line in lines) == says
+    assert ("judge/loss" in (tmp_path / "log.jsonl").read_text()) != says
+
+
+@pytest.mark.parametrize("shortlist", [None, 4])
+def test_a_trained_retriever_needs_a_shortlist(corpus_encoder: Path, tmp_path: Path, shortlist: int | None) -> None:
+    values = fakes.config(corpus_encoder).model_dump(mode="json")
+    values["memrecall"] |= {"retriever": "trained", "retriever_layers": 1, "shortlist": shortlist}
+    made = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True, device="cpu"))
+    with (
+        nullcontext() if shortlist else pytest.raises(ConfigError, match=r"trained proposes a shortlist; set memrecall")
+    ):
+        train(made, tmp_path)
 
 
 def test_examples_without_a_known_place_are_counted(corpus_encoder: Path, tmp_path: Path) -> None:
