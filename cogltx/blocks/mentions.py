@@ -42,7 +42,7 @@ class Mentions:
         """Find the mentions in a text whose blocks begin at ``starts``."""
         names: _Names = defaultdict(list)
         for number, heading in enumerate(headings):
-            name = WORD.findall(_ADDITION.sub("", heading).lower())
+            name = [word.lower() for word in WORD.findall(_ADDITION.sub("", heading))]
             if name:
                 names[name[-1]].append((name, number))
         found = np.array(list(_occurrences(text, names)), dtype=np.int64).reshape(-1, 2)

@@ -1,6 +1,7 @@
 """``cogltx ask``: questions about files of one's own, answered at once or one after another."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -75,8 +76,10 @@ def load_answering(model: str, judge: str | None, device: str | None, changes: S
 
 def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
     """Tell files and folders from questions: what exists is a file, and a question has more than one word."""
-    paths = [Path(one) for one in given if Path(one).exists()]
-    questions = [one for one in given if not Path(one).exists()]
+    if not all(one.strip() for one in given):
+        raise ConfigError("an empty argument is neither a file nor a question")
+    paths = [Path(one) for one in given if os.path.exists(one)]  # a long question is no error here
+    questions = [one for one in given if Path(one) not in paths]
     for one in questions:
         if len(one.split()) < 2:
             raise DataError(f"{one}: file not found (a question has more than one word)")

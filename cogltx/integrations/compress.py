@@ -1,5 +1,6 @@
 """Compress a text to the passages that matter for a question, for the prompt of any language model."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -38,7 +39,7 @@ def compress(text: str, query: str, budget: int | float, *, model: CogLTX | str 
     Args:
         text: a text of any length.
         query: the question.
-        budget: number of tokens to keep, by the model's tokenizer; or the share of the text to keep, below 1.0. The
+        budget: number of tokens to keep, by the model's tokenizer; or the share of the text to keep, up to 1.0. The
             most relevant block, of at most 63 tokens, is kept in any case.
         model: a model, or its name.
 
@@ -63,9 +64,9 @@ def passages(reader: CogLTX, document: Document, query: str, budget: int | float
 
 def room(blocks: Blocks, budget: int | float) -> int:
     """Convert a budget to tokens; raises ConfigError if it is not positive."""
-    if budget <= 0:
-        raise ConfigError(f"budget is {budget}; it must be positive")
-    return int(budget * blocks.sizes.sum()) if isinstance(budget, float) and budget < 1 else int(budget)
+    if not 0 < budget < math.inf:
+        raise ConfigError(f"budget is {budget}; it must be a positive number")
+    return int(budget * blocks.sizes.sum()) if isinstance(budget, float) and budget <= 1 else int(budget)
 
 
 def select(reader: CogLTX, layout: Layout, n_tokens: int) -> list[int]:

@@ -111,7 +111,7 @@ class CogLTXRanker:
     Args:
         model: a name, a run, or a model folder.
         top_k: number of documents at most.
-        budget: tokens of each document to keep, or the share below 1.0; None keeps documents whole.
+        budget: tokens of each document to keep, or the share, up to 1.0; None keeps documents whole.
     """
 
     def __init__(self, model: str = DEFAULT_MODEL, top_k: int = 10, budget: int | float | None = None) -> None:

@@ -15,7 +15,7 @@ class CogLTXCompressor(BaseDocumentCompressor):
     Attributes:
         model: a name, a run, or a model folder.
         top_n: number of documents at most; None keeps all.
-        budget: tokens of each document to keep, or the share below 1.0; None keeps documents whole.
+        budget: tokens of each document to keep, or the share, up to 1.0; None keeps documents whole.
     """
 
     model: str = DEFAULT_MODEL

@@ -13,7 +13,7 @@ class CogLTXPostprocessor(BaseNodePostprocessor):
     Attributes:
         model: a name, a run, or a model folder.
         top_n: number of nodes at most; None keeps all.
-        budget: tokens of each node to keep, or the share below 1.0; None keeps nodes whole.
+        budget: tokens of each node to keep, or the share, up to 1.0; None keeps nodes whole.
     """
 
     model: str = DEFAULT_MODEL

@@ -149,6 +149,10 @@ class _Section:
         """Return the index of a word's sentence."""
         return bisect_right(self.sentences, word, key=lambda sentence: sentence.stop)
 
+    def shown(self, words: range) -> list[str]:
+        """Return some words as they are in the text."""
+        return [self.text[self.words[i].start : self.words[i].end] for i in words]
+
     def span(self, words: range) -> Span:
         """Return where some consecutive words are in the text."""
         return Span(self.words[words[0]].start, self.words[words[-1]].end)
@@ -180,8 +184,16 @@ class _Section:
 
     def with_blank(self, sentence: int, place: int, size: int, blank: str) -> str:
         """Return a sentence with a blank at a span and at its repetitions."""
-        hidden, whole = self.span(range(place, place + size)), self.span(self.sentences[sentence])
-        return self.text[whole.start : whole.end].replace(self.text[hidden.start : hidden.end], blank)
+        words, hidden = self.sentences[sentence], self.shown(range(place, place + size))
+        pieces, start, first = list[str](), self.words[words[0]].start, words[0]
+        while first <= words.stop - size:
+            found = range(first, first + size)
+            if self.shown(found) != hidden:
+                first += 1
+                continue
+            pieces += [self.text[start : self.words[first].start], blank]
+            start, first = self.span(found).end, found.stop
+        return "".join([*pieces, self.text[start : self.words[words[-1]].end]])
 
     def passage(self, target: int, without: int, size: int, rng: np.random.Generator) -> range:
         """Return the words of consecutive sentences around one and without another, at least ``size`` if possible."""

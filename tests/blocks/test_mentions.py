@@ -42,6 +42,7 @@ def test_mentions_of_titles() -> None:
 def test_scripts_without_spaces_are_compared_by_character() -> None:
     blocks = blocks_under(("巴黎", "首都。"), ("法国", "首都是巴黎。"), ("Rhône", "la RHÔNE"), ("黎巴", "rhône"))
     assert pairs(blocks) == {(1, "巴黎"), (3, "Rhône")}
+    assert pairs(blocks_under(("İzmir", "a town"), ("sea", "near İzmir"))) == {(1, "İzmir")}, "lower case is longer"
 
 
 @pytest.mark.parametrize("heading", ["", " ", "(1990)", "!"])

@@ -53,6 +53,8 @@ def test_questions_from_the_standard_input(files: Files, call: Call, monkeypatch
     [
         (["missing.pdf", "Who is it?"], "missing.pdf: file not found (a question has more than one word)"),
         (["Who is it?"], "ask needs a file or a folder; 'Who is it?' is none"),
+        (["missing.pdf", "Who " * 100], "missing.pdf: file not found"),
+        (["DOCUMENT", ""], "an empty argument is neither a file nor a question"),
         (["DOCUMENT", "Who is it?", "What is it?", "--html", "a.html"], "--html: a report shows one question; give exactly one"),
         (["DOCUMENT", "Who is it?", "--model", "no-such-model"], "no-such-model: no such folder"),
         (["DOCUMENT", "Who is it?", "--model", "CLASSIFIED"], "the task classification does not answer questions"),

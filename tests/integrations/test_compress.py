@@ -40,7 +40,7 @@ def test_passages_are_slices_in_order(reader: CogLTX) -> None:
 
 
 def test_a_large_budget_keeps_everything(reader: CogLTX) -> None:
-    assert compress(TEXT, QUESTION, 10_000, model=reader) == TEXT.strip()
+    assert compress(TEXT, QUESTION, 10_000, model=reader) == compress(TEXT, QUESTION, 1.0, model=reader) == TEXT.strip()
 
 
 def test_headings_come_once(model: str) -> None:
@@ -51,6 +51,7 @@ def test_headings_come_once(model: str) -> None:
 
 @pytest.mark.parametrize(("text", "query", "budget", "error"), [
     ("", QUESTION, 10, DataError), (TEXT, " ", 10, DataError), (TEXT, QUESTION, 0, ConfigError), (TEXT, QUESTION, -0.5, ConfigError),
+    (TEXT, QUESTION, float("nan"), ConfigError), (TEXT, QUESTION, float("inf"), ConfigError),
 ])  # fmt: skip
 def test_what_cannot_be_compressed(model: str, text: str, query: str, budget: float, error: type[Exception]) -> None:
     with pytest.raises(error):

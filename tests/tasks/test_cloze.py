@@ -37,6 +37,15 @@ def test_a_sentence_asks_for_a_name_that_recurs(tmp_path: Path) -> None:
         assert example.relevant == example.answer_spans
 
 
+def test_only_whole_words_are_hidden(tmp_path: Path) -> None:
+    text = "Ana and Anabel walked with Ana to the old mill in 1919. In 19 days the mill of Ana burned down again. Ana left."
+    asked = questions(tmp_path, text, blank="___", passage_words=10)
+    whole = {"___ and Anabel walked with ___ to the old mill in 1919.", "In 19 days the mill of ___ burned down again."}
+    of_ana = {example.query.text for example in asked if example.query and example.answers == ("Ana",)}
+    assert of_ana
+    assert of_ana <= whole
+
+
 _WORDS = st.sampled_from(["Anna", "Berg", "town", "bridge", "1932", "the", "of", "old", "river"])
 _SENTENCES = st.lists(st.lists(_WORDS, min_size=1, max_size=14).map(lambda words: " ".join(words) + "."), max_size=12)
 
