@@ -178,6 +178,15 @@ class RunConfig(ModelConfig):
         judge = "linear" if _is_without_question(task) and not intervenes else kind.default_judge
         return {"judge": {"name": judge}, **values, "task": task}
 
+    @model_validator(mode="after")
+    def _check_judge(self) -> "RunConfig":
+        is_new = self.reader == "cogltx" and self.judge.name == "encoder" and self.judge.init_from is None
+        if is_new and not self.training.judge_passes:
+            raise ValueError(
+                "training.judge_passes is 0, but the judge is new; name a trained one with judge.init_from, or use bm25"
+            )
+        return self
+
     def model_part(self) -> ModelConfig:
         """Return the part that is saved with the model."""
         return ModelConfig.model_validate(self.model_dump(include=set(ModelConfig.model_fields)))

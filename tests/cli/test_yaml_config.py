@@ -132,6 +132,10 @@ def test_a_wrong_key_or_value(tmp_path: Path, old: str, new: str, line: int, wor
         ("reader: cogltx\n# \0", r"run\.yaml: not valid YAML: unacceptable character"),
         ("task:\n  name: jsonl\n  name: squad", r"run\.yaml:3: not valid YAML: the key name occurs twice$"),
         ("reader: cogltx\n", r"run\.yaml: data is missing"),
+        (
+            "data: {train: a.jsonl}\ntraining: {judge_passes: 0}",
+            r"training\.judge_passes is 0, but the judge is new; name a",
+        ),
         ("a: " + "[" * 9_000, r"run\.yaml: not valid YAML: nested too deeply"),
     ],
 )
