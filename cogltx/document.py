@@ -3,6 +3,7 @@
 Every position is a character offset into ``Document.text``: ``start`` inclusive, ``end`` exclusive.
 """
 
+import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -77,7 +78,8 @@ class Document:
     def __post_init__(self) -> None:
         name = f"document {self.id!r}"
         if not isinstance(self.text, str):
-            raise DataError(f"{name}: the text is a {type(self.text).__name__}, not a string")
+            hint = "; read a file with cogltx.read_document" if isinstance(self.text, os.PathLike) else ""
+            raise DataError(f"{name}: the text is a {type(self.text).__name__}, not a string{hint}")
         if not self.text.strip():
             raise DataError(f"{name}: the text is {'only white space' if self.text else 'empty'}")
         end = 0

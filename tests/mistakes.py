@@ -17,6 +17,7 @@ nothing: Any = None
 bert = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, max_position_embeddings=16))
 calls: list[Callable[[], object]] = [
     lambda: Document(nothing, "x"),
+    lambda: Document(saved, "x"),  # type: ignore[arg-type]
     lambda: Document("text", "x", ((0, 3),)),  # type: ignore[arg-type]
     lambda: Query(nothing),
     lambda: Entity(0, 1, nothing),

@@ -163,6 +163,7 @@ def test_values_of_other_types(saved: Path) -> None:
         done.stdout
         == f"""\
 DataError: document 'x': the text is a NoneType, not a string
+DataError: document 'x': the text is a PosixPath, not a string; read a file with cogltx.read_document
 DataError: document 'x': segment 0 is a tuple, not a Segment
 DataError: the question is a NoneType, not a string
 DataError: entity 0:1: the label None is not a name

@@ -29,6 +29,7 @@ from cogltx.cli.train import train
 from cogltx.errors import CogltxError
 from cogltx.progress import logger
 
+_RESUMABLE = {"train", "mlm", "predict", "evaluate", "bench", "quickstart"}
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a primitive")  # torch's
 
 app = typer.Typer(
@@ -108,7 +109,8 @@ def _fail_usage(error: TyperException) -> NoReturn:
 
 
 def _interrupted(number: int, frame: object) -> NoReturn:
-    _fail("interrupted; progress is saved, run the same command to resume (train and mlm: with --resume)", 128 + number)
+    saved = "; progress is saved, run the same command to resume (train and mlm: with --resume)"
+    _fail(f"interrupted{saved if _RESUMABLE & set(sys.argv) else ''}", 128 + number)
 
 
 def _failed_in_thread(error: threading.ExceptHookArgs) -> None:

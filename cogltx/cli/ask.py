@@ -13,6 +13,7 @@ from cogltx.cli.documents import read_documents
 from cogltx.cli.options import DeviceOption, JudgeOption, SetOption, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError
+from cogltx.formats import ENDINGS
 
 if TYPE_CHECKING:
     from cogltx.pipeline import CogLTX
@@ -75,14 +76,17 @@ def load_answering(model: str, judge: str | None, device: str | None, changes: S
 
 
 def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Tell files and folders from questions: what exists is a file, and a question has more than one word."""
-    if not all(one.strip() for one in given):
-        raise ConfigError("an empty argument is neither a file nor a question")
-    paths = [Path(one) for one in given if os.path.exists(one)]  # a long question is no error here
-    questions = [one for one in given if Path(one) not in paths]
-    for one in questions:
-        if len(one.split()) < 2:
-            raise DataError(f"{one}: file not found (a question has more than one word)")
+    """Tell files and folders, which exist, from questions: several words, or a question mark at the end."""
+    paths, questions = list[Path](), list[str]()
+    for one in given:
+        if not one.strip():
+            raise ConfigError("an empty argument is neither a file nor a question")
+        if os.path.exists(one):  # a question may be too long for a file name, which is no error here
+            paths.append(Path(one))
+        elif one.endswith(("?", "？")) or (len(one.split()) > 1 and Path(one).suffix.lower() not in ENDINGS):
+            questions.append(one)
+        else:
+            raise DataError(f"{one}: file not found (a question has several words, or ends with a question mark)")
     if not paths:
         raise ConfigError(f"ask needs a file or a folder; {questions[0]!r} is none")
     return paths, questions

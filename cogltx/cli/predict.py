@@ -54,6 +54,8 @@ def predict(
     ] = False,
 ) -> None:
     """Answer questions about each --document or about an --index, or all examples of --input."""
+    if examples is None and output is not None:
+        raise ConfigError("predict: --output goes with --input; for a document, redirect what --json prints")
     if sum(map(bool, (documents, index, examples))) != 1 or (examples is None) != (output is None):
         raise ConfigError("predict needs either --document FILE, --index FILE, or --input FILE and --output FILE")
     if examples is not None and (questions or as_json):
@@ -73,6 +75,7 @@ def predict(
     from cogltx.document import Example, Query
     from cogltx.files import write_file
     from cogltx.pipeline import CogLTX
+    from cogltx.reasoners import SpanReasonerConfig
     from cogltx.tasks import make_task
 
     asked: list[Query | None] = [Query(question) for question in _questions(questions or ())] or [None]
@@ -89,6 +92,8 @@ def predict(
         if not isinstance(predictor.reader, CogLTX):
             raise ConfigError(f"--index: the baseline {predictor.reader.config.reader} has no shortlist")
         texts = {str(index): predictor.reader.open(index=index).document}
+    if asked == [None] and isinstance(predictor.reader.config.reasoner, SpanReasonerConfig):
+        raise ConfigError("predict: this model answers questions; give --question")
     read = [Example(id=text.id, document=text, query=query) for text in texts.values() for query in asked]
     titles = [(name, query.text if query else "") for name in texts for query in asked]
     records = []

@@ -29,7 +29,7 @@ FORMATS = {
 """The module and the noun of each format, by the ending of a file's name; all others are text."""
 
 _MOST_EXPANSION = 200_000_000  # bytes that the text of a zipped document grows by; more is an attack
-_IN_FOLDERS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
+ENDINGS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 
 
 def read_document(path: str | Path) -> Document:
@@ -70,10 +70,10 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
         inside = sorted(
             file
             for file in path.rglob("*")
-            if file.suffix.lower() in _IN_FOLDERS and file.is_file() and not file.name.startswith(".")
+            if file.suffix.lower() in ENDINGS and file.is_file() and not file.name.startswith(".")
         )
         if not inside:
-            raise DataError(f"{path}: the folder has no file of a known format ({', '.join(sorted(_IN_FOLDERS))})")
+            raise DataError(f"{path}: the folder has no file of a known format ({', '.join(sorted(ENDINGS))})")
         found += inside
     return found
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import Document
 from langchain_core.documents.compressor import BaseDocumentCompressor
+from pydantic import ConfigDict
 
 from cogltx.integrations.compress import DEFAULT_MODEL, compress, load_reader
 
@@ -17,6 +18,8 @@ class CogLTXCompressor(BaseDocumentCompressor):
         top_n: number of documents at most; None keeps all.
         budget: tokens of each document to keep, or the share, up to 1.0; None keeps documents whole.
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     model: str = DEFAULT_MODEL
     top_n: int | None = None

@@ -2,6 +2,7 @@
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from pydantic import ConfigDict
 
 from cogltx.errors import ConfigError
 from cogltx.integrations.compress import DEFAULT_MODEL, compress, load_reader
@@ -15,6 +16,8 @@ class CogLTXPostprocessor(BaseNodePostprocessor):
         top_n: number of nodes at most; None keeps all.
         budget: tokens of each node to keep, or the share, up to 1.0; None keeps nodes whole.
     """
+
+    model_config = ConfigDict(extra="forbid")
 
     model: str = DEFAULT_MODEL
     top_n: int | None = None

@@ -218,15 +218,20 @@ async def _invalid(request: Request, error: Exception) -> Response:
     return failure(422, "invalid", _findings(error))
 
 
+_WHOLE = "the request"
+
+
 def _findings(error: RequestValidationError) -> str:
     """The findings of a request's validation in one line."""
 
     def path(location: tuple[int | str, ...]) -> str:
-        return ".".join(str(key) for key in location[1:] if not str(key).startswith("<")) or "the request"
+        return ".".join(str(key) for key in location[1:] if not str(key).startswith("<")) or _WHOLE
 
     findings = error.errors()
     if any(finding["type"] == "json_invalid" for finding in findings):
         return "the request is not JSON"
+    if any(finding["type"] == "model_attributes_type" and path(finding["loc"]) == _WHOLE for finding in findings):
+        return "the body is not a JSON object; send one, with the header Content-Type: application/json"
     return "; ".join(dict.fromkeys(f"{path(finding['loc'])}: {finding['msg']}" for finding in findings))
 
 

@@ -28,12 +28,14 @@ class ReadReport:
             themselves are kept.
         entities: number of distinct entities in the file.
         left_out: number of entities that overlap others or have several pieces, and are not in the examples.
+        inside_words: number of entities that begin or end inside a word.
     """
 
     examples: int = 0
     unmapped: list[tuple[str, str]] = field(default_factory=list)
     entities: int = 0
     left_out: int = 0
+    inside_words: int = 0
     _places: dict[str, str] = field(default_factory=dict, repr=False)
 
     def count(self, id: str, where: str) -> None:
@@ -49,11 +51,15 @@ class ReadReport:
         self.unmapped += other.unmapped
         self.entities += other.entities
         self.left_out += other.left_out
+        self.inside_words += other.inside_words
 
     def notes(self) -> list[str]:
         """Remarks for the user on gold annotations that are not in the examples, besides ``unmapped``."""
-        note = f"{self.left_out:,} of {self.entities:,} entities overlap others or have several pieces; left out"
-        return [note] if self.left_out else []
+        notes = {
+            "overlap others or have several pieces; left out": self.left_out,
+            "begin or end inside a word, which predicted ones never do; offsets count characters": self.inside_words,
+        }
+        return [f"{count:,} of {self.entities:,} entities {note}" for note, count in notes.items() if count]
 
 
 class Task(BaseModel, abc.ABC):

@@ -45,6 +45,8 @@ def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, di
         except ijson.JSONError as error:
             first = str(error).removeprefix("b'").replace("\\n", "\n").partition("\n")[0].rstrip(".")
             reason = _REASONS.get(first, f"not valid JSON ({first})")
+            if "trailing garbage" in first:
+                reason = "not one JSON value, perhaps JSON Lines, which the task jsonl reads (--set task.name=jsonl)"
             raise DataError(f"{path}: {reason}, after {n_items} complete items") from None
 
 

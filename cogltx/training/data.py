@@ -141,6 +141,7 @@ def _hold_out(examples: Sequence[Example], held_out: int | None, seed: int) -> t
     if not kept:
         raise DataError(
             f"data.held_out: holding out {count} of {len(examples)} examples ({len(documents)} documents) leaves none "
-            "to train on; hold out fewer, or name a validation file with data.validation"
+            "to train on; hold out fewer, or name a validation file with data.validation (a CoNLL file without "
+            "-DOCSTART- lines is one document)"
         )
     return kept, [examples[index] for index in sorted(chosen)]

@@ -65,6 +65,8 @@ def train(
 
 
 def _run_config(config: Mapping[str, Any]) -> RunConfig:
+    if not isinstance(config, Mapping):
+        raise ConfigError("config must be a dictionary or a RunConfig; YAML files are for the command cogltx train")
     values = dict(config)
     if isinstance(values.get("data", {}), Mapping):
         values["data"] = {"train": "training data", **values.get("data", {})}
@@ -98,7 +100,7 @@ def train_run(
     examples, held_out, unmapped = run_examples(run, data, validation)
     report(f"{len(examples)} training and {len(held_out)} validation examples")
     for id, reason in unmapped.unmapped[:_N_NAMED]:
-        report(f"  without a place in the text: {id}: {reason}")
+        report(f"  gold label left out: {id}: {reason}")
     if len(unmapped.unmapped) > _N_NAMED:
         report(f"  … and {len(unmapped.unmapped) - _N_NAMED} more; cogltx prepare names them all")
     for line in unmapped.notes():

@@ -307,7 +307,10 @@ def check_examples(task: Task, reader: Reader, train: Sequence[Example], validat
     metric = _main_metric(task, reader)
     silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
     if metric not in task.metrics((example, silent) for example in validation):
-        raise DataError(f"training: no validation example has a known answer, which {metric} needs")
+        kinds = {"classification": any(one.labels is not None for one in validation)}
+        kinds["tagging"] = any(one.entities is not None for one in validation)
+        hint = "".join(f"; for this data set reasoner.name: {kind}" for kind, fits in kinds.items() if fits)
+        raise DataError(f"training: no validation example has a known answer, which {metric} needs{hint}")
     return metric
 
 

@@ -78,6 +78,11 @@ def ran(*arguments: object, path: str | None = None) -> subprocess.CompletedProc
     [
         (["predict", "RUN"], "predict needs either --document FILE, --index FILE, or --input FILE and --output FILE"),
         (["predict", "RUN", "--input", "DATA"], "predict needs either --document FILE, --index FILE, or"),
+        (["predict", "RUN", "--document", "DOCUMENT"], "predict: this model answers questions; give --question"),
+        (
+            ["predict", "RUN", "--document", "DOCUMENT", "--output", "a.json"],
+            "predict: --output goes with --input; for a",
+        ),
         (["predict", "/nowhere", "--document", "DOCUMENT"], "/nowhere: no such folder"),
         (["predict", "RUN", "--document", "/nowhere/a.txt"], "/nowhere/a.txt: file not found"),
         (["recall", "--document", "DOCUMENT"], "recall needs a run or --judge NAME, such as --judge bm25"),

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from command_line import Call, Files
 
+from cogltx.cli.ask import _sort
+
 QUESTION = "Where does the person live ?"
 
 
@@ -48,12 +50,20 @@ def test_questions_from_the_standard_input(files: Files, call: Call, monkeypatch
     assert [json.loads(line)["question"] for line in done.out.splitlines()] == [QUESTION, "Who is it ?"]
 
 
+def test_what_a_question_is(tmp_path: Path) -> None:
+    file = tmp_path / "a b.txt"
+    file.write_text("text")
+    questions = ["Rent?", "谁是房东？", "Who is it", "Where was it in 1932.", "Who owns it.com", "Why? " * 100]
+    assert _sort([str(file), *questions]) == ([file], questions)
+
+
 @pytest.mark.parametrize(
     ("arguments", "wording"),
     [
-        (["missing.pdf", "Who is it?"], "missing.pdf: file not found (a question has more than one word)"),
+        (["missing.pdf", "Who is it?"], "missing.pdf: file not found (a question has several words, or ends with a question mark)"),
         (["Who is it?"], "ask needs a file or a folder; 'Who is it?' is none"),
         (["missing.pdf", "Who " * 100], "missing.pdf: file not found"),
+        (["DOCUMENT", "my missing report.pdf", "Who is it?"], "my missing report.pdf: file not found"),
         (["DOCUMENT", ""], "an empty argument is neither a file nor a question"),
         (["DOCUMENT", "Who is it?", "What is it?", "--html", "a.html"], "--html: a report shows one question; give exactly one"),
         (["DOCUMENT", "Who is it?", "--model", "no-such-model"], "no-such-model: no such folder"),

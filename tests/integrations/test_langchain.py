@@ -2,8 +2,10 @@
 
 import asyncio
 
+import pytest
 from bridges import QUESTION, TEXTS
 from langchain_core.documents import Document
+from pydantic import ValidationError
 
 from cogltx.integrations.langchain import CogLTXCompressor
 
@@ -21,6 +23,11 @@ def test_documents_are_ordered_and_shortened(model: str) -> None:
     assert found[0].metadata["relevance_score"] > found[1].metadata["relevance_score"]
     assert asyncio.run(compressor.acompress_documents(DOCUMENTS, QUESTION)) == found
     assert "relevance_score" not in DOCUMENTS[1].metadata
+
+
+def test_a_mistyped_option_is_refused(model: str) -> None:
+    with pytest.raises(ValidationError, match="top_k"):
+        CogLTXCompressor(model=model, top_k=2)  # type: ignore[call-arg]
 
 
 def test_documents_stay_whole_without_a_budget(model: str) -> None:

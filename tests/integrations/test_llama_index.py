@@ -3,6 +3,7 @@
 import pytest
 from bridges import QUESTION, TEXTS
 from llama_index.core.schema import NodeWithScore, TextNode
+from pydantic import ValidationError
 
 from cogltx import ConfigError
 from cogltx.integrations.llama_index import CogLTXPostprocessor
@@ -31,3 +32,10 @@ def test_nodes_stay_whole_without_a_budget(model: str) -> None:
     assert {one.text for one in found} == {one.text for one in nodes()}
     with pytest.raises(ConfigError, match="needs the query"):
         CogLTXPostprocessor(model=model).postprocess_nodes(nodes())
+
+
+def test_a_mistyped_option_is_refused(model: str) -> None:
+    with pytest.raises(ValidationError, match="top_k"):
+        CogLTXPostprocessor(model=model, top_k=2)  # type: ignore[call-arg]
+    made = CogLTXPostprocessor(model=model, top_n=2)
+    assert CogLTXPostprocessor.from_dict(made.to_dict()).top_n == 2

@@ -117,7 +117,7 @@ def test_texts_are_ranked_in_both_forms(client: TestClient, reader: CogLTX) -> N
         ("/answer", {"question": "Who?"}, "text: Field required"),
         ("/answer", {"question": "Who?", "text": "a", "more": 1}, "more: Extra inputs are not permitted"),
         ("/answer", {"question": "Who?", "documents": []}, "documents: List should have at least 1 item"),
-        ("/answer", [], "the request: Input should be"),
+        ("/answer", [], "the body is not a JSON object; send one, with the header Content-Type: application/json"),
         ("/documents", {"text": ""}, "text: String should have at least 1 character"),
         ("/rerank", {"query": "Who?", "texts": []}, "texts: List should have at least 1 item"),
         ("/rerank", {"query": "Who?"}, "documents: Field required"),
@@ -127,6 +127,13 @@ def test_an_invalid_request(client: TestClient, path: str, body: object, wording
     response = client.post(path, json=body)
     assert problem(response) == (422, "invalid")
     assert wording in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("body", ['{"question": "Who?", "text": "a"}', "question=Who"])
+def test_a_body_that_is_not_declared_as_json(client: TestClient, body: str) -> None:
+    response = client.post("/answer", content=body, headers={"Content-Type": "application/x-www-form-urlencoded"})
+    assert problem(response) == (422, "invalid")
+    assert "Content-Type: application/json" in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,10 @@ def test_list_is_read_piece_by_piece(tmp_path: Path) -> None:
             ": not valid JSON (lexical error: invalid char in json text), after 1 complete items",
         ),
         ("[1]", ": item 1 must be a JSON object, but is 1"),
-        ("[{}]\n[]", ": not valid JSON (parse error: trailing garbage), after 1 complete items"),
+        (
+            "[{}]\n[]",
+            ": not one JSON value, perhaps JSON Lines, which the task jsonl reads (--set task.name=jsonl), after 1 complete items",
+        ),
         ('{"a": 1}', ": must be a JSON list"),
         ('[{"b": [{"c": 1, "d": 2, "c": 3}]}]', ": not valid JSON (the key 'c' comes twice in an object)"),
         ("[" + "[" * 200_000, ": not valid JSON (nested too deeply)"),

@@ -152,6 +152,15 @@ LITBANK = {
 }
 
 
+def test_entities_inside_words_are_counted(tmp_path: Path) -> None:
+    text = "Annabel, 东京大学"
+    entities = [[0, 4, "PER"], [4, 7, "PER"], [7, 8, "MARK"], [9, 11, "LOC"], [11, 13, "ORG"]]
+    path, report = lines(tmp_path, {"id": "1", "text": text, "entities": entities}), ReadReport()
+    list(make_task("tagging", {}).read(path, split="train", report=report))
+    note = "2 of 5 entities begin or end inside a word, which predicted ones never do; offsets count characters"
+    assert report.notes() == [note]
+
+
 def test_nested_layers(tmp_path: Path) -> None:
     path = lines(tmp_path, LITBANK)
     with pytest.raises(DataError) as error:

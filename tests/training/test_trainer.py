@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -513,6 +514,9 @@ def test_examples_that_cannot_be_trained_on(corpus_encoder: Path, tmp_path: Path
     unknown = [Example(id=example.id, document=example.document, query=example.query) for example in examples]
     with pytest.raises(DataError, match="training: no validation example has a known answer, which f1 needs"):
         trainer(examples, unknown)
+    labelled = [replace(example, labels=("boat",)) for example in unknown]
+    with pytest.raises(DataError, match=r"f1 needs; for this data set reasoner\.name: classification$"):
+        trainer(examples, labelled)
     made = reader(corpus_encoder, judge="fakes:NoParameters")
     with pytest.raises(ConfigError, match="judge_passes is 1, but the judge has no parameters to train"):
         trainer(examples, examples)
