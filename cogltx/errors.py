@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+_NAMING = {"name", "file"}  # settings that a lone string may stand for
 _OBJECTS = ("model_type", "model_attributes_type", "dict_type", "dataclass_type")
 _PLAIN = {  # pydantic's words for a kind of value
     "a valid string": "a string",
@@ -67,11 +68,13 @@ def describe(
     """
     problems: dict[tuple[tuple[str, ...], str, object], list[str]] = {}
     for finding in error.errors():
-        path, known = _follow(model, finding["loc"])
+        path, known, inner = _follow(model, finding["loc"])
         kind, context = finding["type"], finding.get("ctx", {})
         text = finding["msg"].removeprefix("Input should be ").partition(", unable to")[0]
         text = f"an object with named {noun}s" if kind in _OBJECTS else _PLAIN.get(text, text)
         name = _join(within, path)
+        if kind in _OBJECTS and isinstance(finding["input"], str) and (key := next(iter({*inner} & _NAMING), "")):
+            text += f" such as {{{key}: {finding['input']}}}"
         if kind == "extra_forbidden":
             owner, key = _join(within, path[:-1]), "".join(path[-1:]) or "''"
             problem = f"{key} is not a {noun}{f' of {owner}' if owner else ''}{suggestion(key, known)}"
@@ -131,8 +134,10 @@ def _join(parent: str, path: tuple[str, ...]) -> str:
     return name
 
 
-def _follow(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> tuple[tuple[str, ...], list[str]]:
-    """The keys of a location, without the names of union members (ours are in ``<>``), and the keys known there."""
+def _follow(
+    model: type[BaseModel] | None, location: tuple[int | str, ...]
+) -> tuple[tuple[str, ...], list[str], list[str]]:
+    """The keys of a location without names of union members (ours are in ``<>``), those known there, and inside."""
     kinds: list[Any] = [] if model is None else [model]
     path: list[str] = []
     known: list[str] = []
@@ -156,7 +161,10 @@ def _follow(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> t
             continue
         elif (models and number == len(location) - 1) or any(issubclass(kind, Mapping) for kind in classes):
             path.append(step)
-    return tuple(path), known
+    inner = [
+        name for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel) for name in kind.model_fields
+    ]
+    return tuple(path), known, inner
 
 
 def _members(annotation: Any) -> list[Any]:

@@ -276,7 +276,7 @@ def _decode(raw: bytes, name: str, line: int, kind: type[CogltxError] = DataErro
         return raw.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError as error:
         line += raw[: error.start].count(10)
-        raise kind(f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x})") from None
+        raise kind(f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x}); save it as UTF-8") from None
 
 
 def _object(text: str, where: str, kind: type[CogltxError] = DataError) -> dict[str, Any]:
@@ -291,6 +291,8 @@ def _object(text: str, where: str, kind: type[CogltxError] = DataError) -> dict[
         rest = text[error.pos :].rstrip("\r\n")
         line = f":{error.lineno}" if "\n" in text.strip() else ""
         got = f"at character {error.colno}: {shorten(rest)}" if rest else "(it ends early)"
+        if text.strip() in ("[", "{"):
+            got = "(it ends early; JSON Lines have one whole object per line)"
         raise kind(f"{where}{line}: not valid JSON {got}") from None
     except UnicodeEncodeError as error:
         raise kind(f"{where}: holds half of a surrogate pair, {error.object[error.start]!r}") from None

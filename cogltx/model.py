@@ -359,13 +359,14 @@ def model_folder(name: str | Path) -> Path:
         return path
     if (RELEASED / path.name / "config.json").is_file() and str(name) == path.name:
         return RELEASED / path.name
-    if path.is_absolute() or str(name).count("/") != 1 or str(name).startswith(".") or path.parent.is_dir():
+    of_a_run = path.parts[:1] == ("runs",)
+    if of_a_run or path.is_absolute() or len(path.parts) != 2 or str(name).startswith(".") or path.parent.is_dir():
         known = {other.name: Path(other.name) for other in RELEASED.iterdir()} if str(name) == path.name else {}
         known |= (
             {other.name: path.parent / other.name for other in path.parent.iterdir()} if path.parent.is_dir() else {}
         )
         similar = get_close_matches(path.name, known, 1)
-        hint = f"; did you mean {known[similar[0]]}?" if similar else ""
+        hint = f"; did you mean {known[similar[0]]}?" if similar else "; train it first" if of_a_run else ""
         raise ModelError(f"{name}: no such folder{hint}")
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError

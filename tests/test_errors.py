@@ -51,6 +51,7 @@ SPAN = {"name": "span"}
         ({"reasoner": SPAN, "sizes": {"odd": 1}}, "odd is no size"),
         ({"reasoner": SPAN, "spans": [{}, {"width": []}]}, "spans[1].width must be an integer, but is []"),
         ({"reasoner": SPAN, "one": 3}, "one must be an object with named settings, but is 3"),
+        ({"reasoner": "span"}, "reasoner must be an object with named settings such as {name: span}, but is 'span'"),
         (
             {"reasoner": SPAN, "one": {"widht": 3}, "sizes": 3},
             "sizes must be an object with named settings, but is 3; widht is not a setting of one; did you mean width?",

@@ -248,7 +248,7 @@ def test_lines_come_back(
         ('{"a": 1, "a": 1}', ":1: not valid JSON (the key 'a' comes twice)"),
         ('{"a": "\\ud800"}', ":1: holds half of a surrogate pair, '\\ud800'"),
         ('{"a": ' + "[" * 200_000, ":1: not valid JSON (nested too deeply)"),
-        (b'{"a": 1}\n{"b": "\xe9"}', ":2: not UTF-8 (byte 0xe9)"),
+        (b'{"a": 1}\n{"b": "\xe9"}', ":2: not UTF-8 (byte 0xe9); save it as UTF-8"),
         (gzip.compress(b'{"a": 1}\n' * 99, mtime=0)[:-4], ": the gzip file ends early"),
     ],
 )
@@ -266,7 +266,7 @@ def test_text_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert read_text("-") == text
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n\n\xff")))
-    with pytest.raises(DataError, match=r"^standard input:3: not UTF-8 \(byte 0xff\)$"):
+    with pytest.raises(DataError, match=r"^standard input:3: not UTF-8 \(byte 0xff\); save it as UTF-8$"):
         read_text("-")
 
 

@@ -111,7 +111,7 @@ def test_a_mistyped_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelError, match=r"^runs/hotpotqu: no such folder; did you mean runs/hotpotqa\?$"):
         CogLTX.from_pretrained("runs/hotpotqu")
-    with pytest.raises(ModelError, match=r"^runs/other: no such folder$"):
+    with pytest.raises(ModelError, match=r"^runs/other: no such folder; train it first$"):
         CogLTX.from_pretrained("runs/other")
     with pytest.raises(ModelError, match=r"^rums: no such folder; did you mean runs\?$"):
         CogLTX.from_pretrained("rums")

@@ -89,8 +89,8 @@ class Trainer:
         self.trains_judge = config.trains_judge(model)
         if self.trains_judge and config.relevance.source == "data" and not any(one.has_relevance for one in train):
             raise DataError(
-                "training: no example has relevance labels, which the judge learns from; set "
-                "training.relevance.source: interventions or judge.name: bm25"
+                "training: no example has relevance labels or an answer that occurs in its text, which the judge "
+                "learns from; set training.relevance.source: interventions or judge.name: bm25"
             )
         self.relevance = RelevanceLabels(config.relevance)
         self.scores: dict[int, np.ndarray] = {}

@@ -44,11 +44,11 @@ def test_json_lines(tmp_path: Path, name: str) -> None:
     [
         ("a.txt", b"", "a.txt: holds no text"),
         ("a.txt", b" \n\t", "a.txt: holds no text"),
-        ("a.txt", b"good\nbad \xff", "a.txt:2: not UTF-8 (byte 0xff)"),
+        ("a.txt", b"good\nbad \xff", "a.txt:2: not UTF-8 (byte 0xff); save it as UTF-8"),
         ("a.jsonl", b"", "a.jsonl: holds no text"),
         ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "a.jsonl:2: text is missing"),
         ("a.jsonl", b'{"text": 3}\n', "a.jsonl:1: text must be a string, but is 3"),
-        ("a.jsonl", b'{"text": "a"}\n{"text": "\xe9"}', "a.jsonl:2: not UTF-8 (byte 0xe9)"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": "\xe9"}', "a.jsonl:2: not UTF-8 (byte 0xe9); save it as UTF-8"),
         (
             "a.txt.gz",
             gzip.compress(b"text " * 99, mtime=0)[:-9],

@@ -509,7 +509,9 @@ def test_examples_that_cannot_be_trained_on(corpus_encoder: Path, tmp_path: Path
         trainer([], examples)
     with pytest.raises(DataError, match="training: there are 4 training and 0 validation examples"):
         trainer(examples, [])
-    with pytest.raises(DataError, match=r"no example has relevance labels, which the judge learns from; set"):
+    with pytest.raises(
+        DataError, match=r"no example has relevance labels or an answer that occurs in its text, which the judge"
+    ):
         trainer([unlabelled(example) for example in examples], examples)
     unknown = [Example(id=example.id, document=example.document, query=example.query) for example in examples]
     with pytest.raises(DataError, match="training: no validation example has a known answer, which f1 needs"):
