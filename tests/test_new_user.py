@@ -32,7 +32,9 @@ def questions(count: int = 30) -> list[dict[str, Any]]:
 def texts(count: int = 12) -> list[dict[str, Any]]:
     topics = {"france": "Paris is the capital of France. ", "moon": "People walked on the Moon. "}
     names = list(topics)
-    return [{"text": NOISE * 6 + topics[names[n % 2]] + NOISE * 2, "label": names[n % 2]} for n in range(count)]
+    return [
+        {"text": f"{NOISE * 6}{topics[names[n % 2]]}{NOISE * 2}Page {n}.", "label": names[n % 2]} for n in range(count)
+    ]
 
 
 def several(count: int = 12) -> list[dict[str, Any]]:

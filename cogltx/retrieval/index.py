@@ -73,7 +73,7 @@ class Index:
             raise DataError(
                 f"{path}: made for a model with another tokenizer or max_block_tokens; make one for this model"
             )
-        if about.get("encoder") != encoder:
+        if about.get("encoder") not in (encoder, encoder.partition(",")[0]):  # an earlier version named no window size
             raise DataError(f"{path}: made for a model with another retriever; make one for this model")
         try:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))

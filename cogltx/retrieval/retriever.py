@@ -68,7 +68,7 @@ class Retriever:
             ConfigError: there is no query.
         """
         if memory.query is None:
-            raise ConfigError("memrecall.shortlist needs a question; for tasks without one set it to null")
+            raise ConfigError("memrecall.shortlist needs a question; set it to null for tasks without one")
         candidates = np.array(memory.candidates)
         if len(candidates) <= count:
             return tuple(candidates.tolist())
