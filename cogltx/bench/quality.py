@@ -272,7 +272,7 @@ class _Bench:
                 return rates.fitting(seconds, run.training.epochs, len(examples), len(validation), recall_epochs)
 
             epochs, n_trained = fitting()
-            if epochs > recall_epochs:
+            if epochs > recall_epochs and reader_class(run.reader).uses_judge:
                 pilots.append(self._pilot(reader, run, n, n_validation, recall_epochs + 1))
                 epochs, n_trained = fitting()
             changes = [f"training.epochs={epochs}", *_size(run, n_trained, len(validation))]

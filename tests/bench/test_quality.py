@@ -146,7 +146,13 @@ def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
         "{name: four epochs, changes: [training.epochs=4]}]"
     )
     changes = ["seeds=[0]", "train_seconds=60", f"readers={readers}"]
-    found = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
+    said: list[str] = []
+    found = run(folder / "bench.yaml", tmp_path / "out", changes, report=said.append)[0]
+    assert {line.split(":")[0] for line in said if " epochs, to measure" in line} == {
+        "CogLTX",
+        "one epoch of the judge",
+        "four epochs",
+    }, "the epochs of a sliding window cost the same"
     assert trained == [["2", "5", "60"], ["3", "5", "55"], ["3", "5", "55"], ["4", "1", "46"]]
     assert [row["runs"][0]["train_seconds"] for row in found] == [60, 55, 55, 46]
     again = run(folder / "bench.yaml", tmp_path / "out", changes, report=lambda line: None)[0]
