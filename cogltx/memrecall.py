@@ -346,7 +346,7 @@ class MemRecall:
         if not self.config.rehearse:
             for search in searches:
                 search.read = list(chain.from_iterable(passages_of(search.read, search.layout, count)))
-                search.add_unread(len(self.config.strides))
+                search.note_added(len(self.config.strides))
             return
         found = [passages_of(search.read, search.layout, 2 * count) for search in searches]
         memories = [
@@ -357,7 +357,7 @@ class MemRecall:
             strengths = search.strengths(memory.kept)
             best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))[:count]
             search.read = list(chain.from_iterable(best))
-            search.add_unread(len(self.config.strides))
+            search.note_added(len(self.config.strides))
 
     def _result(self, search: "_Search") -> Recall:
         key_blocks = tuple(sorted(search.read))
@@ -393,7 +393,7 @@ class _Search:
     def memory(self, kept: Sequence[int]) -> Memory:
         return Memory(self.layout, tuple(sorted(kept)))
 
-    def add_unread(self, step: int) -> None:
+    def note_added(self, step: int) -> None:
         """Note the step of the blocks that passages have added, and their last coarse score if they have no other."""
         coarse = self.trace[-1].coarse
         lowest = float(np.nanmin(coarse)) if not np.isnan(coarse).all() else 0.0
