@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-_NAMING = {"name", "file"}  # settings that a lone string may stand for
+_NAMING = ("name", "file")  # settings that a lone string may stand for
 _OBJECTS = ("model_type", "model_attributes_type", "dict_type", "dataclass_type")
 _PLAIN = {  # pydantic's words for a kind of value
     "a valid string": "a string",
@@ -73,7 +73,11 @@ def describe(
         text = finding["msg"].removeprefix("Input should be ").partition(", unable to")[0]
         text = f"an object with named {noun}s" if kind in _OBJECTS else _PLAIN.get(text, text)
         name = _join(within, path)
-        if kind in _OBJECTS and isinstance(finding["input"], str) and (key := next(iter({*inner} & _NAMING), "")):
+        if (
+            kind in _OBJECTS
+            and isinstance(finding["input"], str)
+            and (key := next((one for one in _NAMING if one in inner), ""))
+        ):
             text += f" such as {{{key}: {finding['input']}}}"
         if kind == "extra_forbidden":
             owner, key = _join(within, path[:-1]), "".join(path[-1:]) or "''"

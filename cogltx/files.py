@@ -52,6 +52,8 @@ def read_json_lines(path: Path, first: int = 0, last: int | None = None) -> Iter
     for number, line in islice(enumerate(read_lines(path), 1), first, last):
         if line.strip():
             where = f"{path}:{number}"
+            if line.strip() in ("[", "{"):
+                raise DataError(f"{where}: not valid JSON (it ends early; JSON Lines have one whole object per line)")
             yield where, _object(line, where)
 
 
@@ -291,8 +293,6 @@ def _object(text: str, where: str, kind: type[CogltxError] = DataError) -> dict[
         rest = text[error.pos :].rstrip("\r\n")
         line = f":{error.lineno}" if "\n" in text.strip() else ""
         got = f"at character {error.colno}: {shorten(rest)}" if rest else "(it ends early)"
-        if text.strip() in ("[", "{"):
-            got = "(it ends early; JSON Lines have one whole object per line)"
         raise kind(f"{where}{line}: not valid JSON {got}") from None
     except UnicodeEncodeError as error:
         raise kind(f"{where}: holds half of a surrogate pair, {error.object[error.start]!r}") from None

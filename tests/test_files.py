@@ -248,6 +248,7 @@ def test_lines_come_back(
         ('{"a": 1, "a": 1}', ":1: not valid JSON (the key 'a' comes twice)"),
         ('{"a": "\\ud800"}', ":1: holds half of a surrogate pair, '\\ud800'"),
         ('{"a": ' + "[" * 200_000, ":1: not valid JSON (nested too deeply)"),
+        (b'{\n  "a": 1\n}', ":1: not valid JSON (it ends early; JSON Lines have one whole object per line)"),
         (b'{"a": 1}\n{"b": "\xe9"}', ":2: not UTF-8 (byte 0xe9); save it as UTF-8"),
         (gzip.compress(b'{"a": 1}\n' * 99, mtime=0)[:-4], ": the gzip file ends early"),
     ],

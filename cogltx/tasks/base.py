@@ -54,7 +54,7 @@ class ReadReport:
         self.inside_words += other.inside_words
 
     def notes(self) -> list[str]:
-        """Remarks for the user on gold annotations that are not in the examples, besides ``unmapped``."""
+        """Remarks for the user on gold entities that are left out, or that no prediction can equal."""
         notes = {
             "overlap others or have several pieces; left out": self.left_out,
             "begin or end inside a word, which predicted ones never do; offsets count characters": self.inside_words,

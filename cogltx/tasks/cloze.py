@@ -8,7 +8,7 @@ al. 2021, arXiv 2101.00438); a sentence asks for them as in Lewis et al. 2019 (a
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,7 +101,7 @@ class Cloze(Task):
                 continue
             hidden = int(rng.choice(free))
             sentence = sentence_of[hidden]
-            question = section.with_blank(sentence, hidden, size, self.blank)
+            question = section.with_blank(sentence, places, size, self.blank)
             if len(question.split()) > _LONGEST_QUESTION:
                 continue
             asked.add(sentence)
@@ -149,10 +149,6 @@ class _Section:
         """Return the index of a word's sentence."""
         return bisect_right(self.sentences, word, key=lambda sentence: sentence.stop)
 
-    def shown(self, words: range) -> list[str]:
-        """Return some words as they are in the text."""
-        return [self.text[self.words[i].start : self.words[i].end] for i in words]
-
     def span(self, words: range) -> Span:
         """Return where some consecutive words are in the text."""
         return Span(self.words[words[0]].start, self.words[words[-1]].end)
@@ -182,18 +178,16 @@ class _Section:
                 inside |= {(a, b) for a in range(start, start + size) for b in range(a + 1, start + size + 1)}
         return found
 
-    def with_blank(self, sentence: int, place: int, size: int, blank: str) -> str:
-        """Return a sentence with a blank at a span and at its repetitions."""
-        words, hidden = self.sentences[sentence], self.shown(range(place, place + size))
-        pieces, start, first = list[str](), self.words[words[0]].start, words[0]
-        while first <= words.stop - size:
-            found = range(first, first + size)
-            if self.shown(found) != hidden:
-                first += 1
-                continue
-            pieces += [self.text[start : self.words[first].start], blank]
-            start, first = self.span(found).end, found.stop
-        return "".join([*pieces, self.text[start : self.words[words[-1]].end]])
+    def with_blank(self, sentence: int, places: Sequence[int], size: int, blank: str) -> str:
+        """Return a sentence with a blank wherever a recurring span is in it; ``places`` are as in ``recurring``."""
+        whole, pieces = self.span(self.sentences[sentence]), list[str]()
+        start = whole.start
+        for place in places:
+            hidden = self.span(range(place, place + size))
+            if place in self.sentences[sentence] and start <= hidden.start:
+                pieces += [self.text[start : hidden.start], blank]
+                start = hidden.end
+        return "".join([*pieces, self.text[start : whole.end]])
 
     def passage(self, target: int, without: int, size: int, rng: np.random.Generator) -> range:
         """Return the words of consecutive sentences around one and without another, at least ``size`` if possible."""

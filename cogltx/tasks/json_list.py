@@ -15,6 +15,8 @@ _OPENING, _CLOSING = ("start_map", "start_array"), ("end_map", "end_array")
 _DEEPEST = 200  # nested lists and objects
 _REASONS = {
     "parse error: premature EOF": "the file ends early",
+    "parse error: trailing garbage": "not one JSON value, perhaps JSON Lines, which the task jsonl reads "
+    "(--set task.name=jsonl)",
     "lexical error: invalid bytes in UTF8 string": "not UTF-8",
 }
 
@@ -45,8 +47,6 @@ def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, di
         except ijson.JSONError as error:
             first = str(error).removeprefix("b'").replace("\\n", "\n").partition("\n")[0].rstrip(".")
             reason = _REASONS.get(first, f"not valid JSON ({first})")
-            if "trailing garbage" in first:
-                reason = "not one JSON value, perhaps JSON Lines, which the task jsonl reads (--set task.name=jsonl)"
             raise DataError(f"{path}: {reason}, after {n_items} complete items") from None
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from cogltx.blocks.characters import code_points, unspaced
+from cogltx.blocks.words import expand_to_words
 from cogltx.document import Entity, Example
 from cogltx.errors import DataError
 from cogltx.files import read_json_lines, read_lines
@@ -93,7 +93,8 @@ class Tagging(Task):
         entities = _flat(example.entities, self.overlapping, where)
         total = len(dict.fromkeys(example.entities)) + len(broken)
         report.entities += total
-        report.inside_words += sum(_is_inside_words(example.document.text, entity) for entity in entities)
+        ends = [(entity.start, entity.end) for entity in entities]
+        report.inside_words += sum(expand_to_words(example.document.text, *pair) != pair for pair in ends)
         if total == len(entities):
             return replace(example, entities=entities)
         report.left_out += total - len(entities)
@@ -136,16 +137,6 @@ class Tagging(Task):
 def _has_pieces(entities: object) -> bool:
     """Whether the entities of a line are in CRAFT's form."""
     return isinstance(entities, list) and any("spans" in one for one in entities if isinstance(one, dict))
-
-
-def _is_inside_words(text: str, entity: Entity) -> bool:
-    """Whether a word of a script with spaces goes on over either end of an entity."""
-
-    def goes_on(place: int) -> bool:
-        around = text[place - 1 : place + 1] if place else ""
-        return len(around) == 2 and around.isalnum() and not unspaced(code_points(around, 0, 2)).any()
-
-    return goes_on(entity.start) or goes_on(entity.end)
 
 
 def _flat(entities: Sequence[Entity], overlapping: Overlapping, where: str) -> tuple[Entity, ...]:

@@ -307,9 +307,11 @@ def check_examples(task: Task, reader: Reader, train: Sequence[Example], validat
     metric = _main_metric(task, reader)
     silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
     if metric not in task.metrics((example, silent) for example in validation):
-        kinds = {"classification": any(one.labels is not None for one in validation)}
-        kinds["tagging"] = any(one.entities is not None for one in validation)
-        hint = "".join(f"; for this data set reasoner.name: {kind}" for kind, fits in kinds.items() if fits)
+        hint = ""
+        if any(example.labels is not None for example in validation):
+            hint = "; for this data set reasoner.name: classification"
+        elif any(example.entities is not None for example in validation):
+            hint = "; for this data set reasoner.name: tagging"
         raise DataError(f"training: no validation example has a known answer, which {metric} needs{hint}")
     return metric
 
