@@ -5,8 +5,9 @@ Every position is a character offset into ``Document.text``: ``start`` inclusive
 
 import os
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from numbers import Integral
 
@@ -97,6 +98,8 @@ class Document:
     def joined(cls, documents: Sequence["Document"]) -> "Document":
         """Join documents into one that is searched as a whole; no block crosses from one to the next.
 
+        The parts have the names of ``named_apart``.
+
         Raises:
             DataError: there is no document.
         """
@@ -104,7 +107,7 @@ class Document:
             raise DataError("there is no document to join")
         starts = accumulate((len(document.text) + len(_BETWEEN) for document in documents), initial=0)
         parts, pages, segments = [], [], []
-        for document, start in zip(documents, starts, strict=False):
+        for document, start in zip(named_apart(documents), starts, strict=False):
             parts.append((document.id, start))
             pages += [(start + first, number) for first, number in document.pages or ((0, 0),)]
             ends = [0, *(segment.end for segment in document.segments)]
@@ -127,6 +130,19 @@ class Document:
         id, first = self.parts[number]
         is_last = number + 1 == len(self.parts)
         return id, first, len(self.text) if is_last else self.parts[number + 1][1] - len(_BETWEEN)
+
+
+def named_apart(documents: Sequence[Document]) -> list[Document]:
+    """Give several documents distinct ids: the second of a name is ``name (2)``, one without a name ``document 2``."""
+    if len(documents) < 2:
+        return list(documents)
+    seen, named = Counter[str](), []
+    for number, document in enumerate(documents, start=1):
+        name = document.id or f"document {number}"
+        seen[name] += 1
+        id = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        named.append(document if document.id == id else replace(document, id=id))
+    return named
 
 
 @dataclass(frozen=True)

@@ -169,10 +169,11 @@ def claimed(output: Path) -> Iterator[None]:
 
 
 def fingerprint(source: Path | Iterable[object]) -> str:
-    """Fingerprint of a model folder (its configuration and weights) or of plain data: 16 hexadecimal digits."""
+    """Fingerprint of a file, a model folder (its configuration and weights) or plain data: 16 hexadecimal digits."""
     total = hashlib.sha256()
     if isinstance(source, Path):
-        for path in sorted(path for path in source.iterdir() if path.suffix in (".json", _WEIGHTS)):
+        in_folder = sorted(source.iterdir()) if source.is_dir() else ()
+        for path in [path for path in in_folder if path.suffix in (".json", _WEIGHTS)] or [source]:
             total.update(path.name.encode())
             with path.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())

@@ -156,8 +156,9 @@ class Recall:
         evidence = []
         for block, score, step in zip(self.key_blocks, self.scores, self.steps, strict=True):
             start, end = self.blocks.trimmed(block)
-            text = self.blocks.document.text[start:end]
-            evidence.append(Evidence(start, end, text, score, step, block in self.kept))
+            document = self.blocks.document
+            text, page = document.text[start:end], document.page(start)
+            evidence.append(Evidence(start, end, text, score, step, block in self.kept, page=page))
         return tuple(sorted(evidence, key=lambda block: -block.score))
 
     @property

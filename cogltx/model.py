@@ -24,7 +24,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import load_weights, split_shared, to_safetensors
 from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.files import changed, new_folder, read_json, write_json
-from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge
+from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge, named_judge
 from cogltx.linear import LinearModel
 from cogltx.memrecall import MemRecallConfig
 from cogltx.progress import logger
@@ -103,9 +103,15 @@ class ModelConfig(BaseModel):
             reason = describe(error, cls)
             raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
         try:
-            return cls.model_validate(changed(config.model_dump(mode="json"), changes)) if changes else config
+            new = cls.model_validate(changed(config.model_dump(mode="json"), changes)) if changes else config
         except ValidationError as error:
             raise ConfigError(describe(error, cls)) from error
+        for setting in ("name", "positions"):
+            if getattr(new.encoder, setting) != getattr(config.encoder, setting):
+                raise ConfigError(
+                    f"encoder.{setting}: a trained model keeps its encoder; set it in a training with init_from"
+                )
+        return new
 
     def save(self, folder: Path) -> None:
         """Write the configuration of a model to its folder."""
@@ -193,10 +199,12 @@ class Model:
                 )
             judge.encoder.load_state_dict(reasoner.encoder.state_dict())
         elif isinstance(judge, nn.Module) and config.judge.init_from is not None:
-            source = model_folder(config.judge.init_from)
-            load_weights(judge, source / "judge.safetensors")
-            if retriever is not None and (source / "retriever.safetensors").exists():
-                load_weights(retriever, source / "retriever.safetensors")
+            load_weights(judge, model_folder(config.judge.init_from) / "judge.safetensors")
+        if retriever is not None:
+            initial = (config.judge.init_from, config.reasoner.init_from)
+            first = next((name for name in initial if name not in (None, "judge", "reasoner")), None)
+            if first is not None and (weights := model_folder(first) / "retriever.safetensors").exists():
+                load_weights(retriever, weights)
         return model
 
     @classmethod
@@ -220,13 +228,16 @@ class Model:
             ModelError: the folder is incomplete, or is not a model; its judge is a class that is not named here.
         """
         config = config or ModelConfig.load(folder)
-        if config.judge.is_class and judge == config.judge.name:
+        if isinstance(judge, str) and judge == config.judge.name:
             judge = None
         elif config.judge.is_class and judge is None and config.judge.name == ModelConfig.load(folder).judge.name:
             raise ModelError(
                 f"{folder}: its judge is the class {config.judge.name}, whose code would run; if you trust it, "
                 f"name it: --judge {config.judge.name}, or judge= in Python"
             )
+        elif judge is not None:
+            name = judge if isinstance(judge, str) else f"{type(judge).__module__}:{type(judge).__qualname__}"
+            config = config.model_copy(update={"judge": named_judge(name)})
         logger.debug("load %s", folder)
         read_json(folder / "encoder" / "config.json")
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, folder / "encoder"), config.reasoner)
@@ -313,7 +324,8 @@ class Model:
                 self.linear.save(target)
             self.config.save(target)
             values, kind = self.config.model_dump(mode="json"), self.reasoner.config.pipeline_tag
-            (target / "README.md").write_text(card or model_card(name or folder.name, values, kind))
+            card = card or model_card(name or folder.name, values, kind)
+            (target / "README.md").write_text(card, encoding="utf-8")
 
 
 def _uses_linear(config: ModelConfig, with_judge: bool) -> bool:

@@ -6,11 +6,11 @@
 """
 
 import abc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 from more_itertools import constrained_batches
@@ -24,9 +24,10 @@ from cogltx.model import Model, ModelConfig, model_folder
 from cogltx.prediction import Prediction
 from cogltx.retrieval import Index
 
-_BATCH_EXAMPLES = 32
-_BATCH_CHARACTERS = 2_000_000
+BATCH_CHARACTERS = 2_000_000
+_BATCH_TEXTS = 32
 _LAYOUTS_PER_RECALL = 256  # of one document whose blocks are queries
+Item = TypeVar("Item")
 
 
 class Reader(abc.ABC):
@@ -210,16 +211,14 @@ class CogLTX(Reader):
         question = Query(query) if isinstance(query, str) else query
         scores = [0.0] * len(texts)
         with_text = (number for number, text in enumerate(texts) if text.strip())
-        for batch in constrained_batches(
-            with_text, _BATCH_CHARACTERS, _BATCH_EXAMPLES, lambda i: len(texts[i]), strict=False
-        ):
+        for batch in batches_of_texts(with_text, lambda number: len(texts[number])):
             recalls = self.memrecall([self.model.layout(Document(texts[number]), question) for number in batch])
             for number, recall in zip(batch, recalls, strict=True):
                 scores[number] = recall.relevance
         return scores
 
     def open(
-        self, document: Document | str | Sequence[Document] | None = None, *, index: str | Path | None = None
+        self, document: Document | str | Sequence[Document | str] | None = None, *, index: str | Path | None = None
     ) -> "OpenDocument":
         """Open a document, or several that are searched together, to ask questions about it.
 
@@ -232,7 +231,7 @@ class CogLTX(Reader):
                 document.
         """
         if document is not None and not isinstance(document, Document | str):
-            document = Document.joined(document)
+            document = Document.joined([Document(one) if isinstance(one, str) else one for one in document])
         if index is None:
             return OpenDocument(self, _request(document or "", None)[0])
         retriever = self.memrecall.retriever
@@ -275,11 +274,16 @@ def _request(document: Document | str, query: Query | str | None) -> tuple[Docum
 
 
 def batches_of_examples(examples: Iterable[Example]) -> Iterator[tuple[Example, ...]]:
-    """Group examples that are read together: at most 32, and about two million characters."""
+    """Group examples that are read together; raises DataError for one that is none."""
 
     def n_characters(example: object) -> int:
         if not isinstance(example, Example):
             raise DataError(f"examples: {type(example).__name__} is not an Example")
         return len(example.document.text)
 
-    yield from constrained_batches(examples, _BATCH_CHARACTERS, _BATCH_EXAMPLES, n_characters, strict=False)
+    yield from batches_of_texts(examples, n_characters)
+
+
+def batches_of_texts(texts: Iterable[Item], n_characters: Callable[[Item], int]) -> Iterator[tuple[Item, ...]]:
+    """Group texts that are read together: at most 32, and about two million characters."""
+    yield from constrained_batches(texts, BATCH_CHARACTERS, _BATCH_TEXTS, n_characters, strict=False)

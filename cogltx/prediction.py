@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from cogltx.display import report
-from cogltx.document import Document
+from cogltx.document import Document, named_apart
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,22 @@ class Label:
 
 @dataclass(frozen=True)
 class PredictedEntity:
-    """A predicted entity; ``score`` is the probability in [0, 1] of exactly this span and label."""
+    """A predicted entity; ``score`` is the probability in [0, 1] of exactly this span and label.
+
+    ``document`` and ``page`` are as in ``Prediction``.
+    """
 
     start: int
     end: int
     text: str
     label: str
     score: float
+    document: str = ""
+    page: int | None = None
+
+    def within(self, document: Document) -> "PredictedEntity":
+        """See ``Prediction.within``."""
+        return replace(self, **_place(document, self.start, self.end, self.text))
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,7 @@ class Prediction:
             **place,
             evidence=tuple(one.within(document) for one in self.evidence),
             alternatives=tuple(one.within(document) for one in self.alternatives),
+            entities=tuple(one.within(document) for one in self.entities),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -141,7 +151,7 @@ class Prediction:
 
     def to_html(
         self,
-        document: Document | str | Sequence[Document] | None = None,
+        document: Document | str | Sequence[Document | str] | None = None,
         question: str = "",
         *,
         whole_page: bool = True,
@@ -155,7 +165,8 @@ class Prediction:
             whole_page: a page of its own, or a fragment for a notebook.
         """
         given = [document] if isinstance(document, Document | str) else document or ()
-        texts = dict((one.id, one.text) if isinstance(one, Document) else ("", one) for one in given)
+        documents = named_apart([Document(one) if isinstance(one, str) else one for one in given])
+        texts = {one.id: one.text for one in documents}
         values = self.to_dict()
         answer = {"text" if key == "answer" else key: values[key] for key in _ANSWER}
         return report(texts, values["evidence"], answer, question=question, whole_page=whole_page)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cogltx.document import Document, Entity, Example, Query, Segment, Span
+from cogltx.document import Document, Entity, Example, Query, Segment, Span, named_apart
 from cogltx.errors import DataError
 
 
@@ -71,7 +71,15 @@ def test_joined_documents_keep_their_segments_and_their_borders() -> None:
     assert [joined.text[one.start : one.end] for one in joined.segments] == ["One. Two.", "Three. ", "Four.", " Five.", "One. Two."]  # fmt: skip
     assert [one.heading for one in joined.segments] == ["", "", "head", "", ""]
     for id, first_character, last in map(joined.part, range(len(joined.text))):
-        assert joined.text[first_character:last] == (first if id == "a" else second).text
+        assert joined.text[first_character:last] == (first if id.startswith("a") else second).text
     assert Document.joined([first]).part(8) == ("a", 0, 9)
     with pytest.raises(DataError, match="there is no document to join"):
         Document.joined([])
+
+
+def test_joined_documents_have_names_of_their_own() -> None:
+    documents = [Document("One."), Document("Two.", "a"), Document("Three.", "a"), Document("Four.")]
+    names = ["document 1", "a", "a (2)", "document 4"]
+    assert [name for name, _ in Document.joined(documents).parts] == names
+    assert [document.id for document in named_apart(documents)] == names
+    assert named_apart(documents[:1]) == documents[:1]

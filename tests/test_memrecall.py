@@ -339,6 +339,17 @@ def test_paragraphs_end_at_blank_lines_or_else_at_line_breaks(text: str, numbers
     assert split(Document(text, "", segments), TOKENIZER).paragraphs.tolist() == numbers
 
 
+def test_paragraphs_of_joined_documents_are_those_of_each() -> None:
+    lines, blank = (
+        Document(text, segments=tuple(Segment(*match.span()) for match in re.finditer(r"\w+ \w+\.", text)))
+        for text in ("Anna met.\nBert came.", "Anna met.\n\nBert came.\nCara left.")
+    )
+    alone = [split(one, TOKENIZER).paragraphs.tolist() for one in (lines, blank)]
+    together = split(Document.joined([lines, blank]), TOKENIZER).paragraphs.tolist()
+    numbers = {number: place for place, number in enumerate(dict.fromkeys(together))}
+    assert [numbers[one] for one in together] == [*alone[0], *(one + 2 for one in alone[1])]
+
+
 def test_the_reasoner_reads_the_passages_of_the_best_blocks() -> None:
     blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
     find_passages = memrecall(capacity=48, strides=(1, 1), passages=2)

@@ -1,15 +1,17 @@
 """The pieces of a model: made anew, loaded from a folder, or refused in one line that names the file."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tiny
 import torch
-from fakes import config, reader
+from fakes import WordOverlap, config, reader
 
 from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import EncoderJudge
@@ -241,3 +243,42 @@ def test_the_device_and_format_of_a_model(tiny_encoder: Path) -> None:
     model = Model.create(config(tiny_encoder), with_judge=False, device="cpu")
     assert (model.form.capacity, model.judge) == (64, None)
     assert not model.runner.precision.bfloat16
+
+
+@pytest.mark.parametrize("judge", ["bm25", "fakes:Checksums", WordOverlap()])
+def test_a_model_with_another_judge_is_saved_with_it(saved: Path, tmp_path: Path, judge: Any) -> None:
+    model = CogLTX.from_pretrained(saved, judge=judge)
+    model.save_pretrained(tmp_path / "again")
+    name = judge if isinstance(judge, str) else "fakes:WordOverlap"
+    again = CogLTX.from_pretrained(tmp_path / "again", judge=None if name == "bm25" else name)
+    assert again.predict(TEXT, QUESTION) == model.predict(TEXT, QUESTION)
+
+
+@pytest.mark.parametrize(
+    ("setting", "key", "value"),
+    [("encoder.name", "encoder.name", "minilm"), ("encoder.positions", "encoder.positions.length", 1024)],
+)
+def test_a_trained_model_keeps_its_encoder(saved: Path, setting: str, key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=f"{setting}: a trained model keeps its encoder"):
+        CogLTX.from_pretrained(saved, changes={key: value})
+
+
+def test_the_retriever_starts_from_that_of_the_reasoners_model(tiny_encoder: Path, tmp_path: Path) -> None:
+    values = config(tiny_encoder).model_dump(mode="json")
+    values["memrecall"] |= {"shortlist": 4, "retriever": "trained"}
+    first = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True))
+    first.save_pretrained(tmp_path / "first")
+    values["judge"]["name"], values["reasoner"]["init_from"] = "bm25", str(tmp_path / "first")
+    torch.manual_seed(3)
+    second = Model.create(ModelConfig.model_validate(values), with_judge=True).retriever
+    assert first.model.retriever is not None
+    assert second is not None
+    for before, after in zip(first.model.retriever.parameters(), second.parameters(), strict=True):
+        assert torch.equal(before, after)
+
+
+def test_a_card_is_utf8_whatever_the_locale(saved: Path, tmp_path: Path) -> None:
+    code = f"from cogltx import CogLTX; CogLTX.from_pretrained({str(saved)!r}).save_pretrained({str(tmp_path / 'b')!r}, name='Br\\u00fccke')"
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    assert "Brücke" in (tmp_path / "b" / "README.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX, batches_of_examples
-from cogltx.prediction import Answer, Prediction
+from cogltx.prediction import Answer, PredictedEntity, Prediction
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
 QUESTION = "Who wrote the report?"
@@ -266,13 +266,6 @@ def test_recall_is_what_the_reasoner_reads(tiny_encoder: Path) -> None:
     assert prediction == model.predict(TEXT, QUESTION)
 
 
-def test_a_change_below_a_setting_that_is_not_set(tiny_encoder: Path, tmp_path: Path) -> None:
-    reader(tiny_encoder).save_pretrained(tmp_path / "model")
-    changes = {"encoder.positions.length": 1024, "memrecall.capacity": 600}
-    assert ModelConfig.load(tmp_path / "model").encoder.positions is None
-    assert ModelConfig.load(tmp_path / "model", changes).encoder.positions.length == 1024
-
-
 def test_changes_of_a_saved_model(tiny_encoder: Path, tmp_path: Path) -> None:
     reader(tiny_encoder).save_pretrained(tmp_path / "model")
     changes = {"memrecall.strides": [8], "reasoner.top_k": 1}
@@ -395,3 +388,30 @@ def test_a_baseline_has_none(tiny_encoder: Path) -> None:
 def test_an_answer_is_plain_data() -> None:
     prediction = Prediction(id="1", answer="a", start=0, end=1, score=0.5, alternatives=(Answer("b", 1, 2, 0.1),))
     assert Prediction.from_dict(json.loads(json.dumps(prediction.to_dict()))) == prediction
+
+
+def test_texts_that_are_opened_together_are_told_apart(tiny_encoder: Path) -> None:
+    texts = ["The cat sat on the mat. " * 3, "The dog barked at Anna. " * 3]
+    model = reader(tiny_encoder)
+    opened = model.open(texts)
+    assert opened.ask(QUESTION) == model.open([Document(text) for text in texts]).ask(QUESTION)
+    prediction = opened.ask(QUESTION)
+    sources = {"document 1": texts[0], "document 2": texts[1]}
+    assert {block.document for block in prediction.evidence} == set(sources)
+    for block in prediction.evidence:
+        assert sources[block.document][block.start : block.end] == block.text
+    assert "document 2" in prediction.to_html(texts)
+
+
+def test_entities_of_documents_that_are_opened_together() -> None:
+    joined = Document.joined([Document("Anna met", "a"), Document("Bert there", "b")])
+    entity = PredictedEntity(10, 14, "Bert", "PER", 0.9)
+    found = Prediction(id="1", answer="", start=None, end=None, score=0.9, entities=(entity,)).within(joined)
+    assert found.entities == (PredictedEntity(0, 4, "Bert", "PER", 0.9, "b"),)
+
+
+def test_key_blocks_have_pages(tiny_encoder: Path) -> None:
+    document = Document("The cat sat. " * 40 + "The dog barked. " * 40, pages=((0, 1), (13 * 40, 2)))
+    evidence = reader(tiny_encoder).recall(document, QUESTION).evidence
+    assert {block.page for block in evidence} <= {1, 2}
+    assert all(block.page == (1 if block.start < 13 * 40 else 2) for block in evidence)

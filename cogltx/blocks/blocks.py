@@ -142,10 +142,15 @@ class Blocks(Sequence[Block]):
     def paragraphs(self) -> Int[np.ndarray, " blocks"]:
         """Number of the paragraph that each block begins in, from 0.
 
-        Paragraphs end at blank lines or, in a text without blank lines, at line breaks.
+        Paragraphs end at blank lines or, in a text without blank lines, at line breaks; those of documents that were
+        joined, as in each alone.
         """
-        text = self.document.text
-        ends = [match.end() for match in _BLANK_LINE.finditer(text)] or [match.end() for match in _LINE.finditer(text)]
+        document, ends = self.document, list[int]()
+        parts = [document.part(first) for _, first in document.parts] or [("", 0, len(document.text))]
+        for _, first, last in parts:
+            blank, any_line = (kind.finditer(document.text, first, last) for kind in (_BLANK_LINE, _LINE))
+            ends += [match.end() for match in blank] or [match.end() for match in any_line]
+            ends.append(last)
         return np.searchsorted(np.array(ends, dtype=np.int64), self.starts, side="right")
 
     @cached_property

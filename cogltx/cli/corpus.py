@@ -6,16 +6,26 @@ interruption the same command makes the missing parts, and every example is in t
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from glob import has_magic
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from cogltx.cli.options import Engine, Format
 from cogltx.cli.predictions import Predictor, to_record
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import check_settings, claimed, open_binary, read_json, read_json_lines, write_file, write_json
+from cogltx.files import (
+    check_settings,
+    claimed,
+    fingerprint,
+    open_binary,
+    read_json,
+    read_json_lines,
+    write_file,
+    write_json,
+)
+from cogltx.prediction import Prediction
 from cogltx.progress import progress
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import parse_examples
@@ -57,10 +67,10 @@ def find_parts(given: str, output: Path, format: Format, settings: Mapping[str, 
         ConfigError: the folder was started with other settings or files.
     """
     parts = []
-    for root, path in _find_inputs(given):
+    for root, path in _find_inputs(given, output):
         folder = output / path.relative_to(root)
         stored = folder / "settings.json"
-        now = {**settings, "format": format, "part_bytes": PART_BYTES, "bytes": path.stat().st_size}
+        now = {**settings, "format": format, "part_bytes": PART_BYTES, "input": fingerprint(path)}
         if stored.is_file():
             check_settings(folder, now, read_json(stored))
         else:
@@ -83,50 +93,50 @@ def answer_part(predictor: Predictor, part: Part) -> int:
     return len(records)
 
 
-def answer_locally(parts: Sequence[Part], options: Mapping[str, Any], workers: int | None) -> Iterator[int]:
+def answer_locally(parts: Sequence[Part], predictor: Predictor, workers: int | None) -> Iterator[int]:
     """Answer parts one after another in this process; yields the number of predictions of each."""
-    predictor = Predictor(**options)
     for part in parts:
         yield answer_part(predictor, part)
 
 
-def answer_with_ray(parts: Sequence[Part], options: Mapping[str, Any], workers: int | None) -> Iterator[int]:
+def answer_with_ray(parts: Sequence[Part], predictor: Predictor, workers: int | None) -> Iterator[int]:
     """Answer parts in workers of a Ray cluster, see ``cogltx.cli.ray_engine``."""
     try:
         from cogltx.cli.ray_engine import answer_parts
     except ImportError as error:
         raise ConfigError('--engine ray: Ray is not installed; pip install "cogltx[ray]"') from error
-    return answer_parts(parts, options, workers)
+    return answer_parts(parts, predictor.options, workers)
 
 
-ENGINES: dict[Engine, Callable[[Sequence[Part], Mapping[str, Any], int | None], Iterator[int]]] = {
+ENGINES: dict[Engine, Callable[[Sequence[Part], Predictor, int | None], Iterator[int]]] = {
     "local": answer_locally,
     "ray": answer_with_ray,
 }
 
 
 def answer_corpus(
-    given: str, output: Path, options: Mapping[str, Any], *, engine: Engine, workers: int | None, format: Format
+    given: str, output: Path, predictor: Predictor, *, engine: Engine, workers: int | None, format: Format
 ) -> int:
     """Answer all examples of a corpus whose predictions are missing; returns how many were.
 
     Args:
         given: see ``find_parts``.
         output: the folder of the predictions.
-        options: arguments of ``Predictor``.
+        predictor: the model and its options.
         engine: where the parts are answered.
         workers: number of processes with a model; None for one per core or GPU of the engine.
         format: of the predictions.
     """
     with claimed(output):
-        parts = find_parts(given, output, format, Predictor.settings_of(**options))
+        parts = find_parts(given, output, format, predictor.settings)
         missing = [part for part in parts if not Path(part.output).is_file()]
         if not missing:
             return 0
-        return sum(progress(ENGINES[engine](missing, options, workers), "predict", total=len(missing), unit="parts"))
+        counts = ENGINES[engine](missing, predictor, workers)
+        return sum(progress(counts, "predict", total=len(missing), unit="parts"))
 
 
-def _find_inputs(given: str) -> list[tuple[Path, Path]]:
+def _find_inputs(given: str, output: Path) -> list[tuple[Path, Path]]:
     """The files of a corpus in order, each with the folder that its place in the output is relative to."""
     path = Path(given)
     if path.is_dir():
@@ -137,11 +147,16 @@ def _find_inputs(given: str) -> list[tuple[Path, Path]]:
         found = [*root.glob(str(Path(*path.parts[fixed:])))]
     else:
         root, found = path.parent, [path]
-    files = sorted(file for file in found if file.name.endswith(_INPUTS) or file == path)
+    if found == [path] and not path.exists():
+        raise DataError(f"{given}: file not found")
+    own = output.resolve()
+    files = sorted(
+        file
+        for file in found
+        if file.is_file() and (file.name.endswith(_INPUTS) or file == path) and own not in file.resolve().parents
+    )
     if not files:
         raise DataError(f"{given}: no file {', '.join(_INPUTS[:-1])} or {_INPUTS[-1]}")
-    if not files[0].exists():
-        raise DataError(f"{given}: file not found")
     return [(root, file) for file in files]
 
 
@@ -198,10 +213,22 @@ def _parquet(records: Sequence[Mapping[str, Any]]) -> bytes:
     import pyarrow
     import pyarrow.parquet
 
+    fields = [*_arrow_type(Prediction), *(pyarrow.field(name, pyarrow.string()) for name in ("input", "source"))]
     buffer = pyarrow.BufferOutputStream()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(records)), buffer)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(records), pyarrow.schema(fields)), buffer)
     content: bytes = buffer.getvalue().to_pybytes()
     return content
+
+
+def _arrow_type(kind: Any) -> Any:
+    """The type of Arrow for a type in ``Prediction``, the same in every part."""
+    import pyarrow
+
+    if is_dataclass(kind):
+        return pyarrow.struct([(name, _arrow_type(hint)) for name, hint in get_type_hints(kind).items()])
+    if inner := get_args(kind):  # T | None, or tuple[T, ...]
+        return pyarrow.list_(_arrow_type(inner[0])) if get_origin(kind) is tuple else _arrow_type(inner[0])
+    return {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}[kind]
 
 
 def _line(record: Mapping[str, Any]) -> str:

@@ -5,27 +5,28 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import DeviceOption, JudgeOption, RunArgument, note
+from cogltx.cli.documents import read_documents
+from cogltx.cli.options import DeviceOption, JudgeOption, RunArgument, SetOption, note
 from cogltx.errors import ConfigError
-from cogltx.formats import read_document
 
 
 def index(
     run: RunArgument,
     documents: Annotated[
         list[str],
-        typer.Option("--document", help="A file, as for predict; several are searched together. Repeatable."),
+        typer.Option("--document", help="A file or folder, as for predict; several are searched together. Repeatable."),
     ],
     output: Annotated[Path, typer.Option(help="The index, for predict --index.")],
     judge: JudgeOption = None,
     device: DeviceOption = None,
+    changes: SetOption = None,
 ) -> None:
     """Write the index of one or several documents, from which predict --index answers questions."""
     from cogltx.cli.predictions import Predictor
     from cogltx.pipeline import CogLTX
 
-    texts = list(map(read_document, documents))
-    reader = Predictor(run, judge=judge, device=device).reader
+    texts = list(read_documents(documents))
+    reader = Predictor(run, changes or (), judge, device).reader
     if not isinstance(reader, CogLTX):
         raise ConfigError(f"{run}: the baseline {reader.config.reader} has no shortlist; index needs a CogLTX model")
     opened = reader.open(texts if len(texts) > 1 else texts[0])

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -61,17 +61,17 @@ def predict(
     if examples is not None and (questions or as_json):
         raise ConfigError("predict: --question and --json go with --document; the examples of --input have questions")
     from cogltx.cli.corpus import answer_corpus, is_corpus
+    from cogltx.cli.predictions import Predictor
 
-    options: dict[str, Any] = {"run": run, "changes": changes or (), "judge": judge, "device": device}
     if examples is not None and output is not None and (is_corpus(examples) or engine or format):
         n_predictions = answer_corpus(
-            examples, output, options, engine=engine or "local", workers=workers, format=format or "jsonl"
-        )
+            examples, output, Predictor(run, changes or (), judge, device),
+            engine=engine or "local", workers=workers, format=format or "jsonl",
+        )  # fmt: skip
         note(f"{n_predictions:,} new predictions in {output}")
         return
     if engine or workers or format:
         raise ConfigError("predict: --engine, --workers and --format go with --input")
-    from cogltx.cli.predictions import Predictor
     from cogltx.document import Example, Query
     from cogltx.files import write_file
     from cogltx.pipeline import CogLTX
@@ -80,7 +80,7 @@ def predict(
 
     asked: list[Query | None] = [Query(question) for question in _questions(questions or ())] or [None]
     texts = {document.id: document for document in read_documents(documents)} if documents else {}
-    task, predictor = make_task("jsonl", {}), Predictor(**options)
+    task, predictor = make_task("jsonl", {}), Predictor(run, changes or (), judge, device)
     if examples is not None and output is not None:
         source = task.read(Path(examples), split="test")
         n_predictions = sum(1 for _ in predictor.answer(task, source, title="predict", written=output))
@@ -98,7 +98,7 @@ def predict(
     titles = [(name, query.text if query else "") for name in texts for query in asked]
     records = []
     for (name, text), (_, prediction) in zip(titles, predictor.answer(task, read, title="predict"), strict=True):
-        records.append(prediction.to_dict())
+        records.append({"question": text, **prediction.to_dict()} if text else prediction.to_dict())
         if as_json:
             continue
         if len(read) > 1:

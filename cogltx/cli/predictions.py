@@ -32,6 +32,10 @@ _LINE_START = b'{"id": '  # of a prediction
 class Predictor:
     """A trained model of any kind (a run, a folder or a name on the hub), with the options of a command.
 
+    Attributes:
+        options: the arguments, from which a worker makes the same predictor.
+        settings: what predictions depend on besides their texts.
+
     Raises:
         ConfigError: a change is invalid, or a baseline is given a judge.
         ModelError: there is no such model.
@@ -42,17 +46,11 @@ class Predictor:
     ) -> None:
         folder = model_folder(run)
         config = ModelConfig.load(folder, parse_changes(changes))
-        self.settings = self.settings_of(run, changes, judge)
+        self.options = {"run": run, "changes": changes, "judge": judge, "device": device}
+        self.settings = {"model": fingerprint(folder), "changes": list(changes), "judge": judge}
         self.reader = load_reader(folder, config=config, judge=judge, device=device)
         if judge and not self.reader.uses_judge:
             raise ConfigError(f"--judge: the baseline {config.reader} does not use a judge")
-
-    @staticmethod
-    def settings_of(
-        run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
-    ) -> dict[str, Any]:
-        """Return the settings that change predictions; the model is not loaded."""
-        return {"model": fingerprint(model_folder(run)), "changes": list(changes), "judge": judge}
 
     def answer_all(self, examples: Iterable[Example], key_blocks: KeyBlocks = "recall") -> Iterator[list[Pair]]:
         """Answer examples in order, a batch at a time; raises DataError that names one that cannot be read."""

@@ -20,7 +20,6 @@ def recall(
     ] = None,
     judge: JudgeOption = None,
     question: Annotated[str | None, typer.Option(help="The question.")] = None,
-    query: Annotated[str | None, typer.Option("--query", hidden=True)] = None,
     capacity: Annotated[int | None, typer.Option(help="Number of tokens per window.")] = None,
     strides: Annotated[
         str | None, typer.Option(help="Number of new blocks that each step of MemRecall keeps, such as 3,5.")
@@ -38,21 +37,20 @@ def recall(
     from cogltx.memrecall import MemRecall, MemRecallConfig
     from cogltx.pipeline import CogLTX
 
-    text, asked = read_document(document), question if question is not None else query
+    text, query = read_document(document), None if question is None else Query(question)
     options = {"capacity": capacity, "strides": numbers("strides", strides)}
     settings = {key: value for key, value in options.items() if value is not None}
-    asked_query = None if asked is None else Query(asked)
     if run is not None:
         changes = [f"memrecall.{key}={json.dumps(value)}" for key, value in settings.items()]
         reader = Predictor(run, changes, judge, device).reader
         if not isinstance(reader, CogLTX):
             raise ConfigError(f"{run}: the baseline {reader.config.reader} has no judge; recall needs a CogLTX model")
-        found = reader.recall(text, asked_query)
+        found = reader.recall(text, query)
     elif judge is not None:
         config = validated(MemRecallConfig, settings)
         encoder, tokenizer = EncoderConfig(), load_tokenizer(BUNDLED)
         runner = BatchRunner(Precision.of(encoder, device), encoder.batch_tokens, tokenizer.pad_token_id)
-        found = MemRecall(judge, config, tokenizer=tokenizer, runner=runner).recall(text, asked_query)
+        found = MemRecall(judge, config, tokenizer=tokenizer, runner=runner).recall(text, query)
     else:
         raise ConfigError("recall needs a run or --judge NAME, such as --judge bm25")
     result = _to_dict(found)

@@ -12,7 +12,7 @@ from bs4.element import NavigableString, PreformattedString, Tag
 from cogltx.files import open_binary
 from cogltx.formats.sections import Sections
 
-_INVISIBLE = ("script", "style", "noscript", "template", "svg", "math", "head", "button", "select", "textarea")
+_INVISIBLE = ("script", "style", "noscript", "template", "svg", "math", "title", "button", "select", "textarea")
 _CELLS = {"td", "th"}
 _BLOCKS = HTMLTreeBuilder.DEFAULT_BLOCK_ELEMENTS | {"body", "tr", "caption", "details", "summary", "legend"}
 _HEADING = re.compile("h[1-6]")

@@ -18,8 +18,11 @@ from cogltx.pipeline import CogLTX
 DEFAULT_MODEL = "qa-minilm"
 _CANDIDATES = 2  # times the budget that the judge scores
 
-load_reader = lru_cache(maxsize=4)(CogLTX.from_pretrained)
-"""Load a model once, however many components use it."""
+
+@lru_cache(maxsize=4)
+def cached_model(name: str, top_k: int | None = None) -> CogLTX:
+    """Load a model once, however many components use it; ``top_k`` changes its number of answers."""
+    return CogLTX.from_pretrained(name, changes=None if top_k is None else {"reasoner.top_k": top_k})
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ def compress(text: str, query: str, budget: int | float, *, model: CogLTX | str 
         ConfigError: the budget is not positive.
         DataError: the text or the question is empty.
     """
-    reader = load_reader(model) if isinstance(model, str) else model
+    reader = cached_model(model) if isinstance(model, str) else model
     parts, heading = [], ""
     for passage in passages(reader, Document(text), query, budget):
         new_heading = passage.heading and passage.heading != heading

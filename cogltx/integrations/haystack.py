@@ -7,7 +7,7 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.dataclasses import ExtractedAnswer
 
 from cogltx.document import Document as CogltxDocument
-from cogltx.integrations.compress import DEFAULT_MODEL, compress, load_reader
+from cogltx.integrations.compress import DEFAULT_MODEL, cached_model, compress
 from cogltx.prediction import Answer, Prediction
 
 
@@ -38,7 +38,7 @@ class CogLTXReader:
 
     def warm_up(self) -> None:
         """Load the model."""
-        load_reader(self.model)
+        cached_model(self.model, self.top_k)
 
     @component.output_types(answers=list[ExtractedAnswer])
     def run(
@@ -75,7 +75,8 @@ class CogLTXReader:
         if not readable:
             return {"answers": []}
         joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
-        prediction = load_reader(self.model).predict(joined, query)
+        n_answers = top_k or self.top_k
+        prediction = cached_model(self.model, n_answers).predict(joined, query)
         found = [Answer(prediction.answer, prediction.start, prediction.end, prediction.score, prediction.document)]
         candidates = sorted([*found, *prediction.alternatives], key=lambda answer: -answer.score)
         overlap = self.overlap_threshold if overlap_threshold is None else overlap_threshold
@@ -86,7 +87,7 @@ class CogLTXReader:
         lowest = self.score_threshold if score_threshold is None else score_threshold
         if lowest is not None:
             kept = [answer for answer in kept if answer.score >= lowest]
-        answers = [_extracted(answer, prediction, query, readable) for answer in kept[: top_k or self.top_k]]
+        answers = [_extracted(answer, prediction, query, readable) for answer in kept[:n_answers]]
         if self.no_answer if no_answer is None else no_answer:
             answers.append(ExtractedAnswer(query=query, score=prediction.no_answer_score or 0.0))
         return {"answers": sorted(answers, key=lambda answer: -answer.score)}
@@ -119,7 +120,7 @@ class CogLTXRanker:
 
     def warm_up(self) -> None:
         """Load the model."""
-        load_reader(self.model)
+        cached_model(self.model)
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
@@ -133,7 +134,7 @@ class CogLTXRanker:
         Returns:
             ``documents``, best first, with their relevance in [0, 1] as score.
         """
-        reader = load_reader(self.model)
+        reader = cached_model(self.model)
         scores = reader.relevance(query, [one.content or "" for one in documents])
         order = sorted(range(len(documents)), key=lambda i: -scores[i])[: top_k or self.top_k]
         ranked = [replace(documents[i], score=scores[i]) for i in order]

@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.documents.compressor import BaseDocumentCompressor
 from pydantic import ConfigDict
 
-from cogltx.integrations.compress import DEFAULT_MODEL, compress, load_reader
+from cogltx.integrations.compress import DEFAULT_MODEL, cached_model, compress
 
 
 class CogLTXCompressor(BaseDocumentCompressor):
@@ -35,7 +35,7 @@ class CogLTXCompressor(BaseDocumentCompressor):
             query: the question.
             callbacks: not used.
         """
-        reader = load_reader(self.model)
+        reader = cached_model(self.model)
         scores = reader.relevance(query, [one.page_content for one in documents])
         order = sorted(range(len(documents)), key=lambda i: -scores[i])[: self.top_n]
         return [

@@ -5,7 +5,7 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from pydantic import ConfigDict
 
 from cogltx.errors import ConfigError
-from cogltx.integrations.compress import DEFAULT_MODEL, compress, load_reader
+from cogltx.integrations.compress import DEFAULT_MODEL, cached_model, compress
 
 
 class CogLTXPostprocessor(BaseNodePostprocessor):
@@ -33,7 +33,7 @@ class CogLTXPostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise ConfigError("CogLTXPostprocessor needs the query")
-        reader, query = load_reader(self.model), query_bundle.query_str
+        reader, query = cached_model(self.model), query_bundle.query_str
         texts = [one.node.get_content(MetadataMode.NONE) for one in nodes]
         scores = reader.relevance(query, texts)
         order = sorted(range(len(nodes)), key=lambda i: -scores[i])[: self.top_n]

@@ -20,7 +20,17 @@ from cogltx.judges.encoder import EncoderJudge, WindowJudge
 from cogltx.judges.linear import LinearJudge
 from cogltx.linear import LinearModel
 
-__all__ = ["JUDGES", "EncoderJudge", "Judge", "JudgeConfig", "Memory", "ScoringJudge", "as_judge", "create_judge"]
+__all__ = [
+    "JUDGES",
+    "EncoderJudge",
+    "Judge",
+    "JudgeConfig",
+    "Memory",
+    "ScoringJudge",
+    "as_judge",
+    "create_judge",
+    "named_judge",
+]
 
 JUDGES: dict[str, type[Judge | nn.Module]] = {
     "encoder": EncoderJudge,
@@ -41,7 +51,8 @@ class JudgeConfig(BaseModel):
             tokens]. A module is trained, saved and loaded with the run.
         args: arguments of the class; for ``embedding``: ``encoder``.
         init_from: a run or model folder whose judge, and trained retriever if both have one, initialize those of this
-            run, or ``reasoner``: the encoder that this run's reasoner starts from.
+            run, or ``reasoner``: the encoder that this run's reasoner starts from. Without a folder, the retriever
+            starts from that of the reasoner's.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -61,6 +72,14 @@ class JudgeConfig(BaseModel):
         if name not in JUDGES and ":" not in name:
             raise ValueError(f"{name!r} is not a judge; use {', '.join(JUDGES)} or package.module:Class")
         return name
+
+
+def named_judge(name: str) -> JudgeConfig:
+    """Return the configuration of a judge without arguments; raises ConfigError if there is none of this name."""
+    try:
+        return JudgeConfig(name=name)
+    except ValidationError as error:
+        raise ConfigError(describe(error, JudgeConfig, within="judge")) from error
 
 
 def create_judge(
@@ -118,10 +137,9 @@ def as_judge(judge: object, runner: BatchRunner) -> Judge:
         ModelError: the object is none of these.
     """
     if isinstance(judge, str):
-        try:
-            judge = create_judge(JudgeConfig(name=judge))
-        except ValidationError as error:
-            raise ConfigError(describe(error, JudgeConfig, within="judge")) from error
+        judge = create_judge(named_judge(judge))
+    if isinstance(judge, EmbeddingJudge):
+        judge.precision = runner.precision
     return WindowJudge(judge, runner) if isinstance(judge, nn.Module) else _adapted(judge)
 
 

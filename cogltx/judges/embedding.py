@@ -24,10 +24,14 @@ class EmbeddingJudge(Judge):
     Args:
         encoder: the bundled sentence encoder (``minilm``), a folder, or a name on the Hugging Face hub.
         batch_tokens: maximum number of tokens per batch.
+
+    Attributes:
+        precision: device and arithmetic; None: the best available.
     """
 
     def __init__(self, encoder: str = BUNDLED, batch_tokens: int = 4096) -> None:
         self._config = EncoderConfig(name=encoder, batch_tokens=batch_tokens)
+        self.precision: Precision | None = None
         self._vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
 
     def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
@@ -62,6 +66,6 @@ class EmbeddingJudge(Judge):
     @cached_property
     def _model(self) -> tuple[Any, Encoder, BatchRunner]:
         """Tokenizer, encoder and runner."""
-        tokenizer, precision = load_tokenizer(self._config.name), Precision.of(self._config)
+        tokenizer, precision = load_tokenizer(self._config.name), self.precision or Precision.of(self._config)
         runner = BatchRunner(precision, self._config.batch_tokens, tokenizer.pad_token_id or 0)
         return tokenizer, load_encoder(self._config).to(precision.device).eval(), runner

@@ -37,6 +37,7 @@ class Retriever:
         capacity: int = 512,
     ) -> None:
         self.bm25, self.embedding = BM25Judge(), EmbeddingJudge()
+        self.embedding.precision = runner.precision if runner is not None else None
         self.trained = BlockVectors(encoder, runner) if encoder is not None and runner is not None else None
         if name == "trained" and self.trained is None:
             raise ConfigError("memrecall.retriever: trained needs a model that was trained with it; use both")
@@ -80,11 +81,11 @@ class Retriever:
         text, blocks = _text(memory), memory.blocks
         if self.name == "trained":
             assert self.trained is not None, "checked above"
-            return [self.trained.scores(memory, self.words(memory))]
+            return [self.trained.scores(memory, self.bm25_shares(memory))]
         rankings = [self.bm25.text_scores(text, blocks)] if self.name != "embedding" else []
         return rankings + ([self.embedding.text_scores(text, blocks)] if self.name != "bm25" else [])
 
-    def words(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+    def bm25_shares(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
         """BM25 scores of all blocks for the query together with z, as a share of the best."""
         scores = self.bm25.text_scores(_text(memory), memory.blocks)
         best = scores.max(initial=0.0)

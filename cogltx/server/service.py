@@ -12,13 +12,11 @@ from cogltx.document import Document, Query
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, read_document
 from cogltx.memrecall import Recall
-from cogltx.pipeline import CogLTX
+from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, batches_of_texts
 from cogltx.prediction import Prediction
 from cogltx.server.metrics import Metrics
 from cogltx.server.shelf import Shelf
 from cogltx.server.worker import Worker
-
-_BATCH_CHARACTERS = 2_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +68,7 @@ class Service:
         self.metrics = Metrics()
         self.worker = Worker(
             self._read, config.queue_size,
-            size=lambda job: job.n_characters, max_size=_BATCH_CHARACTERS, observe=self.metrics.batch_size.observe,
+            size=lambda job: job.n_characters, max_size=BATCH_CHARACTERS, observe=self.metrics.batch_size.observe,
         )  # fmt: skip
         self.metrics.waiting.set_function(lambda: self.worker.waiting)
         self.metrics.documents.set_function(lambda: len(self.shelf))
@@ -103,12 +101,12 @@ class Service:
         return recall
 
     async def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Score texts of any length for a query; errors as ``answer``."""
-        with_text = [number for number, text in enumerate(texts) if text.strip()]
+        """Score texts of any length for a query, in batches between which others are served; errors as ``answer``."""
+        with_text = (number for number, text in enumerate(texts) if text.strip())
         scores = [0.0] * len(texts)
-        if with_text:
-            recalls = await self._submit([Document(texts[number]) for number in with_text], query)
-            for number, recall in zip(with_text, recalls, strict=True):
+        for batch in batches_of_texts(with_text, lambda number: len(texts[number])):
+            recalls = await self._submit([Document(texts[number]) for number in batch], query)
+            for number, recall in zip(batch, recalls, strict=True):
                 assert isinstance(recall, Recall)
                 scores[number] = recall.relevance
         return scores

@@ -2,11 +2,11 @@
 
 import secrets
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from cogltx.document import Document
+from cogltx.document import Document, named_apart
 
 _JOINED = 16  # combinations of documents that keep their blocks
 
@@ -77,7 +77,7 @@ class Shelf:
             NotHeldError: there is no such document.
         """
         key = tuple(dict.fromkeys(ids))
-        documents = list(_named_apart(self.get(id) for id in key))
+        documents = named_apart([self.get(id) for id in key])
         if len(documents) == 1:
             return documents[0], documents
         joined = self._joined.pop(key, None) or Document.joined(documents)
@@ -96,12 +96,3 @@ class Shelf:
     def _has_room(self, document: Document) -> bool:
         fits = self.n_characters + len(document.text) <= self.max_characters
         return not self._held or (fits and len(self._held) < self.max_documents)
-
-
-def _named_apart(documents: Iterable[Document]) -> Iterator[Document]:
-    """The documents; the second of a name is called ``name (2)``."""
-    seen: Counter[str] = Counter()
-    for document in documents:
-        seen[document.id] += 1
-        number = seen[document.id]
-        yield document if number == 1 else replace(document, id=f"{document.id} ({number})")

@@ -230,7 +230,7 @@ def _places(id: str, line: _Line, report: ReadReport) -> tuple[Span, ...]:
     for answer in line.answers or []:
         if answer.start is not None:
             places[Span(answer.start, answer.start + len(answer.text))] = None
-        elif answer.text not in ("yes", "no"):
+        elif answer.text.strip().lower() not in ("yes", "no"):
             spans = occurrences(line.text, answer.text, whole_words=True)
             places |= dict.fromkeys(spans)
             if not spans:

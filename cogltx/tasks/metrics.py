@@ -220,12 +220,12 @@ def gold_and_predicted(
         elif not entities and example.labels is not None:
             chosen = {label.name for label in prediction.labels if label.chosen}
             text, label = example.extra.get("text"), example.extra.get("label")
-            if isinstance(text, str) and isinstance(label, str):
-                _, gold, predicted = texts.setdefault(text, (document, set(), set()))
+            if example.query is not None and isinstance(text, str) and isinstance(label, str):
+                _, gold, predicted = texts.setdefault(f"text {text}", (document, set(), set()))
                 gold.update([label] if "yes" in example.labels else [])
                 predicted.update([label] if "yes" in chosen else [])
             else:
-                texts[example.id] = (document, set(example.labels), {*chosen})
+                texts[str(number)] = (document, set(example.labels), {*chosen})
     return texts
 
 

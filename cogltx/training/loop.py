@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from cogltx import processes
 from cogltx.encoding.weights import load_tensors, load_weights, to_safetensors
-from cogltx.errors import CogltxError, ModelError, TrainingError
+from cogltx.errors import CogltxError, ConfigError, ModelError, TrainingError
 from cogltx.files import check_settings, new_folder, read_json, write_json
 from cogltx.progress import progress
 from cogltx.training.optimizer import Optimizer
@@ -72,9 +72,11 @@ class TrainingLoop:
         """Seed torch and, to resume, load the last checkpoint; returns whether there was one.
 
         Raises:
-            ConfigError: the run started with other data.
+            ConfigError: the run started with other data, or there is a run that is not to be resumed.
             ModelError: the checkpoint is damaged, or belongs to another model.
         """
+        if not resume and self._numbers():
+            raise ConfigError(f"{self.folder.parent}: has a run; resume it, or choose another folder")
         torch.manual_seed(seed)
         found = resume and bool(self._numbers())
         if found:

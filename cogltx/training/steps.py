@@ -67,7 +67,7 @@ class RetrieverSteps:
             question = model(self.optimizer.runner.tensors([asked])).float()[0, : asked.n_prefix].mean(dim=0)
             vectors = torch.cat(list(map(block_means, windows, model(batch).float())))
             shown = np.concatenate([window.blocks for window in windows])
-            words = torch.from_numpy(retriever.words(memory)[shown]).to(vectors)
+            words = torch.from_numpy(retriever.bm25_shares(memory)[shown]).to(vectors)
             logits = trained.encoder.scores(question, vectors, words)
             found = relevant[shown] & np.isin(shown, memory.kept)
             counts = ~found  # a relevant block in z is neither to be found nor wrong

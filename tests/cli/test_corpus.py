@@ -100,8 +100,32 @@ def test_only_missing_parts_are_made(texts: Path, model: str, call: Call, tmp_pa
     assert predictions(tmp_path / "out") == before
     assert call(*command).err.startswith("0 new predictions")
     assert "was started with changes []" in call(*command, "--set", "memrecall.capacity=100").err
-    (texts / "a.jsonl").write_text('{"text": "Another."}\n')
-    assert f"{tmp_path / 'out' / 'a.jsonl'}: was started with bytes" in call(*command).err
+    same_size = (texts / "a.jsonl").read_text().replace("tower", "spire")
+    (texts / "a.jsonl").write_text(same_size)
+    assert f"{tmp_path / 'out' / 'a.jsonl'}: was started with input" in call(*command).err
+
+
+def test_a_mistake_leaves_no_trace(texts: Path, model: str, call: Call, tmp_path: Path) -> None:
+    command = ["predict", model, "--input", texts, "--output", tmp_path / "out"]
+    for mistake in (["--set", "memrecall.strids=[8]"], ["--judge", "bm52"]):
+        assert call(*command, *mistake).code == 2
+    assert call(*command).code == 0
+
+
+def test_the_output_is_no_input(texts: Path, model: str, call: Call, tmp_path: Path) -> None:
+    command = ["predict", model, "--input", texts, "--output", texts / "out"]
+    assert [call(*command).err.split()[0] for _ in range(2)] == ["21", "0"]
+
+
+def test_parquet_parts_have_one_schema(model: str, call: Call, tmp_path: Path) -> None:
+    """Even if nothing in a part has an answer in the text."""
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.jsonl").write_text('{"text": "It rained.", "question": "Who?"}\n' * 2)
+    done = call("predict", model, "--input", tmp_path / "texts", "--output", tmp_path / "out", "--format", "parquet")
+    assert not done.code, done.err
+    schema = pyarrow.parquet.read_schema(next((tmp_path / "out").rglob("*.parquet")))
+    assert schema.field("start").type == schema.field("page").type == pyarrow.int64()
+    assert schema.field("entities").type.value_type.field("label").type == pyarrow.string()
 
 
 def test_parquet_out(texts: Path, model: str, call: Call, tmp_path: Path) -> None:

@@ -30,8 +30,6 @@ def test_recall_without_a_run(files: Files, call: Call, monkeypatch: pytest.Monk
         assert 0 < len(found.json["key_blocks"]) < found.json["n_blocks"]
     plain = call("recall", "--judge", "bm25", "--document", document, "--question", QUESTION)
     assert "key blocks of" in plain.out
-    hidden = call("recall", "--judge", "bm25", "--document", document, "--query", QUESTION)
-    assert hidden.out == plain.out, "--query is an alias of --question"
     silent = call("recall", "--judge", "bm25", "--document", document)
     assert (silent.code, silent.err) == (2, 'cogltx: judge "bm25" needs a question\n')
 

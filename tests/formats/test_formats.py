@@ -9,6 +9,8 @@ from zipfile import ZipFile
 
 import docx
 import pytest
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
 from fpdf import FPDF
 from fpdf.enums import AccessPermission
 
@@ -228,3 +230,37 @@ def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Mon
 def test_no_package_is_imported_before_it_is_needed() -> None:
     code = f"import sys, cogltx.formats; assert not {{'bs4', 'docx', 'pypdfium2', 'torch', 'markdown_it'}} & set(sys.modules); assert {len(FORMATS)}"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_content_controls_and_tracked_changes_of_a_word_file(tmp_path: Path) -> None:
+    file = docx.Document()
+    paragraph, space = file.add_paragraph("The rent is "), nsdecls("w")
+    for element in (
+        "<w:sdt {}><w:sdtPr/><w:sdtContent><w:r><w:t>900 euros</w:t></w:r></w:sdtContent></w:sdt>",
+        '<w:ins {} w:id="1"><w:r><w:t xml:space="preserve"> per month</w:t></w:r></w:ins>',
+        '<w:del {} w:id="2"><w:r><w:delText xml:space="preserve"> per week</w:delText></w:r></w:del>',
+        '<w:moveFrom {} w:id="3"><w:r><w:t>, moved away</w:t></w:r></w:moveFrom>',
+    ):
+        paragraph._p.append(parse_xml(element.format(space)))
+    row = "<w:tr><w:sdt><w:sdtContent><w:tc><w:p><w:r><w:t>{}</w:t></w:r></w:p></w:tc></w:sdtContent></w:sdt></w:tr>"
+    for content in (
+        "<w:p><w:r><w:t>Paid</w:t><w:tab/><w:t>late</w:t></w:r></w:p>",
+        f"<w:tbl>{row.format('cell')}</w:tbl>",
+    ):
+        control = f"<w:sdt {space}><w:sdtContent>{content}</w:sdtContent></w:sdt>"
+        file.element.body.insert(len(file.element.body) - 1, parse_xml(control))
+    file.save(str(tmp_path / "a.docx"))
+    assert read_document(tmp_path / "a.docx").text == "The rent is 900 euros per month\n\nPaid\tlate\n\ncell"
+
+
+def test_html_whose_head_has_no_end(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text("<html><head><title>Title</title><body><p>The bridge is old.")
+    assert read_document(tmp_path / "a.html").text == "The bridge is old."
+
+
+def test_markdown_with_other_separators_and_front_matter(tmp_path: Path) -> None:
+    settings = "---\ntitle: My bridges\ndate: 2020\n---"
+    (tmp_path / "a.md").write_text(f"{settings}\n\nA\x0cpage\u2028and a line.\n\n# Bridges\n\n{BRIDGE}\n")
+    document = read_document(tmp_path / "a.md")
+    assert document.text == f"{settings}\n\nA\x0cpage\u2028and a line.\n\nBridges\n\n{BRIDGE}"
+    assert headings(document) == [("Bridges", "Bridges")]

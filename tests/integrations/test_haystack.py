@@ -67,3 +67,12 @@ def test_a_pipeline_survives_its_dictionary(model: str, kind: type) -> None:
     name = "answers" if kind is CogLTXReader else "documents"
     assert len(first[name]) >= 3
     assert isinstance(first[name][0], ExtractedAnswer if kind is CogLTXReader else Document)
+
+
+def test_as_many_answers_as_asked_for(model: str) -> None:
+    answers = [
+        CogLTXReader(model, top_k=n, no_answer=False, overlap_threshold=None).run(QUESTION, DOCUMENTS)["answers"]
+        for n in (3, 12)
+    ]
+    assert [len(found) for found in answers] == [3, 12]
+    assert [one.data for one in answers[1][:3]] == [one.data for one in answers[0]]

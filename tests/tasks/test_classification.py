@@ -210,3 +210,18 @@ def test_the_real_contracts(data_folder: Path) -> None:
         make_task("classification", {}).read(data_folder / "cuad" / "multilabel-test.jsonl.gz", split="test")
     )
     assert len({label for example in examples for label in example.labels or ()}) > 30
+
+
+def test_texts_with_extra_fields_are_no_label_queries() -> None:
+    """Of four wrong predictions none is right, whatever the data says besides its labels."""
+    extra: dict[str, object] = {"text": "a", "label": "pos"}
+    pairs = [
+        (Example(id=str(n), document=Document(f"text {n}"), labels=("pos",), extra=extra), said(str(n), "neg"))
+        for n in range(4)
+    ]
+    assert make_task("classification", {}).metrics(pairs)["micro_f1"] == 0
+
+
+def test_texts_of_two_files_with_the_same_numbers_all_count() -> None:
+    pairs = [(Example(id="1", document=Document(text), labels=("pos",)), said("1", text)) for text in ("neg", "pos")]
+    assert make_task("classification", {}).metrics(pairs)["micro_f1"] == 50

@@ -121,6 +121,7 @@ def test_everything_given(tmp_path: Path) -> None:
         ({"answers": ["concat"]}, [], ["the answer 'concat' does not occur in the text"]),
         ({"answers": ["dog", "sat"]}, [Span(8, 11)], ["the answer 'dog' does not occur in the text"]),
         ({"answers": ["yes"]}, [], []),
+        ({"answers": ["No"]}, [], []),
         ({"answers": []}, [], []),
     ],
 )

@@ -554,3 +554,11 @@ def test_examples_without_a_known_place_are_counted(corpus_encoder: Path, tmp_pa
     examples = corpus.make(6)
     mixed = [*examples[:4], *map(unlabelled, examples[4:])]
     assert train(reader(corpus_encoder), tmp_path, examples=mixed).skipped == 2
+
+
+def test_a_run_is_not_overwritten(corpus_encoder: Path, tmp_path: Path) -> None:
+    train(reader(corpus_encoder), tmp_path)
+    before = final(tmp_path)
+    with pytest.raises(ConfigError, match="has a run; resume it, or choose another folder"):
+        train(reader(corpus_encoder), tmp_path, examples=corpus.make(4))
+    assert all(equal(before[name], found) for name, found in final(tmp_path).items())
