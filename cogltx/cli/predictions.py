@@ -23,7 +23,7 @@ from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.progress import progress
 from cogltx.tasks import Task, make_task
-from cogltx.training.steps import gold_blocks
+from cogltx.training.windows import gold_blocks
 
 Pair = tuple[Example, Prediction]
 _LINE_START = b'{"id": '  # of a prediction

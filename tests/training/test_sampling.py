@@ -30,16 +30,14 @@ from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
-from cogltx.training.steps import (
-    _document_ranking,
-    _drawn_windows,
-    _judge_windows,
-    _random_memory,
+from cogltx.training.steps import _document_ranking, _token_labels, _whole_groups
+from cogltx.training.windows import (
     _random_run,
-    _reasoner_windows,
-    _token_labels,
-    _whole_groups,
+    drawn_windows,
     gold_blocks,
+    judge_windows,
+    random_memory,
+    reasoner_windows,
 )
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
@@ -81,7 +79,7 @@ def windows_of(
     relevance = [layout.blocks.relevance_labels(item) for item, layout in zip(items, layouts, strict=True)]
     memrecall = MemRecall(judge or BM25Judge(), MemRecallConfig(capacity=form.capacity, **options), tokenizer=TOKENIZER)
     unknown = [None] * len(items)
-    return _reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, unknown, by_judge=judge is not None)
+    return reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, unknown, by_judge=judge is not None)
 
 
 def shown(window: Window) -> list[int]:
@@ -154,7 +152,7 @@ def test_judge_windows(seed: int, relevant: int, scored: bool) -> None:
         item = Example(id="", document=item.document, query=item.query, relevant=())
     blocks = blocks_of(item)
     scores = np.arange(len(blocks), dtype=np.float32) if scored else None
-    retrieval, rehearsal = _judge_windows(
+    retrieval, rehearsal = judge_windows(
         layout_of(item), labels_of(item), rng(seed), scores, TrainingConfig(), MEMRECALL
     )
     gold = [2, 5, 8][:relevant]
@@ -184,7 +182,7 @@ def test_half_of_the_runs_hold_something_relevant() -> None:
     counts: Counter[str] = Counter()
     firsts = set()
     for seed in range(300):
-        retrieval, _ = _judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig(), MEMRECALL)
+        retrieval, _ = judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig(), MEMRECALL)
         order = shown(retrieval)
         has_memory = order[0] in (2, 5) and order[1:2] != [order[0] + 1]
         counts["memory"] += has_memory
@@ -200,7 +198,7 @@ def test_shares_of_the_judges_retrieval_windows() -> None:
 
     def retrieval(seed: int, **shares: float) -> list[int]:
         return shown(
-            _judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig(**shares), MEMRECALL)[0]
+            judge_windows(layout_of(item), labels_of(item), rng(seed), None, TrainingConfig(**shares), MEMRECALL)[0]
         )
 
     for seed in range(60):
@@ -219,7 +217,7 @@ def test_with_a_shortlist_windows_hold_its_blocks() -> None:
         BM25Judge(), MemRecallConfig(capacity=48, shortlist=6, retriever="bm25"), tokenizer=TOKENIZER
     )  # fmt: skip
     for seed in range(30):
-        windows = _judge_windows(layout, labels_of(item), rng(seed), None, TrainingConfig(memory_share=0), memrecall)
+        windows = judge_windows(layout, labels_of(item), rng(seed), None, TrainingConfig(memory_share=0), memrecall)
         allowed = {2, 5, *memrecall.shortlisted(Memory(layout)).candidates}
         assert len(allowed) < len(layout.blocks)
         assert all(set(shown(window)) <= allowed for window in windows)
@@ -230,7 +228,7 @@ def test_with_a_shortlist_windows_hold_its_blocks() -> None:
 def test_retrieval_windows_of_blocks_of_any_size(lengths: list[int], seed: int) -> None:
     blocks = split(sentences(*("fox " * length for length in lengths)), TOKENIZER, max_tokens=16)
     room, relevant, random = FORM.layout(None, blocks).room, [*range(0, len(blocks), 3)], rng(seed)
-    memory = _random_memory(relevant, blocks, room, random, 1.0)
+    memory = random_memory(relevant, blocks, room, random, 1.0)
     candidates = [block for block in range(len(blocks)) if block not in memory]
     run = _random_run(relevant, memory, candidates, blocks, room, random, 0.5)
     assert blocks.total_size(memory) + blocks.max_size <= room, "retrieval has room for any block"
@@ -246,13 +244,13 @@ def test_retrieval_windows_of_blocks_of_any_size(lengths: list[int], seed: int) 
 def test_z_takes_up_to_half_of_the_room_in_training() -> None:
     blocks = split(sentences(*["the fox."] * 30), TOKENIZER, max_tokens=16)
     room, everything = FORM.layout(None, blocks).room, list(range(30))
-    sizes = [len(_random_memory(everything, blocks, room, rng(seed), 1.0)) for seed in range(100)]
+    sizes = [len(random_memory(everything, blocks, room, rng(seed), 1.0)) for seed in range(100)]
     assert (min(sizes), max(sizes)) == (1, room // 2 // int(blocks.sizes[0]))
 
 
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
-    (made,) = _judge_windows(layout_of(short), labels_of(short), rng(), None, TrainingConfig(), MEMRECALL)
+    (made,) = judge_windows(layout_of(short), labels_of(short), rng(), None, TrainingConfig(), MEMRECALL)
     assert shown(made) == [0, 1, 2]
 
 
@@ -453,7 +451,7 @@ def test_windows_of_a_baseline(tiny_encoder: Path) -> None:
     windows = reader.windows(reader.model.layout(item.document, item.query))
     kinds: Counter[int] = Counter()
     for seed in range(200):
-        (made,) = _drawn_windows(reader, item, rng(seed), TrainingConfig())
+        (made,) = drawn_windows(reader, item, rng(seed), TrainingConfig())
         assert isinstance(made, ReasonerTarget)
         assert any(made.window.token_ids.tolist() == window.token_ids.tolist() for window in windows)
         holds = any(made.window.block[first] == 5 for first, _ in made.target.spans)
@@ -469,7 +467,7 @@ def test_several_windows_of_a_baseline(tiny_encoder: Path) -> None:
     total = len(reader.windows(reader.model.layout(item.document, item.query)))
 
     def drawn(seed: int, windows: int, share: float) -> list[ReasonerTarget]:
-        return _drawn_windows(reader, item, rng(seed), TrainingConfig(windows=windows, answer_share=share))
+        return drawn_windows(reader, item, rng(seed), TrainingConfig(windows=windows, answer_share=share))
 
     for share in (0.0, 0.5, 1.0):
         made = drawn(0, total + 5, share)
@@ -488,7 +486,7 @@ def test_windows_of_a_baseline_for_yes_and_no(tiny_encoder: Path) -> None:
     start = document.text.index(FACTS[5])
     item = Example(id="", document=document, query=Query("?"), answers=("yes",), relevant=(Span(start, start + 9),))
     for seed in range(40):
-        (made,) = _drawn_windows(reader, item, rng(seed), TrainingConfig())
+        (made,) = drawn_windows(reader, item, rng(seed), TrainingConfig())
         assert made.target.kind == (YES if 5 in shown(made.window) else NO_ANSWER)
     unknown = Example(id="", document=Document("anna"), query=Query("?"))
-    assert _drawn_windows(reader, unknown, rng(), TrainingConfig()) == []
+    assert drawn_windows(reader, unknown, rng(), TrainingConfig()) == []

@@ -19,8 +19,8 @@ from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.steps import _drawn_windows
 from cogltx.training.trainer import Trainer
+from cogltx.training.windows import drawn_windows
 
 TAGGING = make_task("tagging", {})
 FAST = OptimizerConfig(learning_rate=5e-3)
@@ -103,7 +103,7 @@ def test_every_block_asks_once(corpus_encoder: Path) -> None:
     assert isinstance(made, CogLTX)
     (example,) = documents(1)
     blocks = made.model.split(example.document)
-    items = _drawn_windows(made, example, np.random.default_rng(0), TrainingConfig())
+    items = drawn_windows(made, example, np.random.default_rng(0), TrainingConfig())
     assert len(items) == len(blocks)
     shown = [item.window.document_token[item.window.target_tokens].tolist() for item in items]
     assert [token for own in shown for token in own] == list(range(blocks.n_tokens))
@@ -111,11 +111,11 @@ def test_every_block_asks_once(corpus_encoder: Path) -> None:
         assert block not in item.window.block
         assert len(item.window) <= 64
         assert (item.window.block >= 0).any(), "there is context"
-    some = _drawn_windows(made, example, np.random.default_rng(0), TrainingConfig(windows=3))
+    some = drawn_windows(made, example, np.random.default_rng(0), TrainingConfig(windows=3))
     assert len(some) == 3
     every = [item.window.token_ids.tolist() for item in items]
     assert all(item.window.token_ids.tolist() in every for item in some)
-    other = _drawn_windows(made, example, np.random.default_rng(1), TrainingConfig(windows=3))
+    other = drawn_windows(made, example, np.random.default_rng(1), TrainingConfig(windows=3))
     assert [one.window.token_ids.tolist() for one in some] != [one.window.token_ids.tolist() for one in other]
 
 
@@ -125,11 +125,11 @@ def test_every_window_of_a_baseline(corpus_encoder: Path) -> None:
     (example,) = documents(1)
     windows = made.windows(made.model.layout(example.document, None))
     assert len(windows) > 2
-    items = _drawn_windows(made, example, np.random.default_rng(0), TrainingConfig())
+    items = drawn_windows(made, example, np.random.default_rng(0), TrainingConfig())
     assert [item.window.token_ids.tolist() for item in items] == [window.token_ids.tolist() for window in windows]
-    assert len(_drawn_windows(made, example, np.random.default_rng(0), TrainingConfig(windows=2))) == 2
+    assert len(drawn_windows(made, example, np.random.default_rng(0), TrainingConfig(windows=2))) == 2
     unknown = Example(id="u", document=example.document)
-    assert _drawn_windows(made, unknown, np.random.default_rng(0), TrainingConfig()) == []
+    assert drawn_windows(made, unknown, np.random.default_rng(0), TrainingConfig()) == []
 
 
 def test_documents_do_not_depend_on_the_batch(corpus_encoder: Path) -> None:
