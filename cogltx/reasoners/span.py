@@ -8,12 +8,12 @@ A judge whose fine scores are probabilities weighs the answers of its blocks (no
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
 from cogltx.blocks import Blocks
@@ -39,7 +39,7 @@ class SpanReasonerConfig(ReasonerConfig):
         name: ``span``.
         max_answer_tokens: maximum number of tokens per answer.
         top_k: number of answers in a prediction, including the best; besides "no answer", so many alternatives.
-        whole_words: extend answers to whole words; the default does.
+        whole_words: extend answers to whole words; null, in earlier models, does so too.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 disables it. Only judges with scores in [0, 1] count.
         relevance_weight: weight of a second loss in training: the relevance of every token of the document. The scores
@@ -55,7 +55,7 @@ class SpanReasonerConfig(ReasonerConfig):
     name: Literal["span"] = "span"
     max_answer_tokens: int = Field(30, ge=1)
     top_k: int = Field(3, ge=1)
-    whole_words: bool | None = None
+    whole_words: Annotated[bool, BeforeValidator(lambda given: given is None or given)] = True
     evidence_weight: float = Field(1.0, ge=0)
     relevance_weight: float = Field(0.0, ge=0)
     no_answer_evidence_weight: float = Field(0.0, ge=0)
@@ -186,8 +186,9 @@ class SpanReasoner(Reasoner[_Target]):
             tokens = window.document_token[positions]
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
-            whole_words = self.config.whole_words is not False
-            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, n_answers, whole_words=whole_words)
+            candidates += _best_spans(
+                scores + kinds[SPAN], tokens, blocks, n_answers, whole_words=self.config.whole_words
+            )
         return _distinct(candidates)[:n_answers], float(kinds[NO_ANSWER])
 
 

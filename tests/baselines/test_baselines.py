@@ -135,3 +135,11 @@ def test_all_readers_agree_on_a_document_of_one_window(tiny_encoder: Path) -> No
     reasoner.config = reasoner.config.model_copy(update={"evidence_weight": 0.0})
     found = [kind(model.model).predict("Anna wrote the report.", QUERY) for kind in (CogLTX, SlidingWindow, Truncation)]
     assert len({(prediction.answer, prediction.score) for prediction in found}) == 1
+
+
+def test_the_card_of_a_baseline_says_how_to_load_it(tiny_encoder: Path, tmp_path: Path) -> None:
+    settings = config(tiny_encoder).model_copy(update={"reader": "sliding_window"})
+    SlidingWindow.create(settings).save_pretrained(tmp_path / "sliding")
+    card = (tmp_path / "sliding" / "README.md").read_text(encoding="utf-8")
+    assert 'model = load_reader("sliding")' in card
+    assert "CogLTX" not in card
