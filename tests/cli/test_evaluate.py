@@ -244,7 +244,8 @@ def test_tags(tagged: Path, call: Call, tmp_path: Path) -> None:
     assert done.json["metrics"]["entity_f1"] == 100
     assert {name: own["entities"] for name, own in done.json["labels"].items()} == {"PER": 23, "THING": 23}
     lines = [json.loads(line) for line in predictions.read_text().splitlines()]
-    assert lines[0]["entities"][0] | {"score": 1} == {"start": 0, "end": 4, "text": "anna", "label": "PER", "score": 1}
+    entity = {"start": 0, "end": 4, "text": "anna", "label": "PER", "score": 1, "document": "", "page": None}
+    assert lines[0]["entities"][0] | {"score": 1} == entity
     predictions.write_text("".join(json.dumps(line) + "\n" for line in lines[:1]) + '{"id": "cut')
     again = call("evaluate", tagged / "run", "--data", data, "--predictions", predictions, "--json")
     assert again.json == done.json

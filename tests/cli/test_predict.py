@@ -45,7 +45,7 @@ def test_an_index_of_several_documents(files: Files, call: Call, tmp_path: Path)
     done = call("index", files.run, "--document", files.document, "--document", other, "--output", index)
     assert done.code == 0
     found = call("predict", files.run, "--index", index, "--question", QUESTION, "--json").json
-    texts = {path.name: path.read_text() for path in (files.document, other)}
+    texts = {str(path): path.read_text() for path in (files.document, other)}
     assert found["evidence"]
     for evidence in found["evidence"]:
         assert evidence["text"] == texts[evidence["document"]][evidence["start"] : evidence["end"]]
