@@ -267,11 +267,13 @@ def test_the_retriever_starts_from_that_of_the_reasoners_model(tiny_encoder: Pat
     values = config(tiny_encoder).model_dump(mode="json")
     values["memrecall"] |= {"shortlist": 4, "retriever": "trained"}
     first = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True))
+    assert first.model.retriever is not None
+    with torch.no_grad():
+        for weights in first.model.retriever.parameters():
+            weights += 0.5
     first.save_pretrained(tmp_path / "first")
     values["judge"]["name"], values["reasoner"]["init_from"] = "bm25", str(tmp_path / "first")
-    torch.manual_seed(3)
     second = Model.create(ModelConfig.model_validate(values), with_judge=True).retriever
-    assert first.model.retriever is not None
     assert second is not None
     for before, after in zip(first.model.retriever.parameters(), second.parameters(), strict=True):
         assert torch.equal(before, after)
