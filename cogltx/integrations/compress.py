@@ -18,11 +18,8 @@ from cogltx.pipeline import CogLTX
 DEFAULT_MODEL = "qa-minilm"
 _CANDIDATES = 2  # times the budget that the judge scores
 
-
-@lru_cache(maxsize=4)
-def cached_model(name: str, top_k: int | None = None) -> CogLTX:
-    """Load a model once, however many components use it; ``top_k`` changes its number of answers."""
-    return CogLTX.from_pretrained(name, changes=None if top_k is None else {"reasoner.top_k": top_k})
+cached_model = lru_cache(maxsize=4)(CogLTX.from_pretrained)
+"""Load a model once, however many components use it."""
 
 
 @dataclass(frozen=True)

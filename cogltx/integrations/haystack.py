@@ -1,5 +1,7 @@
 """Haystack: an extractive reader, and a ranker that can also shorten documents."""
 
+from collections import OrderedDict
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +10,10 @@ from haystack.dataclasses import ExtractedAnswer
 
 from cogltx.document import Document as CogltxDocument
 from cogltx.integrations.compress import DEFAULT_MODEL, cached_model, compress
+from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
+
+_CANDIDATES = 20  # of which some may overlap
 
 
 @component
@@ -38,7 +43,7 @@ class CogLTXReader:
 
     def warm_up(self) -> None:
         """Load the model."""
-        cached_model(self.model, self.top_k)
+        cached_model(self.model)
 
     @component.output_types(answers=list[ExtractedAnswer])
     def run(
@@ -76,7 +81,7 @@ class CogLTXReader:
             return {"answers": []}
         joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
         n_answers = top_k or self.top_k
-        prediction = cached_model(self.model, n_answers).predict(joined, query)
+        prediction = _answering(cached_model(self.model), max(n_answers, _CANDIDATES)).predict(joined, query)
         found = [Answer(prediction.answer, prediction.start, prediction.end, prediction.score, prediction.document)]
         candidates = sorted([*found, *prediction.alternatives], key=lambda answer: -answer.score)
         overlap = self.overlap_threshold if overlap_threshold is None else overlap_threshold
@@ -155,6 +160,14 @@ class CogLTXRanker:
     def from_dict(cls, data: dict[str, Any]) -> "CogLTXRanker":
         """Deserialize the component."""
         return default_from_dict(cls, data)
+
+
+def _answering(reader: CogLTX, top_k: int) -> CogLTX:
+    """The same model, which shares its weights, with another number of answers."""
+    answering, reasoner = copy(reader), copy(reader.model.reasoner)
+    reasoner.config = reasoner.config.model_copy(update={"top_k": top_k})
+    answering.model = replace(reader.model, reasoner=reasoner, _blocks=OrderedDict(), _n_cached_tokens=0)
+    return answering
 
 
 def _overlap(answer: Answer, other: Answer) -> float:

@@ -76,3 +76,11 @@ def test_as_many_answers_as_asked_for(model: str) -> None:
     ]
     assert [len(found) for found in answers] == [3, 12]
     assert [one.data for one in answers[1][:3]] == [one.data for one in answers[0]]
+
+
+def test_fewer_answers_are_the_best_of_those_that_do_not_overlap(model: str) -> None:
+    reader = CogLTXReader(model, no_answer=False, overlap_threshold=0.0)
+    every = reader.run(QUESTION, DOCUMENTS)["answers"]
+    assert len(every) > 2
+    for n in range(1, len(every)):
+        assert reader.run(QUESTION, DOCUMENTS, top_k=n)["answers"] == every[:n]
