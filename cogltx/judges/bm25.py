@@ -1,8 +1,10 @@
 """A judge without training: BM25 of the query against the blocks of the document. Scores do not depend on z."""
 
 import re
+import sys
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -49,12 +51,7 @@ class BM25Judge(Judge):
 
     def _index(self, blocks: Blocks) -> Callable[[str], Float[np.ndarray, " blocks"]]:
         """Index the blocks of a document; returns a function that scores them for a text."""
-        try:
-            import bm25s
-        except ImportError as error:
-            raise ConfigError(
-                'judge "bm25": the package bm25s is not installed; pip install "cogltx[quickstart]"'
-            ) from error
+        bm25s = _bm25s()
         corpus = [self.terms(blocks.text_with_heading(index)) for index in range(len(blocks))]
         vocabulary = {term for document in corpus for term in document}
         index = bm25s.BM25(method="lucene")
@@ -66,3 +63,20 @@ class BM25Judge(Judge):
             return np.asarray(index.get_scores(known), dtype=np.float64) if known else np.zeros(len(corpus))
 
         return scores
+
+
+def _bm25s() -> Any:
+    """Import bm25s, but not JAX: bm25s would start it where it is installed, and JAX takes most of a GPU's memory."""
+    hides_jax = not {"bm25s", "jax"} & sys.modules.keys()
+    if hides_jax:
+        sys.modules["jax"] = None  # type: ignore[assignment]
+    try:
+        import bm25s
+    except ImportError as error:
+        raise ConfigError(
+            'judge "bm25": the package bm25s is not installed; pip install "cogltx[quickstart]"'
+        ) from error
+    finally:
+        if hides_jax:
+            del sys.modules["jax"]
+    return bm25s

@@ -269,17 +269,23 @@ def _answer_losses(
     outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[_Target]
 ) -> Float[Tensor, " windows"]:
     """Minus the log-probability of the target answer per window; several correct spans are summed."""
-    in_document = _document_mask(windows, outputs.shape[1]).to(outputs.device)
+    device = outputs.device
+    in_document = _document_mask(windows, outputs.shape[1]).to(device)
     kinds = outputs[:, 0, 2:].float().log_softmax(dim=-1)
     places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf).log_softmax(dim=1)
-    losses = []
-    for row, target in enumerate(targets):
-        loss = -kinds[row, target.kind]
-        if target.kind == SPAN:
-            first, last = torch.tensor(target.spans, device=outputs.device).T
-            loss = loss - torch.logsumexp(places[row, first, 0] + places[row, last, 1], dim=0)
-        losses.append(loss)
-    return torch.stack(losses)
+    losses = -kinds.gather(1, torch.tensor([[target.kind] for target in targets], device=device))[:, 0]
+    rows = [row for row, target in enumerate(targets) if target.kind == SPAN]
+    if not rows:
+        return losses
+    most = max(len(targets[row].spans) for row in rows)
+    spans, known = np.zeros((len(rows), most, 2), dtype=np.int64), np.zeros((len(rows), most), dtype=bool)
+    for place, row in enumerate(rows):
+        spans[place, : len(targets[row].spans)] = targets[row].spans
+        known[place, : len(targets[row].spans)] = True
+    window, span = torch.tensor(rows, device=device)[:, None], torch.from_numpy(spans).to(device)
+    scores = places[window, span[..., 0], 0] + places[window, span[..., 1], 1]
+    scores = scores.masked_fill(~torch.from_numpy(known).to(device), -torch.inf)
+    return losses.index_add(0, window[:, 0], -torch.logsumexp(scores, dim=1))
 
 
 def _relevance_losses(

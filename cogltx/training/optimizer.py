@@ -15,7 +15,6 @@ from cogltx.errors import TrainingError
 
 _ENCODER = "encoder."
 _GROUPS_PER_PROCESS = 2  # forward passes of a step; more share the work better, fewer cost less each
-_PASS_TOKENS = 128  # an additional forward and backward pass costs as much as about so many more tokens in another
 FLOOR = 0.1  # the learning rate decays to this share of its peak
 
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
@@ -111,7 +110,7 @@ class Optimizer:
             tokens = self.runner.batch_tokens
             if processes.count() > 1:
                 tokens = min(tokens, sum(lengths) // (_GROUPS_PER_PROCESS * processes.count()))
-            groups = batches(windows, tokens, _PASS_TOKENS)
+            groups = batches(windows, tokens, self.runner.pass_tokens)
         for number in processes.own(processes.share([sum(lengths[index] for index in group) for group in groups])):
             batch = self.runner.tensors([windows[index] for index in groups[number]])
             with self.runner.precision.autocast():

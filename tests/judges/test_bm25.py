@@ -1,6 +1,10 @@
 """BM25 finds the blocks that share rare words with the query."""
 
 import builtins
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,3 +103,14 @@ def test_not_installed(blocks: Blocks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match='judge "bm25": the package bm25s is not installed'):
         retrieve(blocks, "fox")
+
+
+def test_jax_is_not_started(tmp_path: Path) -> None:
+    """bm25s uses JAX where it finds it, and JAX reserves most of a GPU's memory as soon as it starts."""
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("print('jax was started')")
+    (tmp_path / "jax" / "lax.py").write_text("def top_k(*arguments): ...")
+    script = "from cogltx.judges.bm25 import _bm25s; _bm25s(); print('bm25s is ready'); import jax"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["bm25s is ready", "jax was started"]  # others may still import it
