@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import JudgeOption, RunArgument, note
+from cogltx.cli.options import JudgeOption, RunArgument, SetOption, note
 from cogltx.errors import ConfigError
 
 
@@ -17,16 +17,19 @@ def export(
     ] = False,
     judge: JudgeOption = None,
     about: Annotated[Path | None, typer.Option(help="A Markdown file to add to the model card.")] = None,
+    changes: SetOption = None,
 ) -> None:
     """Write the model of a run to a folder, with a model card that says what the run knows."""
     from cogltx.baselines import WindowReader, load_reader
+    from cogltx.cli.yaml_config import parse_changes
     from cogltx.display import model_card
     from cogltx.files import read_json, read_text
-    from cogltx.model import model_folder
+    from cogltx.model import ModelConfig, model_folder
     from cogltx.training.config import RunConfig
     from cogltx.training.run import CONFIG_FILE
 
-    reader = load_reader(model_folder(run), judge=judge)
+    folder = model_folder(run)
+    reader = load_reader(folder, config=ModelConfig.load(folder, parse_changes(changes or ())), judge=judge)
     if not isinstance(reader, WindowReader):
         raise ConfigError(f"{run}: the baseline {reader.config.reader} has no weights to export; copy its folder")
     known = {}

@@ -133,7 +133,8 @@ class Trainer:
         if (linear := self.reader.model.linear) is not None:
             self.reader.model.reasoner.config.fit(linear, self.train_examples, seed=self.config.seed)
         if self.loop.start(self.config.seed, resume=resume):
-            self.report(f"resumed at epoch {self.loop.progress.epoch + 1} of {self.config.epochs}")
+            epoch = f"at epoch {self.loop.progress.epoch + 1} of {self.config.epochs}"
+            self.report(f"resumed {epoch if self._goes_on else 'a finished run'}")
         elif self.intervenes:
             n_labelled = self.relevance.start(self.train_examples, self.reader)
             if n_labelled is not None:
@@ -144,15 +145,20 @@ class Trainer:
                 "the judge does not learn: without training.relevance.initial it waits for the interventions of epoch "
                 f"{self.config.relevance.from_epoch}, and its last epoch is {self.config.recall_epochs}"
             )
-        progress, patience = self.loop.progress, self.config.patience or self.config.epochs
-        while progress.epoch < self.config.epochs and progress.epoch - (progress.best_epoch or 0) <= patience:
+        while self._goes_on:
             self._epoch()
         self.loop.log.close()
-        best = progress.best_epoch
+        progress, best = self.loop.progress, self.loop.progress.best_epoch
         assert best is not None, "a run has at least one epoch"
         if processes.is_first() and not (model := self._name_best()).is_dir():
             raise ModelError(f"{model}: the model of the best epoch is missing; train again in another folder")
         return _Summary(progress.history, best, len(self.reasoner_steps.skipped))
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether an epoch is left, and the last ones have not been in vain."""
+        done, patience = self.loop.progress, self.config.patience or self.config.epochs
+        return done.epoch < self.config.epochs and done.epoch - (done.best_epoch or 0) <= patience
 
     def _epoch(self) -> None:
         progress, phases = self.loop.progress, ["reasoner"]

@@ -77,3 +77,11 @@ def test_rows_are_stored_as_integers_and_a_factor(tmp_path: Path) -> None:
     errors = (read["big"] - tensors["big"]).abs().amax(dim=1)
     assert (errors <= tensors["big"].abs().amax(dim=1) / 127 / 2 * 1.001).all()
     assert errors.max() > 0
+
+
+def test_a_changed_setting_is_exported(files: Files, call: Call, tmp_path: Path) -> None:
+    changed = "reasoner.no_answer_threshold=1.5"
+    assert not call("export", files.run, "--set", changed, "--output", tmp_path / "model").code
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["reasoner"]["no_answer_threshold"] == 1.5
+    wrong = call("export", files.run, "--set", "reasoner.threshold=1.5", "--output", tmp_path / "other")
+    assert (wrong.code, (tmp_path / "other").exists()) == (2, False)

@@ -26,7 +26,7 @@ def test_training_reports_and_does_not_overwrite(files: Files, call: Call) -> No
     )
     done = call("train", files.config, "--output", files.run, "--resume")
     assert done.code == 0
-    assert "resumed at epoch 2 of 1" in done.err
+    assert "resumed a finished run" in done.err
     other = call("train", files.config, "--output", files.run, "--resume", "--set", "training.epochs=2")
     assert other.code == 2
     assert other.err.startswith(f"cogltx: {files.run}: was started with training.epochs 1, not 2; choose")
