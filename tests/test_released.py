@@ -23,7 +23,7 @@ def model() -> CogLTX:
     [
         ("Which engineer designed the Harbour Bridge?", "Ilse Brandt"),
         ("When was the bridge opened?", "12 October 1888"),
-        ("Where did Ilse Brandt grow up?", "Lübeck"),
+        ("Where did Ilse Brandt grow up?", "in Lübeck"),
         ("Who is the mayor of Paris?", ""),
     ],
 )
