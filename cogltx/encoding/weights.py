@@ -26,18 +26,33 @@ def to_safetensors(tensors: Mapping[str, Tensor], *, int8: bool = False) -> byte
     stored: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         tensor = tensor.detach().cpu()
-        if int8 and tensor.ndim == 2 and tensor.is_floating_point() and tensor.numel() >= _LARGE:
-            factors = tensor.abs().amax(dim=1).float().clamp_min(1e-12) / 127
-            stored[name] = (tensor / factors[:, None]).round().to(torch.int8)
-            stored[f"{name}{_FACTORS}"] = factors
+        if int8 and _is_large(tensor):
+            stored[name], stored[f"{name}{_FACTORS}"] = _integers(tensor)
         else:
             stored[name] = tensor.clone().contiguous()
     content: bytes = save(stored)
     return content
 
 
+def _is_large(tensor: Tensor) -> bool:
+    return tensor.ndim == 2 and tensor.is_floating_point() and tensor.numel() >= _LARGE
+
+
+def _integers(tensor: Tensor) -> tuple[Tensor, Tensor]:
+    factors = tensor.abs().amax(dim=1).float().clamp_min(1e-12) / 127
+    return (tensor / factors[:, None]).round().to(torch.int8), factors
+
+
+def _stored_alike(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same as 8-bit integers, such as weights before and after they were stored."""
+    if one.shape != other.shape or not _is_large(one):
+        return torch.equal(one, other)
+    (numbers, factors), (other_numbers, other_factors) = _integers(one), _integers(other)
+    return torch.equal(numbers, other_numbers) and torch.allclose(factors, other_factors, rtol=1e-6)
+
+
 def split_shared(states: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[str, Tensor]]:
-    """Take the tensors that are equal in several models out of them, into ``shared``; returns tensors by file name.
+    """Take the tensors that are stored alike in several models out of them, into ``shared``; tensors by file name.
 
     >>> one, two = torch.ones(2), torch.zeros(2)
     >>> split = split_shared({"judge": {"x": one, "y": one}, "reasoner": {"x": one, "y": two}})
@@ -47,7 +62,7 @@ def split_shared(states: Mapping[str, Mapping[str, Tensor]]) -> dict[str, dict[s
     shared: dict[str, Tensor] = {}
     for name in dict.fromkeys(name for state in states.values() for name in state):
         owners = [state[name] for state in states.values() if name in state]
-        if len(owners) > 1 and all(torch.equal(owners[0].cpu(), other.cpu()) for other in owners[1:]):
+        if len(owners) > 1 and all(_stored_alike(owners[0].cpu(), other.cpu()) for other in owners[1:]):
             shared[name] = owners[0]
     rest = {
         part: {name: tensor for name, tensor in state.items() if name not in shared} for part, state in states.items()

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cogltx.encoding.weights import load_tensors, to_safetensors
+from cogltx.encoding.weights import load_tensors, split_shared, to_safetensors
 from cogltx.errors import ModelError
 from cogltx.files import new_folder, write_file
 
@@ -79,3 +79,22 @@ def test_weights_have_the_usual_permissions(tmp_path: Path) -> None:
     assert (tmp_path / "model").stat().st_mode & 0o777 == 0o755
     for name in ("model/a.safetensors", "b.safetensors"):
         assert (tmp_path / name).stat().st_mode & 0o777 == 0o644
+
+
+def test_weights_that_are_stored_alike_are_stored_once(tmp_path: Path) -> None:
+    matrix, moved = torch.randn(100, 50), torch.randn(100, 50)
+    (tmp_path / "a.safetensors").write_bytes(to_safetensors({"words": matrix}, int8=True))
+    stored_before = load_tensors(tmp_path / "a.safetensors")["words"]
+    assert not torch.equal(matrix, stored_before)
+    judge = {"words": matrix, "matrix": matrix, "bias": torch.ones(50)}
+    retriever = {
+        "words": stored_before,
+        "matrix": torch.where(matrix == matrix[5, 5], -matrix, matrix),
+        "bias": moved[0],
+    }
+    split = split_shared({"judge": judge, "retriever": retriever})
+    assert {part: list(state) for part, state in split.items()} == {
+        "judge": ["matrix", "bias"],
+        "retriever": ["matrix", "bias"],
+        "shared": ["words"],
+    }
