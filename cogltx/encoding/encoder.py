@@ -28,7 +28,7 @@ from cogltx.progress import logger, progress
 _PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
 _TOKENS_PER_CORE = 1024  # keep a CPU core busy; more cost memory and bring little speed
-_PASS_TOKENS = {"cpu": 128, "gpu": 16384}
+_CPU_PADDING, _GPU_PADDING = 128, 16384  # tokens of padding that cost as much as another pass
 _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
 
 
@@ -160,13 +160,16 @@ class BatchRunner:
     @property
     def inference_tokens(self) -> int:
         """Maximum number of tokens per batch of inference; on a CPU at most 1,024 per core."""
-        on_cpu = self.precision.device.type == "cpu"
-        return min(self.batch_tokens, _TOKENS_PER_CORE * torch.get_num_threads()) if on_cpu else self.batch_tokens
+        return min(self.batch_tokens, _TOKENS_PER_CORE * torch.get_num_threads()) if self._on_cpu else self.batch_tokens
 
     @property
-    def pass_tokens(self) -> int:
-        """What a pass of training costs beside its tokens, as a number of tokens; a GPU mostly waits for its start."""
-        return _PASS_TOKENS["cpu" if self.precision.device.type == "cpu" else "gpu"]
+    def training_padding(self) -> int:
+        """Maximum number of padding tokens that save a forward and backward pass; see ``batches``."""
+        return _CPU_PADDING if self._on_cpu else _GPU_PADDING
+
+    @property
+    def _on_cpu(self) -> bool:
+        return self.precision.device.type == "cpu"
 
     def tensors(self, windows: Sequence[Window]) -> Batch:
         """Convert windows to tensors on the device; see ``Batch.of``."""

@@ -24,8 +24,8 @@ class EncoderConfig(BaseModel):
         hidden_dropout: in [0, 1).
         freeze_embeddings: exclude the word embeddings from training; saves time and memory.
         precision: arithmetic; ``auto`` is bfloat16 where the processor supports it.
-        batch_tokens: maximum number of tokens per batch, padding included. On a CPU, inference uses at most 1,024
-            tokens per thread.
+        batch_tokens: maximum number of tokens per batch, padding included; more, such as 32,768, fill a GPU. On a
+            CPU, inference uses at most 1,024 tokens per thread.
         positions: extended positions, for windows longer than the encoder was trained on.
     """
 

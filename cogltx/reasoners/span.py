@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from cogltx.blocks import Blocks
 from cogltx.blocks.words import expand_to_words
@@ -277,14 +278,11 @@ def _answer_losses(
     rows = [row for row, target in enumerate(targets) if target.kind == SPAN]
     if not rows:
         return losses
-    most = max(len(targets[row].spans) for row in rows)
-    spans, known = np.zeros((len(rows), most, 2), dtype=np.int64), np.zeros((len(rows), most), dtype=bool)
-    for place, row in enumerate(rows):
-        spans[place, : len(targets[row].spans)] = targets[row].spans
-        known[place, : len(targets[row].spans)] = True
-    window, span = torch.tensor(rows, device=device)[:, None], torch.from_numpy(spans).to(device)
-    scores = places[window, span[..., 0], 0] + places[window, span[..., 1], 1]
-    scores = scores.masked_fill(~torch.from_numpy(known).to(device), -torch.inf)
+    window = torch.tensor(rows, device=device)[:, None]
+    of_rows = [torch.tensor(targets[row].spans) for row in rows]
+    spans = pad_sequence(of_rows, batch_first=True, padding_value=-1).to(device)
+    scores = places[window, spans[..., 0], 0] + places[window, spans[..., 1], 1]
+    scores = scores.masked_fill(spans[..., 0] < 0, -torch.inf)
     return losses.index_add(0, window[:, 0], -torch.logsumexp(scores, dim=1))
 
 

@@ -110,7 +110,7 @@ class Optimizer:
             tokens = self.runner.batch_tokens
             if processes.count() > 1:
                 tokens = min(tokens, sum(lengths) // (_GROUPS_PER_PROCESS * processes.count()))
-            groups = batches(windows, tokens, self.runner.pass_tokens)
+            groups = batches(windows, tokens, self.runner.training_padding)
         for number in processes.own(processes.share([sum(lengths[index] for index in group) for group in groups])):
             batch = self.runner.tensors([windows[index] for index in groups[number]])
             with self.runner.precision.autocast():

@@ -232,8 +232,8 @@ def test_a_gpu_pads_rather_than_starting_another_pass() -> None:
     windows = [window(length) for length in (40, 100, 500)]
     on_cpu = BatchRunner(EXACT, 4096, 0)
     on_gpu = BatchRunner(Precision(torch.device("cuda"), True), 4096, 0)
-    assert batches(windows, 4096, on_cpu.pass_tokens) == [[0, 1], [2]]
-    assert batches(windows, 4096, on_gpu.pass_tokens) == [[0, 1, 2]]
+    assert batches(windows, 4096, on_cpu.training_padding) == [[0, 1], [2]]
+    assert batches(windows, 4096, on_gpu.training_padding) == [[0, 1, 2]]
 
 
 def test_no_windows() -> None:
