@@ -176,15 +176,23 @@ class BatchRunner:
         return Batch.of(windows, self.padding_id, self.precision.device)
 
     def run(
-        self, windows: Iterable[Window], model: Callable[[Batch], Tensor], title: str = "windows"
+        self,
+        windows: Iterable[Window],
+        model: Callable[[Batch], Tensor],
+        title: str = "windows",
+        lookahead: int = _LOOKAHEAD,
     ) -> Iterator[tuple[Window, Float[np.ndarray, "tokens *outputs"]]]:
         """Run windows through a model in bounded memory; yield each with its outputs, in order.
 
-        ``title`` labels the progress bar that appears on a terminal after two seconds.
+        Args:
+            windows: windows of any lengths.
+            model: computes the outputs of a batch.
+            title: labels the progress bar that appears on a terminal after two seconds.
+            lookahead: number of windows that are grouped into batches, and whose outputs are in memory, together.
         """
         stream = iter(progress(windows, title, unit="windows", delay=_PROGRESS_DELAY))
         n_windows, start = 0, time.perf_counter()
-        while chunk := list(islice(stream, _LOOKAHEAD)):
+        while chunk := list(islice(stream, lookahead)):
             n_windows += len(chunk)
             yield from zip(chunk, self._outputs(chunk, model), strict=True)
         logger.debug("%s: %d windows in %.2f s", title, n_windows, time.perf_counter() - start)

@@ -4,7 +4,7 @@
 builds all of their windows. Does not depend on torch.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -160,10 +160,10 @@ class Layout:
         assert len(window) <= self.form.capacity, f"{len(window)} tokens exceed the capacity {self.form.capacity}"
         return window
 
-    def windows(self) -> list[Window]:
+    def windows(self) -> Iterator[Window]:
         """Build the fewest windows that show the whole document in order."""
         sizes = self.blocks.sizes[self.candidates].tolist()
-        return [self.window(self.candidates[i] for i in run) for run in pack(sizes, self.room)]
+        return (self.window(self.candidates[i] for i in run) for run in pack(sizes, self.room))
 
 
 def pack(sizes: Sequence[int], room: int) -> list[list[int]]:

@@ -51,16 +51,18 @@ class BM25Judge(Judge):
 
     def _index(self, blocks: Blocks) -> Callable[[str], Float[np.ndarray, " blocks"]]:
         """Index the blocks of a document; returns a function that scores them for a text."""
-        bm25s = _bm25s()
-        corpus = [self.terms(blocks.text_with_heading(index)) for index in range(len(blocks))]
-        vocabulary = {term for document in corpus for term in document}
-        index = bm25s.BM25(method="lucene")
+        vocabulary: dict[str, int] = {}
+        corpus = [
+            [vocabulary.setdefault(term, len(vocabulary)) for term in self.terms(blocks.text_with_heading(block))]
+            for block in range(len(blocks))
+        ]
+        index, n_blocks = _bm25s().BM25(method="lucene"), len(blocks)
         if vocabulary:
-            index.index(corpus, show_progress=False)
+            index.index((corpus, vocabulary), show_progress=False)
 
         def scores(text: str) -> Float[np.ndarray, " blocks"]:
-            known = sorted(vocabulary.intersection(self.terms(text)))
-            return np.asarray(index.get_scores(known), dtype=np.float64) if known else np.zeros(len(corpus))
+            known = sorted(vocabulary.keys() & self.terms(text))
+            return np.asarray(index.get_scores(known), dtype=np.float64) if known else np.zeros(n_blocks)
 
         return scores
 

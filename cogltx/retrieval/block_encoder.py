@@ -1,13 +1,12 @@
 """The trained retriever: one vector per block, which does not depend on the question, and one per question."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from more_itertools import chunked
 from torch import Tensor, nn
 
 from cogltx.blocks import Blocks
@@ -16,7 +15,8 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.encoding.weights import to_safetensors
 from cogltx.judges import Memory
 
-_WINDOWS_PER_CHUNK = 32  # bounds the memory of token vectors
+_LOOKAHEAD = 32  # windows; bounds the memory of token vectors
+_SHORTEST = 1e-12  # length of a vector
 
 
 class BlockEncoder(nn.Module):
@@ -48,7 +48,8 @@ class BlockEncoder(nn.Module):
         bm25: Float[Tensor, " blocks"],
     ) -> Float[Tensor, " blocks"]:
         """Score blocks for a question: logits whose softmax is the probability that a block is relevant."""
-        cosines = nn.functional.normalize(blocks, dim=-1) @ nn.functional.normalize(question, dim=-1)
+        lengths = blocks.norm(dim=-1).clamp_min(_SHORTEST)  # normalizing the vectors would copy them all
+        cosines = blocks @ nn.functional.normalize(question, dim=-1) / lengths
         return self.scale * (cosines + self.bm25_weight * bm25)
 
 
@@ -78,13 +79,10 @@ class BlockVectors:
     def of(self, layout: Layout) -> Float[np.ndarray, "blocks width"]:
         """Return the vectors of a document's blocks."""
         if layout.blocks not in self._vectors:
-            windows = layout.form.layout(None, layout.blocks).windows()
-            means = [
-                block_means(window, torch.from_numpy(tokens)).numpy()
-                for chunk in chunked(windows, _WINDOWS_PER_CHUNK)
-                for window, tokens in self._run(chunk)
-            ]
-            self.keep(layout.blocks, np.concatenate(means))
+            vectors = np.empty((len(layout.blocks), self.encoder.encoder.width), dtype=np.float32)
+            for window, tokens in self._run(layout.form.layout(None, layout.blocks).windows()):
+                vectors[window.blocks] = block_means(window, torch.from_numpy(tokens))
+            self.keep(layout.blocks, vectors)
         return self._vectors[layout.blocks]
 
     def keep(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
@@ -103,6 +101,6 @@ class BlockVectors:
             tensors = (torch.from_numpy(array).to(self.runner.precision.device) for array in arrays)
             return np.asarray(self.encoder.scores(*tensors).cpu().numpy())
 
-    def _run(self, windows: Sequence[Window]) -> Iterator[tuple[Window, Float[np.ndarray, "tokens width"]]]:
+    def _run(self, windows: Iterable[Window]) -> Iterator[tuple[Window, Float[np.ndarray, "tokens width"]]]:
         self.encoder.eval()
-        return self.runner.run(windows, self.encoder, title="block vectors")
+        return self.runner.run(windows, self.encoder, title="block vectors", lookahead=_LOOKAHEAD)

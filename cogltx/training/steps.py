@@ -88,7 +88,7 @@ class RetrieverSteps:
             return None
         relevant = np.flatnonzero(labels).tolist()
         kept = random_memory(relevant, layout.blocks, layout.room, rng, self.config.memory_share)
-        windows = layout.form.layout(None, layout.blocks).windows()
+        windows = list(layout.form.layout(None, layout.blocks).windows())
         wanted = set(relevant).difference(kept)
         order = rng.permutation(len(windows)).tolist()
         holding = [i for i in order if wanted.intersection(windows[i].blocks)][: _RETRIEVER_WINDOWS - 1]

@@ -4,6 +4,7 @@ import builtins
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,18 @@ def test_headings_count(blocks: Blocks) -> None:
 def test_nothing_in_common(blocks: Blocks) -> None:
     assert retrieve(blocks, "quantum chromodynamics").tolist() == [0, 0, 0, 0]
     assert retrieve(blocks, "???").tolist() == [0, 0, 0, 0]
+
+
+def test_the_words_of_a_long_document_stay_out_of_memory() -> None:
+    words = " ".join(f"word{number % 3000}" for number in range(30_000))
+    blocks = split(Document(words), tiny.make_tokenizer())
+    judge = BM25Judge()
+    tracemalloc.start()
+    judge.text_scores("word7", blocks)
+    kept, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 30 * 30_000, "a number and a score per word"
+    assert peak < 90 * 30_000
 
 
 def test_blocks_in_z_are_not_candidates(blocks: Blocks) -> None:

@@ -1,5 +1,6 @@
 """The trained retriever: vectors of blocks in their context, and how they and words rank blocks for a question."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,9 @@ import torch
 from fakes import config
 
 from cogltx.document import Document, Query
+from cogltx.encoding import encoder
 from cogltx.encoding.encoder import Batch
+from cogltx.encoding.layout import Window
 from cogltx.errors import ConfigError
 from cogltx.judges import Memory
 from cogltx.memrecall import MemRecall, MemRecallConfig
@@ -33,7 +36,7 @@ def test_a_block_has_the_mean_of_its_tokens_among_its_neighbours(tiny_encoder: P
     trained = made.memrecall.retriever.trained
     assert trained is not None
     vectors = trained.of(layout)
-    windows = layout.windows()
+    windows = list(layout.windows())
     assert len(windows) > 2
     assert vectors.shape == (len(layout.blocks), trained.encoder.encoder.width)
     for window in windows:
@@ -42,6 +45,22 @@ def test_a_block_has_the_mean_of_its_tokens_among_its_neighbours(tiny_encoder: P
         for block in window.blocks:
             mean = tokens[: len(window)][torch.from_numpy(window.block == block)].mean(dim=0).numpy()
             np.testing.assert_allclose(vectors[block], mean, atol=1e-5)
+
+
+def test_one_progress_bar_counts_all_windows(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, bars = reader(tiny_encoder), list[str]()
+
+    def bar(windows: Iterable[Window], title: str, **_: object) -> Iterable[Window]:
+        bars.append(title)
+        return windows
+
+    monkeypatch.setattr(encoder, "progress", bar)
+    layout = made.model.layout(Document(TEXT * 40), None)
+    trained = made.memrecall.retriever.trained
+    assert trained is not None
+    assert len(trained.of(layout)) == len(layout.blocks)
+    assert len(list(layout.windows())) > 64
+    assert bars == ["block vectors"]
 
 
 def test_block_means_are_in_the_order_of_the_blocks(tiny_encoder: Path) -> None:
