@@ -146,7 +146,7 @@ def _per_label(pairs: Sequence["Pair"]) -> dict[str, dict[str, float]]:
     if not entities and not any(prediction.labels for _, prediction in pairs):
         return {}
     rows: dict[str, dict[str, float]] = {}
-    for label, counts in count_labels(gold_and_predicted(pairs, entities=entities).values()).items():
+    for label, counts in count_labels(gold_and_predicted(pairs, entities=entities)).items():
         score = Score.of_counts(*counts)
         rows[label] = {"precision": 100 * score.precision, "recall": 100 * score.recall, "f1": 100 * score.f1}
         rows[label]["entities" if entities else "texts"] = counts[2]
@@ -159,7 +159,7 @@ def _draw_confusion(pairs: Sequence["Pair"], picture: "Picture") -> None:
 
     from cogltx.tasks.metrics import gold_and_predicted
 
-    texts = gold_and_predicted(pairs).values()
+    texts = gold_and_predicted(pairs)
     if any(len(predicted) != 1 for _, _, predicted in texts):
         raise ConfigError("--confusion needs a model that predicts exactly one label per text")
     one_each = [[str(label) for (label,) in side] for side in list(zip(*texts, strict=True))[1:]]

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cogltx.cli.options import DeviceOption, DocumentOption, JsonOption, JudgeOption, numbers
+from cogltx.cli.options import DeviceOption, DocumentOption, JsonOption, JudgeOption, SetOption
 from cogltx.errors import ConfigError
 from cogltx.formats import read_document
 
@@ -20,37 +20,35 @@ def recall(
     ] = None,
     judge: JudgeOption = None,
     question: Annotated[str | None, typer.Option(help="The question.")] = None,
-    capacity: Annotated[int | None, typer.Option(help="Number of tokens per window.")] = None,
-    strides: Annotated[
-        str | None, typer.Option(help="Number of new blocks that each step of MemRecall keeps, such as 3,5.")
-    ] = None,
+    changes: SetOption = None,
     device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Find the key blocks of a document, without reasoning over them."""
-    from cogltx.blocks import BUNDLED, load_tokenizer
+    from cogltx.blocks import load_tokenizer
     from cogltx.cli.predictions import Predictor
-    from cogltx.cli.yaml_config import validated
+    from cogltx.cli.yaml_config import parse_changes, validated
     from cogltx.document import Query
     from cogltx.encoding.encoder import BatchRunner, Precision
-    from cogltx.encoding.pretrained import EncoderConfig
-    from cogltx.memrecall import MemRecall, MemRecallConfig
+    from cogltx.files import changed
+    from cogltx.memrecall import MemRecall
+    from cogltx.model import ModelConfig
     from cogltx.pipeline import CogLTX
 
     text, query = read_document(document), None if question is None else Query(question)
-    options = {"capacity": capacity, "strides": numbers("strides", strides)}
-    settings = {key: value for key, value in options.items() if value is not None}
     if run is not None:
-        changes = [f"memrecall.{key}={json.dumps(value)}" for key, value in settings.items()]
-        reader = Predictor(run, changes, judge, device).reader
+        reader = Predictor(run, changes or (), judge, device).reader
         if not isinstance(reader, CogLTX):
             raise ConfigError(f"{run}: the baseline {reader.config.reader} has no judge; recall needs a CogLTX model")
         found = reader.recall(text, query)
     elif judge is not None:
-        config = validated(MemRecallConfig, settings)
-        encoder, tokenizer = EncoderConfig(), load_tokenizer(BUNDLED)
-        runner = BatchRunner(Precision.of(encoder, device), encoder.batch_tokens, tokenizer.pad_token_id)
-        found = MemRecall(judge, config, tokenizer=tokenizer, runner=runner).recall(text, query)
+        config = validated(ModelConfig, changed(ModelConfig().model_dump(mode="json"), parse_changes(changes or ())))
+        encoder, tokenizer = config.encoder, load_tokenizer(config.encoder.name)
+        runner = BatchRunner(Precision.of(encoder, device), encoder.batch_tokens, tokenizer.pad_token_id or 0)
+        recall_blocks = MemRecall(
+            judge, config.memrecall, tokenizer=tokenizer, max_block_tokens=config.max_block_tokens, runner=runner
+        )
+        found = recall_blocks.recall(text, query)
     else:
         raise ConfigError("recall needs a run or --judge NAME, such as --judge bm25")
     result = _to_dict(found)

@@ -48,9 +48,10 @@ class BlockEncoder(nn.Module):
         bm25: Float[Tensor, " blocks"],
     ) -> Float[Tensor, " blocks"]:
         """Score blocks for a question: logits whose softmax is the probability that a block is relevant."""
-        lengths = blocks.norm(dim=-1).clamp_min(_SHORTEST)  # normalizing the vectors would copy them all
-        cosines = blocks @ nn.functional.normalize(question, dim=-1) / lengths
-        return self.scale * (cosines + self.bm25_weight * bm25)
+        lengths = torch.linalg.vector_norm(blocks, dim=-1)  # normalizing the vectors would copy them all
+        cosines = blocks @ nn.functional.normalize(question, dim=-1) / lengths.clamp_min(_SHORTEST)
+        scores: Tensor = self.scale * (cosines + self.bm25_weight * bm25)
+        return scores
 
 
 def block_means(window: Window, tokens: Float[Tensor, "tokens width"]) -> Float[Tensor, "blocks width"]:

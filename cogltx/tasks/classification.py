@@ -84,7 +84,7 @@ class Classification(Task):
         """See ``Task.fractions``; accuracy (of all labels) and micro F1 are over texts, also with ``label_queries``."""
         every = list(pairs)
         yield from super().fractions(every)
-        for document, gold, predicted in gold_and_predicted(every).values():
+        for document, gold, predicted in gold_and_predicted(every):
             hits, n_labels = 2.0 * len(gold & predicted), float(len(gold) + len(predicted))
             yield document, {"accuracy": (float(gold == predicted), 1.0), "micro_f1": (hits, n_labels)}
 
@@ -97,5 +97,5 @@ class Classification(Task):
         scores, texts = super().metrics(every), gold_and_predicted(every)
         if not texts:
             return scores
-        f1 = [Score.of_counts(*numbers).f1 for numbers in count_labels(texts.values()).values()]
+        f1 = [Score.of_counts(*numbers).f1 for numbers in count_labels(texts).values()]
         return scores | ({"macro_f1": 100 * sum(f1) / len(f1)} if f1 else {"micro_f1": 100.0, "macro_f1": 100.0})

@@ -207,25 +207,30 @@ def _harmonic(precision: float, recall: float) -> float:
 
 def gold_and_predicted(
     pairs: Iterable[tuple[Example, Prediction]], *, entities: bool = False
-) -> dict[str, tuple[str, set[_Item], set[_Item]]]:
+) -> list[tuple[str, set[_Item], set[_Item]]]:
     """Document, gold and predicted labels, or entities, of every text with gold; label queries are joined."""
-    texts: dict[str, tuple[str, set[_Item], set[_Item]]] = {}
-    for number, (example, prediction) in enumerate(pairs):
+    texts: list[tuple[str, set[_Item], set[_Item]]] = []
+    joined: dict[str, tuple[str, set[_Item], set[_Item]]] = {}
+    for example, prediction in pairs:
         document = example.document.text
         if entities and example.entities is not None:
-            sides = [
-                {(one.start, one.end, one.label) for one in side} for side in (example.entities, prediction.entities)
-            ]
-            texts[str(number)] = (document, set(sides[0]), set(sides[1]))
+            gold, predicted = (
+                set[_Item]((one.start, one.end, one.label) for one in side)
+                for side in (example.entities, prediction.entities)
+            )
+            texts.append((document, gold, predicted))
         elif not entities and example.labels is not None:
             chosen = {label.name for label in prediction.labels if label.chosen}
             text, label = example.extra.get("text"), example.extra.get("label")
             if example.query is not None and isinstance(text, str) and isinstance(label, str):
-                _, gold, predicted = texts.setdefault(f"text {text}", (document, set(), set()))
+                if text not in joined:
+                    joined[text] = (document, set(), set())
+                    texts.append(joined[text])
+                _, gold, predicted = joined[text]
                 gold.update([label] if "yes" in example.labels else [])
                 predicted.update([label] if "yes" in chosen else [])
             else:
-                texts[str(number)] = (document, set(example.labels), {*chosen})
+                texts.append((document, set(example.labels), {*chosen}))
     return texts
 
 

@@ -108,7 +108,7 @@ class Tagging(Task):
         for example, prediction in pairs:
             n_read = float(prediction.n_tokens - prediction.n_unread)
             fractions = {"tokens_read": (n_read, float(prediction.n_tokens))}
-            for _, gold, predicted in gold_and_predicted([(example, prediction)], entities=True).values():
+            for _, gold, predicted in gold_and_predicted([(example, prediction)], entities=True):
                 score = Score.of_sets(predicted, gold)
                 hits, n_predicted, n_gold = float(len(gold & predicted)), float(len(predicted)), float(len(gold))
                 left_out = example.extra.get(LEFT_OUT)

@@ -88,22 +88,22 @@ def ran(*arguments: object, path: str | None = None) -> subprocess.CompletedProc
         (["recall", "--document", "DOCUMENT"], "recall needs a run or --judge NAME, such as --judge bm25"),
         (["recall", "RUN", "--judge", "bm25", "--document", "DOCUMENT"], 'judge "bm25" needs a question'),
         (
-            ["recall", "--judge", "bm25", "--document", "DOCUMENT", "--capacity", "16"],
-            "capacity must be greater than or equal to 32, but is 16",
+            ["recall", "--judge", "bm25", "--document", "DOCUMENT", "--set", "memrecall.capacity=16"],
+            "memrecall.capacity must be greater than or equal to 32, but is 16",
         ),
         (
             ["evaluate", "RUN", "--data", "DATA", "--judge", "bm25", "--set", "reader=truncation"],
             "--judge: the baseline truncation does not use a judge",
         ),
         (
-            ["recall", "RUN", "--document", "DOCUMENT", "--capacity", "0"],
+            ["recall", "RUN", "--document", "DOCUMENT", "--set", "memrecall.capacity=0"],
             "memrecall.capacity must be greater than or equal to 32, but is 0",
         ),
         (["bench", "memory", "--budget", "nan"], "--budget: nan is not a number above 0"),
         (["bench", "cost", "--readers", "all", "--limit", "inf"], "--limit: inf is not a number above 0"),
         (
-            ["recall", "RUN", "--document", "DOCUMENT", "--strides", "3;5"],
-            "--strides: '3;5' is not a list of positive whole numbers, such as 3,5",
+            ["bench", "cost", "--readers", "all", "--shortlist", "3;5"],
+            "--shortlist: '3;5' is not a list of positive whole numbers, such as 3,5",
         ),
         (
             ["evaluate", "RUN", "--data", "DATA", "--split", "dev"],

@@ -7,9 +7,8 @@ import pytest
 from command_line import QUESTION, Call, Files, write
 
 
-@pytest.mark.parametrize("strides", [None, "2,2"])
-def test_recall_by_a_run(files: Files, call: Call, strides: str | None) -> None:
-    options = ["--strides", strides] if strides else []
+@pytest.mark.parametrize("options", [(), ("--set", "memrecall.strides=[2,2]")])
+def test_recall_by_a_run(files: Files, call: Call, options: tuple[str, ...]) -> None:
     found = call("recall", files.run, "--document", files.document, "--question", QUESTION, "--json", *options).json
     assert len(found["steps"]) == 2
     text = files.document.read_text()
@@ -24,10 +23,12 @@ def test_recall_without_a_run(files: Files, call: Call, monkeypatch: pytest.Monk
     document.write_text(corpus.make(1, filler=200)[0].document.text)
     for judge in ("bm25", "my_judges:Overlap"):
         found = call(
-            "recall", "--judge", judge, "--document", document, "--question", QUESTION, "--json", "--capacity", 96
-        )
+            "recall", "--judge", judge, "--document", document, "--question", QUESTION, "--json",
+            "--set", "memrecall.capacity=96", "--set", "max_block_tokens=31",
+        )  # fmt: skip
         assert found.code == 0, found.err
         assert 0 < len(found.json["key_blocks"]) < found.json["n_blocks"]
+        assert max(block["n_tokens"] for block in found.json["key_blocks"]) <= 31
     plain = call("recall", "--judge", "bm25", "--document", document, "--question", QUESTION)
     assert "key blocks of" in plain.out
     silent = call("recall", "--judge", "bm25", "--document", document)
