@@ -45,6 +45,7 @@ RELEASED = Path(__file__).parent / "released"
 FORMAT = 1
 """The format of model folders that this version writes; it reads all earlier ones."""
 
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
 
@@ -350,7 +351,11 @@ def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder 
 
 
 def model_folder(name: str | Path) -> Path:
-    """Find the folder of a model: the best epoch of a run, a model folder, a released model, or one of the hub.
+    """Find the folder of a model.
+
+    Args:
+        name: the best epoch of a run, a model folder, a released model, or ``owner/name`` on the hub, with ``@`` and a
+            branch, tag or commit for a fixed revision.
 
     Raises:
         ModelError: there is no such model.
@@ -383,8 +388,9 @@ def model_folder(name: str | Path) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
+    repository, _, revision = str(name).partition("@")
     try:
-        return Path(snapshot_download(str(name), allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"]))
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=_HUB_FILES))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(

@@ -70,6 +70,8 @@ class _Handler(BaseHTTPRequestHandler):
             files = self.server.repositories.get(name)
             if files is None:
                 self._json({"error": "Repository not found"}, 404, {"X-Error-Code": "RepoNotFound"})
+            elif "/revision/" in path and path.rpartition("/")[2] not in ("main", "v1", SHA):
+                self._json({"error": "Invalid rev id"}, 404, {"X-Error-Code": "RevisionNotFound"})
             elif "/tree/" in path:
                 self._json(
                     [{"type": "file", "path": one, "size": len(files[one]), "oid": _oid(files[one])} for one in files]

@@ -48,7 +48,12 @@ def test_a_model_is_pushed_and_loaded_by_its_name(model: str, tmp_path: Path) ->
         local = CogLTX.from_pretrained(model).predict(TEXT, "Who designed the bridge?")
         assert json.loads(loaded.stdout) == [local.answer, local.start, [block.start for block in local.evidence]]
         hub.requests.clear()
+        tagged = run(LOAD, hub, tmp_path / "third", "ada/reader@v1", TEXT)
+        assert tagged.stdout == loaded.stdout, tagged.stderr
+        assert any("/api/models/ada/reader/revision/v1" in request for request in hub.requests)
+        unknown = run(LOAD, hub, tmp_path / "third", "ada/reader@v2", TEXT)
         missing = run(LOAD, hub, tmp_path / "second", "ada/nothing", TEXT)
+    assert "ModelError: ada/reader@v2: no such folder, and no model of this name" in unknown.stderr
     assert (
         "ModelError: ada/nothing: no such folder, and no model of this name on the Hugging Face hub" in missing.stderr
     )

@@ -11,7 +11,9 @@ Split = Literal["train", "validation", "test"]
 KeyBlocks = Literal["recall", "gold"]
 Engine = Literal["local", "ray"]
 Format = Literal["jsonl", "parquet"]
-RunArgument = Annotated[str, typer.Argument(help="A run, a model folder, or a name on the Hugging Face hub.")]
+RunArgument = Annotated[
+    str, typer.Argument(help="A run, a model folder, or owner/name on the Hugging Face hub, with @REVISION if wanted.")
+]
 DocumentOption = Annotated[
     str,
     typer.Option("--document", help="A file: UTF-8 text, PDF, Word, EPUB, HTML or Markdown; - reads standard input."),
