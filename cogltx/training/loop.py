@@ -31,7 +31,10 @@ _N_AVERAGED = 20  # recent losses in the progress bar
 
 @dataclass
 class _Progress:
-    """Progress of a run; ``phase`` counts within the epoch, ``batch`` within the phase, ``logged`` bytes of the log."""
+    """Progress of a run; ``phase`` counts within the epoch, ``batch`` within the phase, ``logged`` bytes of the log.
+
+    ``counts`` are those of the epoch so far.
+    """
 
     data: str = ""
     epoch: NonNegativeInt = 0
@@ -41,6 +44,7 @@ class _Progress:
     history: list[dict[str, float]] = field(default_factory=list)
     best_epoch: NonNegativeInt | None = None
     logged: NonNegativeInt = 0
+    counts: dict[str, float] = field(default_factory=dict)
 
 
 class TrainingLoop:

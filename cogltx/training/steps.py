@@ -187,9 +187,8 @@ class ReasonerSteps:
         relevance: the relevant blocks of the examples, which interventions revise.
         scores: receives the coarse scores of the blocks, by example.
         skipped: ids of examples without a known target.
-        changed: number of labels that interventions changed in this epoch.
-        tried: number of blocks that interventions removed in this epoch.
-        seconds: duration of steps and interventions of this process in this epoch.
+        counts: of this epoch: ``tried`` blocks that interventions removed, ``changed`` labels, and the duration in
+            seconds of ``steps`` and ``interventions`` in this process.
     """
 
     reader: WindowReader
@@ -199,14 +198,13 @@ class ReasonerSteps:
     scores: dict[int, np.ndarray]
     config: TrainingConfig
     skipped: set[str] = field(default_factory=set)
-    changed: int = 0
-    tried: int = 0
-    seconds: dict[str, float] = field(default_factory=lambda: {"steps": 0.0, "interventions": 0.0})
+    counts: dict[str, float] = field(
+        default_factory=lambda: dict.fromkeys(("tried", "changed", "steps", "interventions"), 0.0)
+    )
 
     def begin_epoch(self) -> None:
         """Reset the counts of the epoch."""
-        self.changed = self.tried = 0
-        self.seconds = dict.fromkeys(self.seconds, 0.0)
+        self.counts.update(dict.fromkeys(self.counts, 0.0))
 
     def step(
         self, indices: Sequence[int], random: Randomness, *, intervenes: bool, scored: bool = False
@@ -224,11 +222,11 @@ class ReasonerSteps:
         items = [item for _, item in known]
         joins = self.reader.model.reasoner.joins_windows
         loss = self._learn_joined([items for items in by_example if items]) if joins else self._learn_each(items)
-        self.seconds["steps"] += time.perf_counter() - started
+        self.counts["steps"] += time.perf_counter() - started
         if intervenes:
             started = time.perf_counter()
             self._intervene([index for index, _ in known], items, random(indices[0]))
-            self.seconds["interventions"] += time.perf_counter() - started
+            self.counts["interventions"] += time.perf_counter() - started
         return loss
 
     def _learn_each(self, items: Sequence[ReasonerTarget]) -> float:
@@ -285,8 +283,8 @@ class ReasonerSteps:
         model, examples = self.reader.model, [self.examples[index] for index in indices]
         by_item = intervene(model.reasoner, examples, items, self.relevance.config.budget, rng, model.runner)
         for item, rises in by_item.items():
-            self.tried += len(rises)
-            self.changed += self.relevance.revise(indices[item], rises)
+            self.counts["tried"] += len(rises)
+            self.counts["changed"] += self.relevance.revise(indices[item], rises)
 
 
 def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

@@ -145,6 +145,8 @@ class Trainer:
                 "the judge does not learn: without training.relevance.initial it waits for the interventions of epoch "
                 f"{self.config.relevance.from_epoch}, and its last epoch is {self.config.recall_epochs}"
             )
+        self.reasoner_steps.counts |= self.loop.progress.counts
+        self.loop.progress.counts = self.reasoner_steps.counts
         while self._goes_on:
             self._epoch()
         self.loop.log.close()
@@ -255,18 +257,18 @@ class Trainer:
         """Save the relevance labels of the epoch and report the interventions."""
         if processes.is_first():
             self.relevance.save(self.output / "relevance", epoch, self.scores)
-        steps = self.reasoner_steps
+        counts = self.reasoner_steps.counts
         relevant = sum(int(labels.sum()) for labels in self.relevance.by_example.values())
         blocks = sum(len(labels) for labels in self.relevance.by_example.values())
-        values = {"relevance/relevant": relevant / max(1, blocks), "relevance/changed": steps.changed / max(1, blocks)}
-        values |= {f"relevance/seconds_{name}": spent for name, spent in steps.seconds.items()}
-        self.loop.log.add(epoch, epoch, values)
+        shares = {"relevant": relevant / max(1, blocks), "changed": counts["changed"] / max(1, blocks)}
+        seconds = {f"seconds_{name}": counts[name] for name in ("steps", "interventions")}
+        self.loop.log.add(epoch, epoch, {f"relevance/{name}": value for name, value in (shares | seconds).items()})
         self.report(
-            f"epoch {epoch}/{self.config.epochs} relevance: {relevant} of {blocks} blocks relevant, {steps.changed} "
-            f"labels changed by {steps.tried} removals; {steps.seconds['interventions']:.0f} s, training steps "
-            f"{steps.seconds['steps']:.0f} s"
+            f"epoch {epoch}/{self.config.epochs} relevance: {relevant} of {blocks} blocks relevant, "
+            f"{counts['changed']:.0f} labels changed by {counts['tried']:.0f} removals; "
+            f"{counts['interventions']:.0f} s, training steps {counts['steps']:.0f} s"
         )
-        steps.begin_epoch()
+        self.reasoner_steps.begin_epoch()
 
     def _keep_best(self) -> None:
         """Save the model of the epoch if it is the best so far, and remove the previous best."""
