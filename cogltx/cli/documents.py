@@ -18,8 +18,8 @@ def read_documents(names: Iterable[str | Path]) -> Iterator[Document]:
     Raises:
         DataError: a file that is named cannot be read, or no file of a folder can.
     """
-    named = [name if str(name) == "-" else Path(name) for name in names]
-    files = [file for name in named for file in ([name] if name == "-" else find_files([name]))]
+    named = list(map(Path, names))
+    files = find_files(named)
     n_documents = 0
     for file in progress(files, "read", unit="files", delay=2.0):
         try:

@@ -3,16 +3,21 @@
 A format's function receives a path and returns Sections; every offset counts in their text.
 """
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections import Counter
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from zipfile import ZipFile, is_zipfile
 from zlib import error as zlib_error
 
+from more_itertools import unique_everseen
+
 from cogltx.document import Document
 from cogltx.errors import DataError
-from cogltx.files import read_text
+from cogltx.files import open_binary, read_text
 from cogltx.formats.sections import Sections
+from cogltx.progress import logger
 
 __all__ = ["FORMATS", "find_files", "read_document"]
 
@@ -29,6 +34,8 @@ FORMATS = {
 """The module and the noun of each format, by the ending of a file's name; all others are text."""
 
 _MOST_EXPANSION = 200_000_000  # bytes that the text of a zipped document grows by; more is an attack
+_NOT_TEXT = f"not a text file; known formats are {', '.join(FORMATS)} and UTF-8 text"
+_FIRST_BYTES = 4096
 ENDINGS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 
 
@@ -47,9 +54,11 @@ def read_document(path: str | Path) -> Document:
     if ending in FORMATS:
         document = _read(Path(path), *FORMATS[ending])
     else:
+        if str(path) != "-":
+            _check_text(Path(path))
         text = read_text(path)
         if "\0" in text:
-            raise DataError(f"{name}: not a text file; known formats are {', '.join(FORMATS)} and UTF-8 text")
+            raise DataError(f"{name}: {_NOT_TEXT}")
         document = Document(text, id="" if str(path) == "-" else Path(path).name) if text.strip() else None
     if document is None:
         raise DataError(f"{name}: the document has no text")
@@ -57,7 +66,9 @@ def read_document(path: str | Path) -> Document:
 
 
 def find_files(paths: Iterable[str | Path]) -> list[Path]:
-    """List files, and the readable files in folders and their subfolders, in the order of their names.
+    """List files, and the readable files in folders and their subfolders, in the order of their names; each once.
+
+    Hidden files and folders, whose names begin with a dot, are left out.
 
     Raises:
         DataError: a folder has no file of a known format.
@@ -67,15 +78,27 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = sorted(
-            file
-            for file in path.rglob("*")
-            if file.suffix.lower() in ENDINGS and file.is_file() and not file.name.startswith(".")
-        )
-        if not inside:
+        inside = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
+        known = [file for file in inside if file.suffix.lower() in ENDINGS]
+        if not known:
             raise DataError(f"{path}: the folder has no file of a known format ({', '.join(sorted(ENDINGS))})")
-        found += inside
-    return found
+        if others := Counter(file.suffix or "without ending" for file in inside if file.suffix.lower() not in ENDINGS):
+            counts = ", ".join(f"{count} {ending}" for ending, count in sorted(others.items()))
+            logger.info(f"{path}: files of other formats are not read: {counts}")
+        found += known
+    return list(unique_everseen(found, key=Path.resolve))
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _check_text(path: Path) -> None:
+    """Check that a file is no picture, program or document of another format; it may have another encoding."""
+    with open_binary(path) as file:
+        first = file.read(_FIRST_BYTES)
+    if first.startswith(b"{\\rtf") or (b"\0" in first and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE))):
+        raise DataError(f"{path}: {_NOT_TEXT}")
 
 
 def _read(path: Path, module: str, noun: str) -> Document | None:

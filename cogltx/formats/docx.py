@@ -1,6 +1,7 @@
 """Word files, by python-docx: paragraphs, headings and tables in their order.
 
-Text in content controls and tracked insertions belongs to the document, deleted and moved-away text does not.
+Text in content controls, text boxes and tracked insertions belongs to the document; deleted and moved-away text does
+not. A text box follows the paragraph that it is anchored to.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from cogltx.formats.sections import Sections
 
 _HEADINGS = ("Heading", "Title")
 _PARAGRAPH, _TABLE, _MOVED_AWAY, _TEXT_BOX = map(qn, ("w:p", "w:tbl", "w:moveFrom", "w:txbxContent"))
+_SECOND_COPY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # of a text box
 _TEXT = {qn("w:t"): None, qn("w:tab"): "\t", qn("w:br"): "\n", qn("w:cr"): "\n", qn("w:noBreakHyphen"): "-"}
 
 
@@ -34,11 +36,15 @@ def read(path: Path) -> Sections:
 
 
 def _paragraphs_and_tables(parent: Any) -> Iterator[Any]:
-    """The outermost paragraphs and tables of an element, in order."""
+    """The outermost paragraphs and tables of an element and of its text boxes, in order."""
     for child in parent:
         if child.tag in (_PARAGRAPH, _TABLE):
             yield child
-        else:
+        if child.tag == _PARAGRAPH:
+            for box in child.iter(_TEXT_BOX):
+                if next(box.iterancestors(_PARAGRAPH)) is child:
+                    yield from _paragraphs_and_tables(box)
+        elif child.tag != _TABLE:
             yield from _paragraphs_and_tables(child)
 
 
@@ -48,8 +54,8 @@ def _own(parent: Any, kind: str) -> Iterator[Any]:
 
 
 def _text(paragraph: Any) -> str:
-    """The text of a paragraph that is not in a text box, whose content Word stores twice."""
-    if next(paragraph.iterancestors(_TEXT_BOX), None) is not None:
+    """The text of a paragraph, without its text boxes."""
+    if next(paragraph.iterancestors(_SECOND_COPY), None) is not None:
         return ""
     runs = (run for run in _own(paragraph, "w:r") if next(run.iterancestors(_MOVED_AWAY), None) is None)
     parts = (child for run in runs for child in run if child.tag in _TEXT)

@@ -1,4 +1,4 @@
-"""HTML files, by Beautiful Soup: the visible text, block element by block element."""
+"""HTML files, by Beautiful Soup: the visible text without navigation, block element by block element."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +12,8 @@ from bs4.element import NavigableString, PreformattedString, Tag
 from cogltx.files import open_binary
 from cogltx.formats.sections import Sections
 
-_INVISIBLE = ("script", "style", "noscript", "template", "svg", "math", "title", "button", "select", "textarea")
+_LEFT_OUT = ("script", "style", "noscript", "template", "svg", "math", "title", "button", "select", "textarea", "nav")
+_NOT_SHOWN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _CELLS = {"td", "th"}
 _BLOCKS = HTMLTreeBuilder.DEFAULT_BLOCK_ELEMENTS | {"body", "tr", "caption", "details", "summary", "legend"}
 _HEADING = re.compile("h[1-6]")
@@ -30,7 +31,7 @@ def read(path: Path) -> Sections:
 def add(markup: bytes | str, sections: Sections) -> None:
     """Add the visible text of HTML to a document."""
     soup = BeautifulSoup(markup, "html.parser")
-    for tag in soup.find_all(_INVISIBLE):
+    for tag in [*soup.find_all(_LEFT_OUT), *soup.find_all(hidden=True), *soup.find_all(style=_NOT_SHOWN)]:
         tag.decompose()
     for _, group in groupby(_strings(soup), key=lambda pair: id(pair[0])):
         pairs = list(group)

@@ -1,6 +1,7 @@
 """Files of people: their text, sections with headings, pages, and one line for what cannot be read."""
 
 import gzip
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,7 +25,7 @@ MILL = "The mill on the river was sold in 1924 to the family Okoro, who made pap
 
 PAGE = f"""<!doctype html><html><head><title>T</title><style>p {{color: red}}</style></head><body>
 <nav><a href="/">Home</a></nav><h1>Bridges</h1><p>{BRIDGE.replace("Ilse Brandt", "<b>Ilse</b>&nbsp;<i>Brandt</i>")}</p>
-<script>alert("no")</script><!-- no comment --><h2>Mills &amp; <em>rivers</em></h2><div>First<p>{MILL}</p>Last<br>line</div>
+<p hidden>Soon</p><p style="color: red; display: NONE">Never</p><script>alert("no")</script><!-- no comment --><h2>Mills &amp; <em>rivers</em></h2><div>First<p>{MILL}</p>Last<br>line</div>
 <table><tr><th>Year</th><th>Owner</th></tr><tr><td>1924</td><td>Okoro</td></tr></table><pre>a
   b</pre></body></html>"""
 
@@ -85,7 +86,7 @@ def test_html_is_its_visible_text(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(PAGE)
     document = read_document(tmp_path / "a.html")
     assert document.text.split("\n\n") == [
-        "Home", "Bridges", BRIDGE, "Mills & rivers", "First", MILL, "Last line", "Year | Owner", "1924 | Okoro", "a\n  b",
+        "Bridges", BRIDGE, "Mills & rivers", "First", MILL, "Last line", "Year | Owner", "1924 | Okoro", "a\n  b",
     ]  # fmt: skip
     assert headings(document) == [("Bridges", "Bridges"), ("Mills & rivers", "Mills")]
     assert document.id == "a.html"
@@ -133,6 +134,27 @@ def test_cells_of_a_word_table(tmp_path: Path) -> None:
     assert read_document(tmp_path / "a.docx").text == "7 | 7 | 7\n\nwide\n\n7 | 7 | 7"
 
 
+def test_text_boxes_of_a_word_file_come_once(tmp_path: Path) -> None:
+    """Word keeps a text box twice, for new and old versions of itself; a box may hold a table or another box."""
+    file = docx.Document()
+    anchor, cell = file.add_paragraph("The company makes ropes."), file.add_table(1, 1).cell(0, 0).paragraphs[0]
+    cell.add_run("In a cell")
+    for paragraph, text in ((anchor, "Founded by Maria Lopez."), (cell, "beside")):
+        box = f"<w:txbxContent><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:txbxContent>"
+        paragraph._p.append(
+            parse_xml(
+                f"""<w:r {nsdecls("w")} xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">
+                <mc:AlternateContent><mc:Choice><w:drawing>{box}</w:drawing></mc:Choice>
+                <mc:Fallback><w:pict>{box}</w:pict></mc:Fallback></mc:AlternateContent></w:r>"""
+            )
+        )
+    file.add_paragraph("The end.")
+    file.save(str(tmp_path / "a.docx"))
+    assert read_document(tmp_path / "a.docx").text.split("\n\n") == [
+        "The company makes ropes.", "Founded by Maria Lopez.", "In a cell beside", "The end.",
+    ]  # fmt: skip
+
+
 def test_chapters_of_an_epub_in_reading_order(tmp_path: Path) -> None:
     document = read_document(epub(tmp_path / "a.epub"))
     assert document.text == f"One\n\n{BRIDGE}\n\nTwo\n\n{MILL}"
@@ -176,6 +198,9 @@ def test_joined_documents_keep_pages_and_sections(tmp_path: Path, name: str, mak
         ("a.md", b"\xff\xfe", r"a\.md:1: not UTF-8 \(byte 0xff\); save it as UTF-8$"),
         ("a.txt", b" \n", r"a\.txt: the document has no text$"),
         ("a.bin", b"a\0b", r"a\.bin: not a text file; known formats are \.pdf, \.docx, "),
+        ("a.doc", b"\xd0\xcf\x11\xe0\0\0\0\0", r"a\.doc: not a text file; known formats are"),
+        ("a.rtf", rb"{\rtf1\ansi Anna}", r"a\.rtf: not a text file; known formats are"),
+        ("a.txt", "Anna".encode("utf-16"), r"a\.txt:1: not UTF-8 \(byte 0xff\); save it as UTF-8"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, wording: str) -> None:
@@ -205,11 +230,13 @@ def test_missing_files_and_folders(tmp_path: Path, ending: str) -> None:
         read_document(tmp_path / f"a{ending}")
 
 
-def test_files_of_a_folder(tmp_path: Path) -> None:
-    for name in ("b/two.md", "a.txt", "b/.hidden.md", "b/picture.png", "c.PDF"):
+def test_files_of_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("b/two.md", "a.txt", "b/.hidden.md", ".git/old.txt", "b/picture.png", "c.PDF"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    found = find_files([tmp_path, "other.bin"])
+    with caplog.at_level(logging.INFO, logger="cogltx"):
+        found = find_files([tmp_path, tmp_path / "a.txt", "other.bin"])
+    assert caplog.messages == [f"{tmp_path}: files of other formats are not read: 1 .png"]
     assert [path.name for path in found] == ["a.txt", "two.md", "c.PDF", "other.bin"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match=r"empty: the folder has no file of a known format \("):
