@@ -771,7 +771,7 @@ def test_a_shorter_shortlist_in_later_steps() -> None:
 
 def test_a_shortlist_needs_a_question() -> None:
     with pytest.raises(
-        ConfigError, match=r"^memrecall\.shortlist needs a question; set it to null for tasks without one"
+        ConfigError, match=r"^give a question, which memrecall\.shortlist needs; set it to null for tasks without"
     ):
         find(memrecall(shortlist=3), [(None, split(HOPS, TOKENIZER, max_tokens=16))])
 

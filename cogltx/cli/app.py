@@ -29,7 +29,7 @@ from cogltx.cli.train import train
 from cogltx.errors import CogltxError
 from cogltx.progress import logger
 
-_RESUMABLE = {"train", "mlm", "predict", "evaluate", "bench", "quickstart"}
+_RESUMABLE = {"train", "mlm", "bench", "quickstart", "--output", "--predictions"}  # commands, and options of others
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a primitive")  # torch's
 
 app = typer.Typer(
@@ -57,7 +57,7 @@ def run() -> None:
         sys.stderr.close()
         sys.exit(141)
     except OSError as error:
-        _fail(f"{error.filename or 'file'}: {error.strerror or error}", 2)
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not any(words in str(error) for words in _OUT_OF_MEMORY):
             raise
@@ -109,7 +109,7 @@ def _fail_usage(error: TyperException) -> NoReturn:
 
 
 def _interrupted(number: int, frame: object) -> NoReturn:
-    saved = "; progress is saved, run the same command to resume (train and mlm: with --resume)"
+    saved = "; the same command goes on from what is saved (train and mlm: with --resume)"
     _fail(f"interrupted{saved if _RESUMABLE & set(sys.argv) else ''}", 128 + number)
 
 

@@ -13,7 +13,7 @@ from cogltx.cli.documents import read_documents
 from cogltx.cli.options import DeviceOption, JudgeOption, SetOption, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError
-from cogltx.formats import ENDINGS
+from cogltx.formats import ENDINGS, FORMATS
 
 if TYPE_CHECKING:
     from cogltx.pipeline import CogLTX
@@ -29,8 +29,8 @@ def ask(
         list[str],
         typer.Argument(
             metavar="FILE|QUESTION",
-            help="Files or folders: PDF, Word, EPUB, HTML, Markdown or text; then questions. Without a question, "
-            "questions are asked for.",
+            help="Files or folders: PDF, Word, EPUB, HTML, Markdown or text, - for the standard input; then questions. "
+            "Without a question, questions are asked for.",
         ),
     ],
     model: Annotated[
@@ -42,7 +42,7 @@ def ask(
     changes: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per question.")] = False,
 ) -> None:
-    """Ask questions about files: the answer, its page or line, and the evidence."""
+    """Ask questions about files: the answer, and the evidence with its page, line or heading."""
     paths, questions = _sort(given)
     if html is not None and len(questions) != 1:
         raise ConfigError("--html: a report shows one question; give exactly one")
@@ -51,8 +51,16 @@ def ask(
 
     reader = load_answering(model, judge, device, changes)
     opened = reader.open(documents if len(documents) > 1 else documents[0])
+    failed = False
     for question in questions or _typed(documents):
-        prediction = opened.ask(question)
+        try:
+            prediction = opened.ask(question)
+        except DataError as error:
+            if questions:
+                raise
+            failed = True
+            typer.echo(f"cogltx: {error}", err=True)
+            continue
         if as_json:
             print(json.dumps({"question": question, **prediction.to_dict()}, ensure_ascii=False), flush=True)
         else:
@@ -61,6 +69,8 @@ def ask(
         if html is not None:
             write_file(html, prediction.to_html(documents, question))
             note(f"report: {html}")
+    if failed:
+        raise typer.Exit(2)
 
 
 def load_answering(model: str, judge: str | None, device: str | None, changes: Sequence[str] | None) -> "CogLTX":
@@ -81,7 +91,7 @@ def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
     for one in given:
         if not one.strip():
             raise ConfigError("an empty argument is neither a file nor a question")
-        if os.path.exists(one):  # a question may be too long for a file name, which is no error here
+        if one == "-" or os.path.exists(one):  # a question may be too long for a file name, which is no error here
             paths.append(Path(one))
         elif one.endswith(("?", "？")) or (len(one.split()) > 1 and Path(one).suffix.lower() not in ENDINGS):
             questions.append(one)
@@ -89,6 +99,8 @@ def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
             raise DataError(f"{one}: file not found (a question has several words, or ends with a question mark)")
     if not paths:
         raise ConfigError(f"ask needs a file or a folder; {questions[0]!r} is none")
+    if Path("-") in paths and not questions:
+        raise ConfigError("ask: the standard input is the text, so give a question as an argument")
     return paths, questions
 
 
@@ -111,28 +123,36 @@ def _typed(documents: Sequence[Document]) -> Iterator[str]:
 
 def _format(prediction: "Prediction", documents: Sequence[Document]) -> str:
     """The answer with its place and passage, and the key blocks; or that there is none."""
-    sure = f"({100 * prediction.score:.0f} %)"
     if prediction.answer:
-        lines = [f"{typer.style(' '.join(prediction.answer.split()), bold=True)} {sure}"]
+        answer = typer.style(" ".join(prediction.answer.split()), bold=True)
+        lines = [f"{answer} ({100 * prediction.score:.0f} %)"]
     else:
-        where = documents[0].id if len(documents) == 1 else f"{len(documents)} files"
-        lines = [f"{typer.style(f'No answer in {where}', bold=True)} {sure}"]
+        where = (documents[0].id or "the text") if len(documents) == 1 else f"{len(documents)} files"
+        lines = [typer.style(f"No answer in {where}", bold=True)]
         lines += [
             f"  the best candidate was {' '.join(other.text.split())!r} ({100 * other.score:.0f} %)"
             for other in prediction.alternatives[:1]
             if other.start is not None
         ]
     shown = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
-    lines += ["", *(f"  {_place(block, documents)}: {_passage(block, prediction)}" for block in shown)]
-    return "\n".join(lines)
+    places = [_place(block, documents) for block in shown]
+    passages = [_passage(block, prediction) for block in shown]
+    return "\n".join(
+        [*lines, "", *(f"  {': '.join(filter(None, pair))}" for pair in zip(places, passages, strict=True))]
+    )
 
 
 def _place(block: "Evidence", documents: Sequence[Document]) -> str:
-    """The file, if there are several, and the page or the line of a key block."""
+    """The file, if there are several, and the page, the line of a text file or the heading of another one."""
     document = next((one for one in documents if one.id == block.document), documents[0])
-    line = document.text.count("\n", 0, block.start) + 1
-    place = f"page {block.page}" if block.page else f"line {line:,}"
-    return f"{document.id}, {place}" if len(documents) > 1 else place
+    if block.page:
+        place = f"page {block.page}"
+    elif Path(document.id).suffix.lower() in FORMATS:  # its lines are not those of the text
+        headings = (part.heading for part in document.segments if part.start <= block.start < part.end)
+        place = next((f"“{heading}”" for heading in headings if heading), "")
+    else:
+        place = f"line {document.text.count(chr(10), 0, block.start) + 1:,}"
+    return ", ".join(filter(None, (document.id if len(documents) > 1 else "", place)))
 
 
 def _holds(block: "Evidence", prediction: "Prediction") -> bool:

@@ -69,7 +69,9 @@ class Retriever:
             ConfigError: there is no query.
         """
         if memory.query is None:
-            raise ConfigError("memrecall.shortlist needs a question; set it to null for tasks without one")
+            raise ConfigError(
+                "give a question, which memrecall.shortlist needs; set it to null for tasks without questions"
+            )
         candidates = np.array(memory.candidates)
         if len(candidates) <= count:
             return tuple(candidates.tolist())

@@ -17,7 +17,7 @@ def test_a_question_about_a_file(files: Files, call: Call, tmp_path: Path) -> No
     done = call("ask", files.document, QUESTION, "--model", files.run, "--html", tmp_path / "report.html")
     assert not done.code
     first, blank, *evidence = done.out.rstrip().split("\n")
-    assert first.endswith("%)")
+    assert first.endswith("%)") or first == "No answer in document.txt"
     assert not blank
     assert all(line.startswith("  line ") for line in evidence)
     assert "document.txt" in (tmp_path / "report.html").read_text()
@@ -39,7 +39,7 @@ def test_a_folder_is_searched_together(files: Files, call: Call, tmp_path: Path)
     assert not done.code
     assert "left out" in done.err
     assert "c.pdf: not a readable PDF file" in done.err
-    assert "a.md, line " in done.out or "b.html, line " in done.out
+    assert "a.md, “Part one”: " in done.out or "b.html, “Part two”: " in done.out
     record = json.loads(call("ask", tmp_path, QUESTION, "--model", files.run, "--json").out)
     assert {block["document"] for block in record["evidence"]} <= {str(tmp_path / "a.md"), str(tmp_path / "b.html")}
 
@@ -48,6 +48,27 @@ def test_questions_from_the_standard_input(files: Files, call: Call, monkeypatch
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n\nWho is it ?\n"))
     done = call("ask", files.document, "--model", files.run, "--json")
     assert [json.loads(line)["question"] for line in done.out.splitlines()] == [QUESTION, "Who is it ?"]
+
+
+def test_a_question_that_cannot_be_asked_does_not_end_the_others(
+    files: Files, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{QUESTION}\n{'why ' * 900}\nWho is it ?\n"))
+    done = call("ask", files.document, "--model", files.run, "--json")
+    assert done.code == 2
+    assert [json.loads(line)["question"] for line in done.out.splitlines()] == [QUESTION, "Who is it ?"]
+    assert done.err.splitlines()[-1].startswith("cogltx: the question has 900 tokens; at most ")
+
+
+def test_the_standard_input_as_the_text(files: Files, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(files.document.read_bytes()))
+    monkeypatch.setattr(sys, "stdin", stream)
+    done = call("ask", "-", QUESTION, "--model", files.run, "--json")
+    assert json.loads(done.out)["evidence"], done.err
+    silent = call("ask", "-", "--model", files.run)
+    assert (silent.code, silent.err) == (
+        2, "cogltx: ask: the standard input is the text, so give a question as an argument\n",
+    )  # fmt: skip
 
 
 def test_what_a_question_is(tmp_path: Path) -> None:
