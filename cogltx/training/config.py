@@ -37,6 +37,8 @@ class TrainingConfig(BaseModel):
             highest, from the second epoch on; otherwise with random blocks only, as in the paper.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: the judge's best-scoring
             (``recall``) or random ones (``random``, the paper's ablation of train-test matching).
+        judge_windows: windows that the judge learns from per example: ``both``, as in retrieval and as in rehearsal (the
+            paper's), or those as in ``rehearsal`` alone, at half the cost.
         memory_share: share of the judge's retrieval windows with some relevant blocks in z, as in later steps of
             MemRecall; in the paper 0.
         relevant_share: share of the judge's retrieval windows that hold a relevant block for certain; the others are
@@ -64,6 +66,7 @@ class TrainingConfig(BaseModel):
     judge_epochs: int | None = Field(None, ge=1)
     hard_negatives: bool = True
     reasoner_blocks: Literal["recall", "random"] = "recall"
+    judge_windows: Literal["both", "rehearsal"] = "both"
     memory_share: float = Field(0.5, ge=0, le=1)
     relevant_share: float = Field(0.5, ge=0, le=1)
     windows: int | None = Field(None, ge=1)

@@ -28,7 +28,7 @@ def judge_windows(
     config: TrainingConfig,
     memrecall: MemRecall,
 ) -> list[Window]:
-    """Build the two windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
+    """Build the windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
     With a shortlist, irrelevant blocks are of it. With coarse scores of an earlier epoch, the best-scoring irrelevant
     blocks fill half of (relv).
@@ -37,12 +37,14 @@ def judge_windows(
     if blocks.total_size(range(len(blocks))) <= room:
         return [layout.window(range(len(blocks)))]
     relevant = np.flatnonzero(labels).tolist()
-    memory = random_memory(relevant, blocks, room, rng, config.memory_share)
-    candidates = memrecall.shortlisted(Memory(layout, tuple(memory))).candidates
-    run = _random_run(relevant, memory, candidates, blocks, room, rng, config.relevant_share)
+    windows = []
+    if config.judge_windows == "both":
+        memory = random_memory(relevant, blocks, room, rng, config.memory_share)
+        candidates = memrecall.shortlisted(Memory(layout, tuple(memory))).candidates
+        run = _random_run(relevant, memory, candidates, blocks, room, rng, config.relevant_share)
+        windows.append(layout.window([*memory, *run]))
     others = np.setdiff1d(memrecall.shortlisted(Memory(layout)).candidates, relevant)
-    rehearsed = _rehearsed(relevant, others, blocks, room, rng, scores)
-    return [layout.window([*memory, *run]), layout.window(rehearsed)]
+    return [*windows, layout.window(_rehearsed(relevant, others, blocks, room, rng, scores))]
 
 
 def random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator, share: float) -> list[int]:

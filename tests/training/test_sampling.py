@@ -248,6 +248,14 @@ def test_z_takes_up_to_half_of_the_room_in_training() -> None:
     assert (min(sizes), max(sizes)) == (1, room // 2 // int(blocks.sizes[0]))
 
 
+def test_judge_windows_of_rehearsal_alone() -> None:
+    item = hops()
+    alone = TrainingConfig(judge_windows="rehearsal")
+    for seed in range(10):
+        (made,) = judge_windows(layout_of(item), labels_of(item), rng(seed), None, alone, MEMRECALL)
+        assert {2, 5} < set(made.blocks)
+
+
 def test_judge_windows_of_other_documents() -> None:
     short = example(sentences(*FACTS[:3]), "what does anna have?", "boat", FACTS[0])
     (made,) = judge_windows(layout_of(short), labels_of(short), rng(), None, TrainingConfig(), MEMRECALL)
