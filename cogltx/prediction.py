@@ -100,8 +100,10 @@ class Prediction:
         score: probability in [0, 1] of the answer; comparable between documents. For tagging the lowest score of the
             entities, 1 without entities.
         no_answer_score: probability in [0, 1] that the document has no answer; None for other tasks than questions.
-        no_answer_margin: log p(no answer) − log p(best answer), both by the reasoner alone, so that one threshold holds
-            for every judge, unless ``reasoner.no_answer_evidence_weight`` is set; None for other tasks than questions.
+        no_answer_margin: what decides about no answer: log p(no answer) − log p(best answer), both by the reasoner,
+            less the judge's relevance if ``reasoner.no_answer_evidence_weight`` is set; None for other tasks than
+            questions.
+        no_answer_margin_alone: the same by the reasoner alone.
         evidence: the key blocks, highest score first; empty for readers without a judge.
         alternatives: the next best answers, best first, without duplicates.
         labels: for classification, every label, most probable first.
@@ -119,6 +121,7 @@ class Prediction:
     score: float
     no_answer_score: float | None = None
     no_answer_margin: float | None = None
+    no_answer_margin_alone: float | None = None
     evidence: tuple[Evidence, ...] = ()
     alternatives: tuple[Answer, ...] = ()
     labels: tuple[Label, ...] = ()

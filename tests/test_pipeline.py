@@ -1,6 +1,7 @@
 """The whole flow: predictions are exact slices with their evidence, and a saved model gives the same ones."""
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -205,6 +206,30 @@ def test_predictions_do_not_depend_on_the_batch(architecture_encoder: Path) -> N
         assert same(first, second)
         assert first.answer == third.answer
         assert [(e.start, e.step) for e in first.evidence] == [(e.start, e.step) for e in third.evidence]
+
+
+def test_a_judge_without_probabilities_has_a_threshold_of_its_own(tiny_encoder: Path) -> None:
+    """The trained judge's relevance is in the margin, and a threshold for it says nothing about a margin without."""
+    model, document = reader(tiny_encoder), examples(1)[0].document
+    other = reader(tiny_encoder, judge="fakes:WordOverlap")
+    for made in (model, other):
+        made.model.reasoner.config = made.config.reasoner.model_copy(update={"no_answer_evidence_weight": 2.0})
+    first, second = model.predict(document, QUESTION), other.predict(document, QUESTION)
+    relevance = max(block.score for block in first.evidence)
+    assert first.no_answer_margin_alone is not None
+    assert second.no_answer_margin is not None
+    assert first.no_answer_margin == pytest.approx(
+        first.no_answer_margin_alone - 2 * math.log(relevance / (1 - relevance))
+    )
+    assert second.no_answer_margin == second.no_answer_margin_alone
+    for above, answers in ((0.01, True), (-0.01, False)):
+        thresholds = {"no_answer_threshold": -100.0, "no_answer_threshold_alone": second.no_answer_margin + above}
+        for made in (model, other):
+            made.model.reasoner.config = made.config.reasoner.model_copy(update=thresholds)
+        assert model.predict(document, QUESTION).answer == ""
+        assert (other.predict(document, QUESTION).answer != "") == answers
+    set_threshold(other, None)
+    assert other.predict(document, QUESTION).answer != "", "null always answers"
 
 
 def test_the_threshold_for_no_answer(tiny_encoder: Path) -> None:

@@ -51,6 +51,8 @@ class SpanReasonerConfig(ReasonerConfig):
             question without an answer has no relevant block. 0 disables it. Only judges with scores in [0, 1] count.
         no_answer_threshold: no answer is given if this margin exceeds it; None always answers. Training chooses it on
             the validation data.
+        no_answer_threshold_alone: the threshold in its place for judges whose scores are no probabilities, where the
+            margin has no relevance; None: the same. Training chooses it so that both say "no answer" equally often.
     """
 
     name: Literal["span"] = "span"
@@ -61,19 +63,30 @@ class SpanReasonerConfig(ReasonerConfig):
     relevance_weight: float = Field(0.0, ge=0)
     no_answer_evidence_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
+    no_answer_threshold_alone: float | None = None
 
     def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
         """Return no-answer thresholds from never to always; none if every example has an answer."""
         if all(example.answers != () for example in examples):
             return []
-        margins = np.array([prediction.no_answer_margin for prediction in predictions])
-        quantiles = np.quantile(margins, np.linspace(0, 1, 51))
-        thresholds = np.unique([quantiles[0] - 1, *quantiles]).tolist()
-        return [self.model_copy(update={"no_answer_threshold": threshold}) for threshold in thresholds]
+        thresholds = _quantiles([prediction.no_answer_margin for prediction in predictions])
+        alone: list[float | None] = [None] * len(thresholds)
+        if self.no_answer_evidence_weight:
+            alone = [*_quantiles([prediction.no_answer_margin_alone for prediction in predictions])]
+        return [
+            self.model_copy(update={"no_answer_threshold": threshold, "no_answer_threshold_alone": other})
+            for threshold, other in dict(zip(thresholds, alone, strict=True)).items()
+        ]
 
     def without_thresholds(self) -> Self:
         """Always answer."""
-        return self.model_copy(update={"no_answer_threshold": None})
+        return self.model_copy(update={"no_answer_threshold": None, "no_answer_threshold_alone": None})
+
+    def without_evidence(self) -> Self:
+        """Return the configuration for a judge whose scores are no probabilities."""
+        if self.no_answer_threshold is None or self.no_answer_threshold_alone is None:
+            return self
+        return self.model_copy(update={"no_answer_threshold": self.no_answer_threshold_alone})
 
     def apply_thresholds(self, prediction: Prediction) -> Prediction:
         """Replace the answer by no answer if the threshold says so; the answer becomes the first alternative."""
@@ -161,7 +174,8 @@ class SpanReasoner(Reasoner[_Target]):
         decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
         answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
         log_no_answer = min(no_answer for _, no_answer in decoded)
-        margin = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
+        margin = alone = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
+        config = self.config if evidence is not None else self.config.without_evidence()
         if evidence is not None:
             margin -= self.config.no_answer_evidence_weight * _logit(
                 max((block.score for block in evidence), default=0.5)
@@ -170,9 +184,10 @@ class SpanReasoner(Reasoner[_Target]):
         best, *others = answers[: self.config.top_k]
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
-            no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
+            no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, no_answer_margin_alone=alone,
+            **whole_document(layout),
         )  # fmt: skip
-        answered: Prediction = self.config.apply_thresholds(prediction)
+        answered: Prediction = config.apply_thresholds(prediction)
         return answered
 
     def _decode(
@@ -214,6 +229,12 @@ def _weighed(answers: Sequence[Answer], evidence: Sequence[Evidence], weight: fl
 
     weighed = [replace(answer, score=float(answer.score * relevance(answer) ** weight)) for answer in answers]
     return sorted(weighed, key=lambda answer: -answer.score)
+
+
+def _quantiles(margins: Sequence[float | None]) -> list[float]:
+    """A value below all margins, and every fiftieth part of them."""
+    quantiles = np.quantile(np.array(margins, dtype=float), np.linspace(0, 1, 51)).tolist()
+    return [quantiles[0] - 1, *quantiles]
 
 
 def _logit(probability: float) -> float:

@@ -37,8 +37,8 @@ class TrainingConfig(BaseModel):
             highest, from the second epoch on; otherwise with random blocks only, as in the paper.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: the judge's best-scoring
             (``recall``) or random ones (``random``, the paper's ablation of train-test matching).
-        judge_windows: windows that the judge learns from per example: ``both``, as in retrieval and as in rehearsal (the
-            paper's), or those as in ``rehearsal`` alone, at half the cost.
+        judge_windows: windows that the judge learns from per example: ``both``, as in retrieval and as in rehearsal
+            (the paper's), or the latter alone (``rehearsal``), at half the cost.
         memory_share: share of the judge's retrieval windows with some relevant blocks in z, as in later steps of
             MemRecall; in the paper 0.
         relevant_share: share of the judge's retrieval windows that hold a relevant block for certain; the others are

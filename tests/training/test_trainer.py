@@ -25,6 +25,7 @@ from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import TrainingConfig
@@ -312,6 +313,27 @@ def test_the_threshold_for_no_answer_is_calibrated(corpus_encoder: Path) -> None
     assert threshold is not None
     assert 0.5 <= threshold < 1.0
     assert said == ["cup", "cup", "", "", "cup"]
+
+
+def test_the_threshold_without_the_judge_gives_no_answer_as_often() -> None:
+    config = SpanReasonerConfig(no_answer_evidence_weight=1.0)
+    document = Document("cup")
+    examples = [
+        Example(id=str(number), document=document, query=Query("?"), answers=("cup",) if number < 30 else ())
+        for number in range(50)
+    ]
+    predictions = [
+        Prediction(
+            id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5,
+            no_answer_margin=float(number), no_answer_margin_alone=100 - 2.0 * number,
+        )
+        for number in range(50)
+    ]  # fmt: skip
+    best, _ = tuned(config, JSONL, examples, predictions, "f1")
+    assert best.no_answer_threshold is not None
+    assert best.no_answer_threshold_alone is not None
+    assert sum(one.no_answer_margin > best.no_answer_threshold for one in predictions) == 20
+    assert sum(one.no_answer_margin_alone > best.no_answer_threshold_alone for one in predictions) == 20
 
 
 def test_no_threshold_where_every_example_has_an_answer(corpus_encoder: Path) -> None:
