@@ -67,9 +67,12 @@ def describe(
     "training.steps must be an integer, but is 'two'; rat is not a setting of training; did you mean rate?"
     """
     problems: dict[tuple[tuple[str, ...], str, object], list[str]] = {}
-    for finding in error.errors():
-        path, known, inner = _follow(model, finding["loc"])
-        kind, context = finding["type"], finding.get("ctx", {})
+    findings = error.errors()
+    for finding in findings:
+        place_of, kind, context = finding["loc"], finding["type"], finding.get("ctx", {})
+        if kind == "too_short" and any(place_of == other["loc"][:-1] for other in findings):
+            continue  # invalid items are not counted
+        path, known, inner = _follow(model, place_of)
         text = finding["msg"].removeprefix("Input should be ").partition(", unable to")[0]
         text = f"an object with named {noun}s" if kind in _OBJECTS else _PLAIN.get(text, text)
         name = _join(within, path)

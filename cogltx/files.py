@@ -224,6 +224,8 @@ def _saving(path: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or (str(error).strip().splitlines() or [type(error).__name__])[0]
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            reason = "a part of the path is a file, not a folder"
         raise TrainingError(f"{path}: cannot be saved: {reason}; what was saved before is kept") from error
 
 

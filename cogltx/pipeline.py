@@ -6,6 +6,7 @@
 """
 
 import abc
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from cogltx.retrieval import Index
 
 BATCH_CHARACTERS = 2_000_000
 _BATCH_TEXTS = 32
+_LONGEST_PATH = 1024
 _LAYOUTS_PER_RECALL = 256  # of one document whose blocks are queries
 Item = TypeVar("Item")
 
@@ -231,7 +233,7 @@ class CogLTX(Reader):
             DataError: the index is missing, incomplete, of another text, or of a model with other blocks; there is no
                 document.
         """
-        if document is not None and not isinstance(document, Document | str):
+        if document is not None and not isinstance(document, Document | str | os.PathLike):
             document = Document.joined([Document(one) if isinstance(one, str) else one for one in document])
         if index is None:
             return OpenDocument(self, _request(document or "", None)[0])
@@ -268,9 +270,11 @@ class OpenDocument:
 
 
 def _request(document: Document | str, query: Query | str | None) -> tuple[Document, Query | None]:
+    if isinstance(document, str) and len(document) < _LONGEST_PATH and os.path.isfile(document):
+        raise DataError(f"{document}: the name of a file, not a text; read the file with cogltx.read_document")
     return (
         document if isinstance(document, Document) else Document(document),
-        Query(query) if isinstance(query, str) else query,
+        query if query is None or isinstance(query, Query) else Query(query),
     )
 
 

@@ -208,6 +208,16 @@ def test_predictions_do_not_depend_on_the_batch(architecture_encoder: Path) -> N
         assert [(e.start, e.step) for e in first.evidence] == [(e.start, e.step) for e in third.evidence]
 
 
+def test_the_name_of_a_file_is_no_text(tiny_encoder: Path, tmp_path: Path) -> None:
+    model, file = reader(tiny_encoder), tmp_path / "report.txt"
+    file.write_text(TEXT)
+    for read in (model.open, model.predict, model.recall):
+        with pytest.raises(
+            DataError, match=r"report\.txt: the name of a file, not a text; read the file with cogltx\."
+        ):
+            read(str(file))
+
+
 def test_a_judge_without_probabilities_has_a_threshold_of_its_own(tiny_encoder: Path) -> None:
     """The trained judge's relevance is in the margin, and a threshold for it says nothing about a margin without."""
     model, document = reader(tiny_encoder), examples(1)[0].document

@@ -113,10 +113,15 @@ def _result(
         logger.warning(
             f"warning: {n_unlabelled:,} of {len(pairs):,} examples have no gold labels; the metrics leave them out"
         )
+    metrics = task.metrics(pairs)
+    if not metrics:
+        logger.warning(
+            f"warning: nothing is measured: no example has what the task {task.name} measures; see --set task.name"
+        )
     against = _compare(task, pairs, others, task_of_others)
     calibration = Calibration.of(scored_predictions(pairs))
     return result | {
-        "metrics": task.metrics(pairs), "calibration": calibration and asdict(calibration), "against": against,
+        "metrics": metrics, "calibration": calibration and asdict(calibration), "against": against,
         "labels": _per_label(pairs),
     }  # fmt: skip
 

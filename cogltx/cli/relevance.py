@@ -70,8 +70,10 @@ def _history(run: Path, example: str, judge: str | None) -> dict[str, Any]:
 
 
 def _format(history: dict[str, Any]) -> str:
+    no_scores = all(score is None for block in history["blocks"] for score in block["scores"])
     lines = [
-        f"example {history['example']}: the judge's score per epoch; * the block was labelled relevant",
+        f"example {history['example']}: the judge's score per epoch; * the block was labelled relevant"
+        "; - no score, as the text fits one window and was read whole" * no_scores,
         "",
         "block  " + "".join(f"{f'epoch {epoch}':>9}" for epoch in history["epochs"]) + "  text",
     ]

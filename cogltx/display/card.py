@@ -28,6 +28,7 @@ def model_card(
         metrics: validation metrics in percent.
         about: more to say, such as licences of the data and measured quality.
     """
+    started = (config[part].get("init_from") for part in ("reasoner", "judge"))
     settings = {key: json.dumps(value) for key, value in (training or {}).items()}
     return template("card.md").render(
         name=name,
@@ -36,5 +37,6 @@ def model_card(
         data=data,
         training=settings,
         metrics=metrics or {},
+        parents=sorted({str(name) for name in started} - {"None", "judge", "reasoner"}),
         about=about.strip(),
     )

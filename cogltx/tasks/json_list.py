@@ -13,6 +13,7 @@ from cogltx.tasks.base import errors_at
 _BOM = b"\xef\xbb\xbf"
 _OPENING, _CLOSING = ("start_map", "start_array"), ("end_map", "end_array")
 _DEEPEST = 200  # nested lists and objects
+_OTHER = "; choose another format with --set task.name"
 _REASONS = {
     "parse error: premature EOF": "the file ends early",
     "parse error: trailing garbage": "not one JSON value, perhaps JSON Lines, which the task jsonl reads "
@@ -80,4 +81,4 @@ def _items(events: Iterable[tuple[str, Any]], key: str | None) -> Iterator[Any]:
             yield builder.value
             builder = None
     if not is_there:
-        raise DataError("must be a JSON list" if key is None else f"must be a JSON object with a list {key!r}")
+        raise DataError("must be a JSON list" if key is None else f"must be a JSON object with a list {key!r}{_OTHER}")

@@ -24,6 +24,12 @@ def test_nothing_to_measure_is_said(files: Files, call: Call, tmp_path: Path) ->
     assert "warning: nothing is measured: no example has gold answers" in done.err
 
 
+def test_labels_are_nothing_for_a_task_of_questions(files: Files, call: Call, tmp_path: Path) -> None:
+    data = write(tmp_path / "examples.jsonl", '{"text": "anna has the boat.", "question": "what?", "label": "boats"}\n')
+    done = call("evaluate", files.run, "--data", data)
+    assert "warning: nothing is measured: no example has what the task jsonl measures" in done.err
+
+
 def test_examples_without_labels_are_counted(files: Files, call: Call, tmp_path: Path) -> None:
     lines = ['{"text": "anna has the boat.", "question": "what?"}']
     lines.append('{"text": "anna has the boat.", "question": "what?", "answers": [{"text": "boat", "start": 13}]}')

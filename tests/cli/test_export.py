@@ -9,7 +9,9 @@ import yaml
 from command_line import Call, Files
 
 from cogltx import CogLTX
+from cogltx.display import model_card
 from cogltx.encoding.weights import load_tensors, to_safetensors
+from cogltx.model import ModelConfig
 
 QUESTION = "Where does the person live ?"
 
@@ -77,6 +79,16 @@ def test_rows_are_stored_as_integers_and_a_factor(tmp_path: Path) -> None:
     errors = (read["big"] - tensors["big"]).abs().amax(dim=1)
     assert (errors <= tensors["big"].abs().amax(dim=1) / 127 / 2 * 1.001).all()
     assert errors.max() > 0
+
+
+def test_the_card_names_the_model_that_training_started_from() -> None:
+    started = {"reasoner": {"init_from": "qa-minilm"}, "judge": {"init_from": "reasoner"}}
+    values = ModelConfig().model_dump(mode="json")
+    for part, settings in started.items():
+        values[part] |= settings
+    card = model_card("mine", values, "question-answering")
+    assert "Started from `qa-minilm`; what is said there about data and licences holds here, too." in card
+    assert "Started from" not in model_card("mine", ModelConfig().model_dump(mode="json"), "question-answering")
 
 
 def test_a_changed_setting_is_exported(files: Files, call: Call, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from command_line import Call
 
+from cogltx.cli.relevance import _format
+
 
 def test_relevance_by_epoch(classified: Path, call: Call, tmp_path: Path) -> None:
     names = sorted(str(path.relative_to(classified / "data")) for path in (classified / "data").rglob("*.txt"))
@@ -23,6 +25,14 @@ def test_relevance_by_epoch(classified: Path, call: Call, tmp_path: Path) -> Non
         else:
             assert "--example: no training example has the id '" in done.err
     assert codes.count(0) == 4, "two are held out"
+
+
+def test_texts_without_scores() -> None:
+    blocks = [{"index": 0, "text": "Anna has a boat.", "scores": [None, None], "labels": [False, True]}]
+    shown = _format({"example": "a", "epochs": [1, 2], "blocks": blocks})
+    assert "; - no score, as the text fits one window and was read whole" in shown
+    blocks[0]["scores"] = [None, 0.5]
+    assert "no score" not in _format({"example": "a", "epochs": [1, 2], "blocks": blocks})
 
 
 def test_relevance_of_other_texts(classified: Path, call: Call, tmp_path: Path) -> None:

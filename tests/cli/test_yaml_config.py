@@ -104,6 +104,7 @@ def test_a_masked_run_with_a_wrong_key_or_value(tmp_path: Path, change: str, wor
         ("  capacity: 64", "  capacity: many", 8, "memrecall.capacity must be an integer, but is 'many'$"),
         ("[1, 2]", "[1, two]", 9, "memrecall.strides.1. must be an integer, but is 'two'$"),
         ("[1, 2]", "[1, 0]", 9, "memrecall.strides.1. must be greater than or equal to 1, but is 0$"),
+        ("[1, 2]", "[0]", 9, "memrecall.strides.0. must be greater than or equal to 1, but is 0$"),
         ("[1, 2]", "[]", 9, "memrecall.strides .*at least 1 item"),
         ("[1, 2]", "5", 9, "memrecall.strides must be .*, but is 5$"),
         ("  train: $FOLDER/train.jsonl\n", "", 10, "data.train is missing$"),

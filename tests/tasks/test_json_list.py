@@ -128,9 +128,9 @@ def test_broken_lists(tmp_path: Path, content: str | bytes, expected: str) -> No
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ('{"version": 1}', ": must be a JSON object with a list 'data'"),
-        ("[]", ": must be a JSON object with a list 'data'"),
-        ('{"data": {}}', ": must be a JSON object with a list 'data'"),
+        ('{"version": 1}', ": must be a JSON object with a list 'data'; choose another format with --set task.name"),
+        ("[]", ": must be a JSON object with a list 'data'; choose another format with --set task.name"),
+        ('{"data": {}}', ": must be a JSON object with a list 'data'; choose another format with --set task.name"),
         ('{"data": []', ": the file ends early, after 0 complete items"),
     ],
 )
