@@ -47,7 +47,7 @@ class _ReaderEntry(BaseModel):
         name: of the row.
         trained: an earlier row whose trained model this one uses; None: it is trained itself.
         changes: `KEY=VALUE` of the run's configuration, or, with `trained`, of the trained model's.
-        judge: `bm25` or `package.module:Class`, instead of the trained model's judge.
+        judge: `bm25` or `package.module:Class`, instead of the trained model's judge; thresholds are chosen anew.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -221,7 +221,7 @@ class _Bench:
             evaluate += _options(reader.changes)
         evaluate += ["--limit", str(config.limit)] if config.limit else []
         evaluate += ["--longer-than", str(config.longer_than)] if config.longer_than is not None else []
-        evaluate += ["--judge", reader.judge] if reader.judge else []
+        evaluate += ["--judge", reader.judge, "--tune"] if reader.judge else []
         evaluate += ["--timed", str(_N_TIMED)]
         yield [*evaluate, "--predictions", str(self.path("predictions", reader.name, seed, ".jsonl")), "--json"]
 

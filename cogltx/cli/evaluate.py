@@ -37,6 +37,10 @@ def evaluate(
         int | None, typer.Option(min=1, help="Measure seconds per question on so many of the documents, one at a time.")
     ] = None,
     judge: JudgeOption = None,
+    tune: Annotated[
+        bool,
+        typer.Option("--tune", help="Choose the thresholds anew for this judge, on the run's validation examples."),
+    ] = False,
     blocks: Annotated[
         KeyBlocks, typer.Option(help="What the reasoner reads; gold, the relevant blocks, is an upper bound.")
     ] = "recall",
@@ -61,6 +65,8 @@ def evaluate(
     picture = Picture(confusion) if confusion is not None else None
     curve = Picture(reliability) if reliability is not None else None
     predictor = Predictor(run, changes or (), judge, device)
+    if tune:
+        predictor.tune()
     reader, config = predictor.reader, predictor.reader.config
     tokenizer = reader.model.tokenizer if isinstance(reader, WindowReader) else None
     examples, _ = read_examples(config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer)

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cogltx.baselines import load_reader
+from cogltx.baselines import WindowReader, load_reader
 from cogltx.cli.options import KeyBlocks
 from cogltx.cli.yaml_config import parse_changes
 from cogltx.document import Example
@@ -23,6 +23,10 @@ from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.progress import progress
 from cogltx.tasks import Task, make_task
+from cogltx.training.config import RunConfig
+from cogltx.training.data import run_examples
+from cogltx.training.run import CONFIG_FILE
+from cogltx.training.trainer import tune
 from cogltx.training.windows import gold_blocks
 
 Pair = tuple[Example, Prediction]
@@ -44,13 +48,30 @@ class Predictor:
     def __init__(
         self, run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
     ) -> None:
-        folder = model_folder(run)
+        self.run, folder = Path(run), model_folder(run)
         config = ModelConfig.load(folder, parse_changes(changes))
         self.options = {"run": run, "changes": changes, "judge": judge, "device": device}
-        self.settings = {"model": fingerprint(folder), "changes": list(changes), "judge": judge}
+        self.settings: dict[str, Any] = {"model": fingerprint(folder), "changes": list(changes), "judge": judge}
         self.reader = load_reader(folder, config=config, judge=judge, device=device)
         if judge and not self.reader.uses_judge:
             raise ConfigError(f"--judge: the baseline {config.reader} does not use a judge")
+
+    def tune(self) -> None:
+        """Choose thresholds, and options of the task, anew on the validation examples of the run.
+
+        Raises:
+            ConfigError: the model is no run, or a model without thresholds.
+        """
+        run, reader = self.run, self.reader
+        if not (run / CONFIG_FILE).is_file() or not isinstance(reader, WindowReader):
+            raise ConfigError(f"--tune: {run}: not the folder of a run, whose validation examples it needs")
+        config = RunConfig.model_validate(read_json(run / CONFIG_FILE))
+        _, validation, _ = run_examples(config)
+        reader.model.reasoner.config = reader.config.reasoner.without_thresholds()
+        task = make_task(config.task.name, config.task.options)
+        predicted = list(progress(reader.predict_many(validation), "tune", total=len(validation), unit="examples"))
+        tune(reader, task, validation, predicted, read_json(run / "run.json")["main_metric"])
+        self.settings["tuned"] = True
 
     def answer_all(self, examples: Iterable[Example], key_blocks: KeyBlocks = "recall") -> Iterator[list[Pair]]:
         """Answer examples in order, a batch at a time; raises DataError that names one that cannot be read."""

@@ -230,10 +230,7 @@ class Trainer:
         reasoner = self.reader.model.reasoner
         reasoner.config = reasoner.config.without_thresholds()
         predicted = list(progress(self._predictions(), "validation", total=len(self.validation), unit="examples"))
-        task = self.task.tuned(list(zip(self.validation, predicted, strict=True)))
-        if task != self.task:
-            self.reader.model.task = TaskConfig(name=task.name, options=task.model_dump(exclude_defaults=True))
-        reasoner.config, metrics = tuned(reasoner.config, task, self.validation, predicted, main)
+        metrics = tune(self.reader, self.task, self.validation, predicted, main)
         if done.best_epoch is None or metrics[main] > done.history[done.best_epoch][main]:
             done.best_epoch = done.epoch
         done.history.append(metrics)
@@ -288,6 +285,21 @@ class Trainer:
         run = {"best": best, "main_metric": self.main_metric, "history": self.loop.progress.history}
         write_json(self.output / "run.json", run | {"data": self.loop.progress.data})
         return self.output / best
+
+
+def tune(
+    reader: WindowReader, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
+) -> dict[str, float]:
+    """Give a reader the thresholds, and its task the options, that suit predictions made without thresholds.
+
+    Returns:
+        all metrics with them, in percent.
+    """
+    model, chosen = reader.model, task.tuned(list(zip(examples, predictions, strict=True)))
+    if chosen != task:
+        model.task = TaskConfig(name=chosen.name, options=chosen.model_dump(exclude_defaults=True))
+    model.reasoner.config, metrics = tuned(model.reasoner.config, chosen, examples, predictions, metric)
+    return metrics
 
 
 def tuned(

@@ -10,9 +10,10 @@ from command_line import COUNT, Call, Files, same, write
 
 from cogltx.bench.quality import _document_sums
 from cogltx.cli.evaluate import _compare
-from cogltx.cli.predictions import task_of, to_record
+from cogltx.cli.predictions import Predictor, task_of, to_record
 from cogltx.document import Document, Example
 from cogltx.prediction import Evidence, Prediction
+from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
 
@@ -74,6 +75,26 @@ def test_evaluation_of_other_choices(files: Files, call: Call) -> None:
     assert lexical.json["examples"] == COUNT
     first = call("evaluate", files.run, "--data", files.data, "--set", "reader=truncation", "--limit", 3, "--json")
     assert first.json["examples"] == 3
+
+
+def test_thresholds_that_are_chosen_anew(files: Files, call: Call, tmp_path: Path) -> None:
+    """For the judge of the training they are the same as in training."""
+    predictor = Predictor(files.run)
+    before = predictor.reader.config
+    assert isinstance(before.reasoner, SpanReasonerConfig)
+    assert before.reasoner.no_answer_threshold is not None
+    predictor.tune()
+    assert predictor.reader.config == before
+    changed = Predictor(files.run, ["reasoner.no_answer_threshold=1000"])
+    changed.tune()
+    assert changed.reader.config == before, "whatever it was"
+    data = ["--data", files.data, "--predictions", tmp_path / "a.jsonl"]
+    assert call("evaluate", files.run, *data, "--judge", "bm25", "--tune", "--json").json["examples"] == COUNT
+    assert call("evaluate", files.run, *data, "--judge", "bm25").code == 2, "the predictions are by other thresholds"
+    assert not call("export", files.run, "--output", tmp_path / "model").code
+    failed = call("evaluate", tmp_path / "model", *data, "--tune")
+    assert failed.code == 2
+    assert "model: not the folder of a run, whose validation examples it needs" in failed.err
 
 
 def test_seconds_per_question(files: Files, call: Call) -> None:
