@@ -13,10 +13,10 @@ from typing import Any
 
 from cogltx.baselines import WindowReader, load_reader
 from cogltx.cli.options import KeyBlocks
-from cogltx.cli.yaml_config import parse_changes
+from cogltx.cli.yaml_config import parse_changes, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import check_settings, claimed, fingerprint, read_json, write_file, write_json
+from cogltx.files import changed, check_settings, claimed, fingerprint, read_json, write_file, write_json
 from cogltx.memrecall import Recall
 from cogltx.model import ModelConfig, model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
@@ -60,12 +60,12 @@ class Predictor:
         """Choose thresholds, and options of the task, anew on the validation examples of the run.
 
         Raises:
-            ConfigError: the model is no run, or a model without thresholds.
+            ConfigError: the model is no run, or one of words.
         """
         run, reader = self.run, self.reader
         if not (run / CONFIG_FILE).is_file() or not isinstance(reader, WindowReader):
             raise ConfigError(f"--tune: {run}: not the folder of a run, whose validation examples it needs")
-        config = RunConfig.model_validate(read_json(run / CONFIG_FILE))
+        config = validated(RunConfig, changed(read_json(run / CONFIG_FILE), parse_changes(self.settings["changes"])))
         _, validation, _ = run_examples(config)
         reader.model.reasoner.config = reader.config.reasoner.without_thresholds()
         task = make_task(config.task.name, config.task.options)
