@@ -84,6 +84,15 @@ def open_binary(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[
         raise kind(f"{str(path)!r}: a file name cannot hold a null character") from None
 
 
+def is_hidden(path: Path) -> bool:
+    """Whether the name of a file, or of a folder that the path names, begins with a dot.
+
+    >>> is_hidden(Path(".git/config")), is_hidden(Path("a/b.txt"))
+    (True, False)
+    """
+    return any(part.startswith(".") for part in path.parts)
+
+
 def write_file(path: Path, content: str | bytes | Iterable[str]) -> None:
     """Write a file atomically: an earlier file stays as it is until all content is written.
 

@@ -135,11 +135,8 @@ def _format(prediction: "Prediction", documents: Sequence[Document]) -> str:
             if other.start is not None
         ]
     shown = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
-    places = [_place(block, documents) for block in shown]
-    passages = [_passage(block, prediction) for block in shown]
-    return "\n".join(
-        [*lines, "", *(f"  {': '.join(filter(None, pair))}" for pair in zip(places, passages, strict=True))]
-    )
+    pairs = ((_place(block, documents), _passage(block, prediction)) for block in shown)
+    return "\n".join([*lines, "", *(f"  {': '.join(filter(None, pair))}" for pair in pairs)])
 
 
 def _place(block: "Evidence", documents: Sequence[Document]) -> str:

@@ -15,7 +15,7 @@ from more_itertools import unique_everseen
 
 from cogltx.document import Document
 from cogltx.errors import DataError
-from cogltx.files import open_binary, read_text
+from cogltx.files import is_hidden, open_binary, read_text
 from cogltx.formats.sections import Sections
 from cogltx.progress import logger
 
@@ -78,7 +78,7 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file.relative_to(path)))
+        inside = sorted(file for file in path.rglob("*") if file.is_file() and not is_hidden(file.relative_to(path)))
         known = [file for file in inside if file.suffix.lower() in ENDINGS]
         if not known:
             raise DataError(f"{path}: the folder has no file of a known format ({', '.join(sorted(ENDINGS))})")
@@ -87,10 +87,6 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
             logger.info(f"{path}: files of other formats are not read: {counts}")
         found += known
     return list(unique_everseen(found, key=Path.resolve))
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 def _check_text(path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import read_text
+from cogltx.files import is_hidden, read_text
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import JsonLines
@@ -52,7 +52,7 @@ class Classification(Task):
     def _folder(self, path: Path, split: Split) -> Iterator[Example]:
         root = path / split if (path / split).is_dir() else path
         ids = [file.relative_to(root) for file in sorted(root.rglob("*")) if file.is_file()]
-        ids = [id for id in ids if len(id.parts) > 1 and not any(part.startswith(".") for part in id.parts)]
+        ids = [id for id in ids if len(id.parts) > 1 and not is_hidden(id)]
         if not ids:
             raise DataError(
                 f"{root}: has no label folders with texts; put each text into a folder with the name of its label, "

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import BaseModel, StrictStr
 
 from cogltx.errors import DataError
-from cogltx.files import read_json_lines, read_text
+from cogltx.files import is_hidden, read_json_lines, read_text
 from cogltx.tasks.base import errors_at
 
 _TEXTS = (".txt", ".txt.gz")
@@ -37,7 +37,7 @@ class _Line(BaseModel):
 def _all(path: Path) -> Iterator[str]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.name.endswith(_TEXTS) and file.is_file())
-        visible = [file for file in files if not any(part.startswith(".") for part in file.relative_to(path).parts)]
+        visible = [file for file in files if not is_hidden(file.relative_to(path))]
         if not visible:
             raise DataError(f"{path}: the folder holds no files that end in {' or '.join(_TEXTS)}")
         yield from map(read_text, visible)
