@@ -305,7 +305,10 @@ def test_gzip_is_the_same_every_time(tmp_path: Path) -> None:
 
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     put(tmp_path, "", "file")
-    for path, expected in ((tmp_path, "Is a directory"), (tmp_path / "file" / "x", "a part of the path is a file, not a folder")):
+    for path, expected in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "file" / "x", "a part of the path is a file, not a folder"),
+    ):
         with pytest.raises(TrainingError) as error:
             write_file(path, "text")
         assert str(error.value) == f"{path}: cannot be saved: {expected}; what was saved before is kept"
