@@ -6,7 +6,6 @@ Does not decide how documents are read: see ``pipeline`` and ``baselines``.
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,15 +17,17 @@ from torch import nn
 from cogltx.blocks import MIN_BLOCK_TOKENS, AnyQuery, Blocks, load_tokenizer, save_tokenizer, split
 from cogltx.display import model_card
 from cogltx.document import Document
-from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
+from cogltx.encoding.encoder import BatchRunner, Encoder, Precision, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import load_weights, split_shared, to_safetensors
 from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.files import changed, new_folder, read_json, write_json
+from cogltx.folders import hub_name, model_folder
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge, named_judge
 from cogltx.linear import LinearModel
-from cogltx.memrecall import MemRecallConfig
+from cogltx.memrecall import MemRecall, MemRecallConfig
+from cogltx.model_judge import ModelJudge
 from cogltx.progress import logger
 from cogltx.reasoners import (
     REASONERS,
@@ -37,15 +38,13 @@ from cogltx.reasoners import (
     SpanReasonerConfig,
 )
 from cogltx.reasoners.base import WindowOutputs
+from cogltx.reasoners.checkpoints import is_checkpoint, load_checkpoint
 from cogltx.retrieval import BlockEncoder
-
-RELEASED = Path(__file__).parent / "released"
-"""The models that come with the package, a folder each."""
 
 FORMAT = 1
 """The format of model folders that this version writes; it reads all earlier ones."""
 
-_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
+_CHECKPOINT_JUDGE = "qa-minilm"  # finds the key blocks for question answering models of transformers
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
 
@@ -91,18 +90,7 @@ class ModelConfig(BaseModel):
             ModelError: it is missing, or is not a model's configuration.
             ConfigError: a change is invalid.
         """
-        path = folder / "config.json"
-        values = read_json(path)
-        written = values.pop("format", FORMAT)  # the first folders do not name it
-        if not isinstance(written, int) or written > FORMAT:
-            raise ModelError(
-                f"{path}: a model of format {written!r}; this version reads up to {FORMAT}: upgrade cogltx"
-            )
-        try:
-            config = cls.model_validate(values)
-        except ValidationError as error:
-            reason = describe(error, cls)
-            raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
+        config = cls._saved(folder)
         try:
             new = cls.model_validate(changed(config.model_dump(mode="json"), changes)) if changes else config
         except ValidationError as error:
@@ -113,6 +101,29 @@ class ModelConfig(BaseModel):
                     f"encoder.{setting}: a trained model keeps its encoder; set it in a training with init_from"
                 )
         return new
+
+    @classmethod
+    def _saved(cls, folder: Path) -> Self:
+        """The configuration in a folder, or one for a question answering model of ``transformers``."""
+        if is_checkpoint(folder):
+            return cls(
+                encoder=EncoderConfig(name=hub_name(folder) or str(folder)),
+                judge=JudgeConfig(name=_CHECKPOINT_JUDGE),
+                memrecall=MemRecallConfig(passages=3),
+                reasoner=SpanReasonerConfig(kinds="first_token"),
+            )
+        path = folder / "config.json"
+        values = read_json(path)
+        written = values.pop("format", FORMAT)  # the first folders do not name it
+        if not isinstance(written, int) or written > FORMAT:
+            raise ModelError(
+                f"{path}: a model of format {written!r}; this version reads up to {FORMAT}: upgrade cogltx"
+            )
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            reason = describe(error, cls)
+            raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
 
     def save(self, folder: Path) -> None:
         """Write the configuration of a model to its folder."""
@@ -187,12 +198,11 @@ class Model:
         linear = LinearModel() if _uses_linear(config, with_judge) else None
         if with_judge:
             encoder = load_encoder(config.encoder) if config.judge.name == "encoder" else None
-            judge = create_judge(config.judge, encoder, linear)
+            judge = _create_judge(config.judge, encoder, linear, device)
         retriever = _retriever(config) if with_judge else None
         model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, linear, device)
         if config.reasoner.init_from not in (None, "judge"):
-            weights = model_folder(str(config.reasoner.init_from)) / "reasoner.safetensors"
-            load_weights(reasoner, weights, optional=reasoner.auxiliary)
+            _load_reasoner(reasoner, model_folder(str(config.reasoner.init_from)), optional=reasoner.auxiliary)
         if with_judge and config.judge.init_from == "reasoner":
             if not isinstance(judge, EncoderJudge):
                 raise ConfigError(
@@ -239,23 +249,28 @@ class Model:
         elif judge is not None:
             name = judge if isinstance(judge, str) else f"{type(judge).__module__}:{type(judge).__qualname__}"
             config = config.model_copy(update={"judge": named_judge(name)})
+            if config.judge.is_model:
+                judge = _judge_of(config.judge.name, device)
         logger.debug("load %s", folder)
-        read_json(folder / "encoder" / "config.json")
-        reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, folder / "encoder"), config.reasoner)
-        load_weights(reasoner, folder / "reasoner.safetensors")
+        encoder_folder, tokenizer_folder = folder / "encoder", folder / "tokenizer"
+        if is_checkpoint(folder):
+            encoder_folder = tokenizer_folder = folder
+        read_json(encoder_folder / "config.json")
+        reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, encoder_folder), config.reasoner)
+        _load_reasoner(reasoner, folder)
         uses_linear = _uses_linear(config, config.reader == "cogltx" and judge is None)
         linear = LinearModel.load(folder) if uses_linear else None
         model_judge: Any = judge
         if judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
             uses_encoder = config.judge.name == "encoder"
-            encoder = load_encoder(config.encoder, folder / "encoder") if uses_encoder else None
-            model_judge = create_judge(config.judge, encoder, linear)
+            encoder = load_encoder(config.encoder, encoder_folder) if uses_encoder else None
+            model_judge = _create_judge(config.judge, encoder, linear, device)
             if isinstance(model_judge, nn.Module):
                 load_weights(model_judge, folder / "judge.safetensors")
         retriever = _retriever(config, folder / "encoder") if config.reader == "cogltx" else None
         if retriever is not None:
             load_weights(retriever, folder / "retriever.safetensors")
-        return cls(config, load_tokenizer(folder / "tokenizer"), reasoner, model_judge, retriever, linear, device)
+        return cls(config, load_tokenizer(tokenizer_folder), reasoner, model_judge, retriever, linear, device)
 
     @property
     def config(self) -> ModelConfig:
@@ -267,6 +282,13 @@ class Model:
         """The parts with weights, by name."""
         parts = {"reasoner": self.reasoner, "judge": self.judge, "retriever": self.retriever}
         return {name: part for name, part in parts.items() if isinstance(part, nn.Module)}
+
+    def memrecall(self) -> MemRecall:
+        """Create what finds the key blocks for the judge of this model."""
+        return MemRecall(
+            self.judge, self.config.memrecall, tokenizer=self.tokenizer,
+            max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=self.retriever,
+        )  # fmt: skip
 
     def split(self, document: Document) -> Blocks:
         """Cut a document into blocks; the blocks of recent documents are cached, up to four million tokens."""
@@ -350,49 +372,24 @@ def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder 
     return BlockEncoder(load_encoder(config.encoder, folder, layers=memrecall.retriever_layers))
 
 
-def model_folder(name: str | Path) -> Path:
-    """Find the folder of a model.
+def _load_reasoner(reasoner: Reasoner[Any], folder: Path, optional: tuple[str, ...] = ()) -> None:
+    """Fill a reasoner with the weights of a model folder, or of a model of ``transformers``."""
+    if is_checkpoint(folder):
+        load_checkpoint(reasoner, folder)
+    else:
+        load_weights(reasoner, folder / "reasoner.safetensors", optional=optional)
 
-    Args:
-        name: the best epoch of a run, a model folder, a released model, or ``owner/name`` on the hub, with ``@`` and a
-            branch, tag or commit for a fixed revision.
 
-    Raises:
-        ModelError: there is no such model.
-    """
-    try:
-        path = Path(name)
-        is_run = (path / "run.json").is_file()
-    except (TypeError, ValueError, OSError) as error:
-        raise ModelError(f"{str(name)[:60]}: not a folder: {getattr(error, 'strerror', None) or error}") from error
-    if is_run:
-        best = read_json(path / "run.json").get("best")
-        if not best:
-            raise ModelError(f"{path}: the run has no finished epoch; continue it with train --resume")
-        return path / str(best)
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelError(f"{path}: neither a model folder nor a run: it has no config.json and no run.json")
-        return path
-    if (RELEASED / path.name / "config.json").is_file() and str(name) == path.name:
-        return RELEASED / path.name
-    of_a_run = path.parts[:1] == ("runs",)
-    if of_a_run or path.is_absolute() or len(path.parts) != 2 or str(name).startswith(".") or path.parent.is_dir():
-        known = {other.name: Path(other.name) for other in RELEASED.iterdir()} if str(name) == path.name else {}
-        known |= (
-            {other.name: path.parent / other.name for other in path.parent.iterdir()} if path.parent.is_dir() else {}
-        )
-        similar = get_close_matches(path.name, known, 1)
-        hint = f"; did you mean {known[similar[0]]}?" if similar else "; train it first" if of_a_run else ""
-        raise ModelError(f"{name}: no such folder{hint}")
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+def _create_judge(
+    config: JudgeConfig, encoder: Encoder | None, linear: LinearModel | None, device: torch.device | str | None
+) -> nn.Module | Judge:
+    """Create the judge that a configuration names, or load that of another model."""
+    return _judge_of(config.name, device) if config.is_model else create_judge(config, encoder, linear)
 
-    repository, _, revision = str(name).partition("@")
-    try:
-        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=_HUB_FILES))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelError(
-            f"{name}: no such folder, and no model of this name on the Hugging Face hub: {reason}"
-        ) from error
+
+def _judge_of(name: str, device: torch.device | str | None) -> ModelJudge:
+    """Load the judge of another model."""
+    other = Model.load(model_folder(name), device=device)
+    if other.judge is None or other.initial_config.judge.is_model:
+        raise ModelError(f"judge {name}: the model has no judge of its own")
+    return ModelJudge(other.memrecall())

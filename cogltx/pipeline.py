@@ -19,11 +19,13 @@ from more_itertools import constrained_batches
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.folders import model_folder
 from cogltx.judges import Judge, ScoringJudge
-from cogltx.memrecall import MemRecall, Recall
-from cogltx.model import Model, ModelConfig, model_folder
+from cogltx.memrecall import Recall
+from cogltx.model import Model, ModelConfig
+from cogltx.model_judge import ModelJudge
 from cogltx.prediction import Prediction
-from cogltx.retrieval import Index
+from cogltx.retrieval import Index, Retriever
 
 BATCH_CHARACTERS = 2_000_000
 _BATCH_TEXTS = 32
@@ -124,10 +126,7 @@ class CogLTX(Reader):
                 "reasoner.over_windows: a network over windows needs reader: sliding_window; use mean or max"
             )
         super().__init__(model)
-        self.memrecall = MemRecall(
-            model.judge, model.config.memrecall, tokenizer=model.tokenizer,
-            max_block_tokens=model.config.max_block_tokens, runner=model.runner, retriever=model.retriever,
-        )  # fmt: skip
+        self.memrecall = model.memrecall()
 
     @classmethod
     def from_pretrained(
@@ -220,6 +219,12 @@ class CogLTX(Reader):
                 scores[number] = recall.relevance
         return scores
 
+    @property
+    def indexer(self) -> Retriever | ModelJudge:
+        """The retriever, whose vectors an index keeps: the model's own, or that of the model whose judge it has."""
+        judge = self.memrecall.judge
+        return judge if isinstance(judge, ModelJudge) else self.memrecall.retriever
+
     def open(
         self, document: Document | str | Sequence[Document | str] | None = None, *, index: str | Path | None = None
     ) -> "OpenDocument":
@@ -237,7 +242,7 @@ class CogLTX(Reader):
             document = Document.joined([Document(one) if isinstance(one, str) else one for one in document])
         if index is None:
             return OpenDocument(self, _request(document or "", None)[0])
-        retriever = self.memrecall.retriever
+        retriever = self.indexer
         found = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, retriever.encoder)
         blocks = found.blocks
         if document is not None and _request(document, None)[0].text != blocks.document.text:
@@ -264,8 +269,8 @@ class OpenDocument:
         Raises:
             TrainingError: the file cannot be written.
         """
-        model, retriever = self.reader.model, self.reader.memrecall.retriever
-        index = retriever.index(model.layout(self.document, None))
+        model = self.reader.model
+        index = self.reader.indexer.index(model.layout(self.document, None))
         index.save(Path(path), model.tokenizer, model.config.max_block_tokens)
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import tiny
 from hub import Hub, stand_in
 
 from cogltx.pipeline import CogLTX
@@ -20,6 +21,11 @@ import json, sys
 from cogltx import CogLTX
 prediction = CogLTX.from_pretrained(sys.argv[1]).predict(sys.argv[2], "Who designed the bridge?")
 print(json.dumps([prediction.answer, prediction.start, [block.start for block in prediction.evidence]]))
+"""
+NAMED = """
+import sys
+from cogltx import CogLTX
+print(CogLTX.from_pretrained(sys.argv[1], judge="bm25").config.encoder.name)
 """
 TEXT = "Rain fell. Ilse Brandt designed the bridge in 1884. Snow fell. " * 20
 
@@ -57,3 +63,15 @@ def test_a_model_is_pushed_and_loaded_by_its_name(model: str, tmp_path: Path) ->
     assert (
         "ModelError: ada/nothing: no such folder, and no model of this name on the Hugging Face hub" in missing.stderr
     )
+
+
+def test_a_question_answering_model_of_transformers(tmp_path: Path) -> None:
+    folder = tiny.make_question_answering(tmp_path / "model")
+    with stand_in() as hub:
+        hub.repositories["ada/squad"] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        loaded = run(LOAD, hub, tmp_path / "cache", "ada/squad", TEXT)
+        named = run(NAMED, hub, tmp_path / "cache", "ada/squad")
+    assert loaded.returncode == 0, loaded.stderr
+    local = CogLTX.from_pretrained(folder).predict(TEXT, "Who designed the bridge?")
+    assert json.loads(loaded.stdout) == [local.answer, local.start, [block.start for block in local.evidence]]
+    assert named.stdout == "ada/squad\n"

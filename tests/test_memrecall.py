@@ -690,7 +690,11 @@ def test_key_blocks_without_a_question() -> None:
 @pytest.mark.parametrize(
     ("judge", "error", "wording"),
     [
-        ("bm26", ConfigError, "'bm26' is not a judge; use encoder, bm25, embedding, linear or package.module:Class"),
+        (
+            "bm26",
+            ConfigError,
+            "'bm26' is not a judge; use encoder, bm25, embedding, linear, a model or package.module:Class",
+        ),
         ("encoder", ConfigError, 'judge "encoder" needs a trained run'),
         ("fakes:Missing", ModelError, "judge fakes:Missing: cannot be imported"),
         (NoJudge(), ModelError, "judge: NoJudge is not a judge"),

@@ -14,8 +14,9 @@ import torch
 from fakes import WordOverlap, config, reader
 
 from cogltx.errors import ConfigError, ModelError
+from cogltx.folders import model_folder
 from cogltx.judges import EncoderJudge
-from cogltx.model import Model, ModelConfig, model_folder
+from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4

@@ -7,7 +7,7 @@ from command_line import Call
 
 import cogltx
 from cogltx import CogLTX
-from cogltx.model import RELEASED
+from cogltx.folders import RELEASED
 
 ROOT = Path(__file__).parents[1]
 FOLDER = RELEASED / "qa-minilm"

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from tokenizers import Regex as TokenRegex
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModel, AutoModelForQuestionAnswering, PreTrainedTokenizerFast
 
 CORPUS = (
     "The quick brown fox jumps over the lazy dog, and the dog does not mind at all.",
@@ -177,6 +177,16 @@ def make_encoder(
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return Path(folder)
+
+
+def make_question_answering(folder: Path, architecture: str = "bert") -> Path:
+    """Write a tiny question answering model with random weights, as `transformers` saves one."""
+    make_encoder(folder, architecture)
+    model = AutoModelForQuestionAnswering.from_config(AutoConfig.from_pretrained(folder))
+    if hasattr(model, "qa_outputs"):
+        torch.nn.init.normal_(model.qa_outputs.weight)  # answers differ more than with small weights
+    model.save_pretrained(folder)
+    return folder
 
 
 def make_tokenizer(

@@ -9,7 +9,8 @@ import torch
 from cogltx.baselines.sliding_window import HeadAndTail, SlidingWindow, Truncation
 from cogltx.baselines.words import BagOfWords, TextCNN, WordsReader
 from cogltx.errors import ConfigError
-from cogltx.model import ModelConfig, model_folder
+from cogltx.folders import model_folder
+from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX, Reader
 
 __all__ = [

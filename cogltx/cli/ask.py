@@ -34,7 +34,8 @@ def ask(
         ),
     ],
     model: Annotated[
-        str, typer.Option(help="A model that answers questions: a name, a run, or a model folder.")
+        str,
+        typer.Option(help="A model that answers questions: a run or folder, or a name, also of the Hugging Face hub."),
     ] = DEFAULT_MODEL,
     html: Annotated[Path | None, typer.Option(help="Write a report with the evidence marked in the document.")] = None,
     judge: JudgeOption = None,

@@ -24,7 +24,8 @@ def export(
     from cogltx.cli.yaml_config import parse_changes
     from cogltx.display import model_card
     from cogltx.files import read_json, read_text
-    from cogltx.model import ModelConfig, model_folder
+    from cogltx.folders import model_folder
+    from cogltx.model import ModelConfig
     from cogltx.training.config import RunConfig
     from cogltx.training.run import CONFIG_FILE
 

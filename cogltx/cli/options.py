@@ -21,7 +21,9 @@ DocumentOption = Annotated[
 JudgeOption = Annotated[
     str | None,
     typer.Option(
-        "--judge", help="bm25, embedding or module:Class, in place of the model's; also to allow its own class."
+        "--judge",
+        help="bm25, embedding, another model such as qa-minilm, or module:Class, in place of the model's own; also to "
+        "allow its own class.",
     ),
 ]
 DeviceOption = Annotated[

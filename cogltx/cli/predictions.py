@@ -17,8 +17,9 @@ from cogltx.cli.yaml_config import parse_changes, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import changed, check_settings, claimed, fingerprint, read_json, write_file, write_json
+from cogltx.folders import model_folder
 from cogltx.memrecall import Recall
-from cogltx.model import ModelConfig, model_folder
+from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.progress import progress

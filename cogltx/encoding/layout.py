@@ -1,7 +1,8 @@
 """Windows: the input of one encoder pass, ``[CLS] Q [SEP] z0 [SEP] … z(n-1) [SEP]``, with the map back to the document.
 
-``WindowFormat`` holds the special tokens and the capacity. ``Layout`` is computed once per query and document and
-builds all of their windows. Does not depend on torch.
+Between Q and z stand as many separators as the tokenizer puts between two texts: one, for RoBERTa two. ``WindowFormat``
+holds the special tokens and the capacity. ``Layout`` is computed once per query and document and builds all of their
+windows. Does not depend on torch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -79,6 +80,7 @@ class WindowFormat:
         self.start_id = _special_id(tokenizer, "cls_token_id", "bos_token_id")
         self.separator_id = _special_id(tokenizer, "sep_token_id", "eos_token_id")
         self.padding_id: int = tokenizer.pad_token_id or 0
+        self.n_separators = max(1, tokenizer.num_special_tokens_to_add(pair=True) - 2)
 
     def layout(self, query: AnyQuery, blocks: Blocks) -> "Layout":
         """Lay out a query and a document.
@@ -88,7 +90,7 @@ class WindowFormat:
             DataError: the question leaves no room for one block.
         """
         n_blocks = 2 if isinstance(query, BlockQuery) else 1
-        smallest = n_blocks * blocks.max_size + (1 if query is None else 3)
+        smallest = n_blocks * blocks.max_size + (1 if query is None else 2 + self.n_separators)
         if smallest > self.capacity:
             raise ConfigError(
                 f"capacity is {self.capacity}; blocks of up to {blocks.max_size} tokens need at least {smallest}"
@@ -99,13 +101,13 @@ class WindowFormat:
             query_ids = list(query.token_ids)
         else:
             query_ids = self.tokenizer(query.text, add_special_tokens=False, verbose=False)["input_ids"]
-        room = self.capacity - blocks.max_size - 2
+        room = self.capacity - blocks.max_size - 1 - self.n_separators
         if len(query_ids) > room and not isinstance(query, BlockQuery):
             raise DataError(
                 f"the question has {len(query_ids)} tokens; at most {room} fit, "
                 f"because a window of {self.capacity} tokens must also hold a block"
             )
-        prefix = np.array([self.start_id, *query_ids, self.separator_id], dtype=np.int32)
+        prefix = np.array([self.start_id, *query_ids, *[self.separator_id] * self.n_separators], dtype=np.int32)
         return Layout(self, query, blocks, prefix)
 
 
@@ -144,7 +146,9 @@ class Layout:
         prefix_tokens = np.full(len(self.prefix), NONE)
         if isinstance(query, BlockQuery):
             query_block = blocks[query.block]
-            prefix_tokens[1 + query.n_heading : -1] = np.arange(query_block.first_token, query_block.end_token)
+            prefix_tokens[1 + query.n_heading : -self.form.n_separators] = np.arange(
+                query_block.first_token, query_block.end_token
+            )
         token_ids: list[np.ndarray] = [self.prefix]
         block_ids: list[np.ndarray] = [np.full(len(self.prefix), NONE)]
         document_tokens: list[np.ndarray] = [prefix_tokens]

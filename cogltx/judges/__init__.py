@@ -13,6 +13,7 @@ from torch import nn
 
 from cogltx.encoding.encoder import BatchRunner, Encoder
 from cogltx.errors import ConfigError, ModelError, describe
+from cogltx.folders import RELEASED
 from cogltx.judges.base import Judge, Memory, ScoringJudge, judge_error
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
@@ -44,11 +45,13 @@ class JudgeConfig(BaseModel):
     """The judge that scores blocks.
 
     Attributes:
-        name: ``encoder`` (the paper's, trained jointly), ``bm25`` or ``embedding`` (no training), ``linear`` (for texts
-            with labels and without a question: a linear model of their words), or ``package.module:Class``: a class
-            with a ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose
-            ``forward(input_ids, attention_mask, token_type_ids)`` returns a relevance logit per token, shape [windows,
-            tokens]. A module is trained, saved and loaded with the run.
+        name: ``encoder`` (the paper's, trained jointly); ``bm25`` or ``embedding`` (no training); ``linear`` (for texts
+            with labels and without a question: a linear model of their words); another model, whose judge, retriever
+            and shortlist are used as they are, whatever its encoder: a released one such as ``qa-minilm``, a run or a
+            folder with a slash in its name, or ``owner/name`` on the hub; or ``package.module:Class``: a class with a
+            ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose ``forward(input_ids, attention_mask,
+            token_type_ids)`` returns a relevance logit per token, shape [windows, tokens]. A module is trained, saved
+            and loaded with the run.
         args: arguments of the class; for ``embedding``: ``encoder``.
         init_from: a run or model folder whose judge, and trained retriever if both have one, initialize those of this
             run, or ``reasoner``: the encoder that this run's reasoner starts from. Without a folder, the retriever
@@ -64,13 +67,19 @@ class JudgeConfig(BaseModel):
     @property
     def is_class(self) -> bool:
         """Whether the judge is a class of a user's own, whose code runs when it is loaded."""
-        return self.name not in JUDGES
+        return ":" in self.name
+
+    @property
+    def is_model(self) -> bool:
+        """Whether the judge is that of another model."""
+        return self.name not in JUDGES and not self.is_class
 
     @field_validator("name")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        if name not in JUDGES and ":" not in name:
-            raise ValueError(f"{name!r} is not a judge; use {', '.join(JUDGES)} or package.module:Class")
+        is_model = "/" in name or (name and (RELEASED / name).is_dir())
+        if name not in JUDGES and ":" not in name and not is_model:
+            raise ValueError(f"{name!r} is not a judge; use {', '.join(JUDGES)}, a model or package.module:Class")
         return name
 
 
@@ -98,6 +107,8 @@ def create_judge(
         return EncoderJudge(encoder)
     if name == "linear" and linear is not None:
         return LinearJudge(linear)
+    if config.is_model:
+        raise ConfigError(f'judge "{name}": a model; load it with CogLTX.from_pretrained("{name}"), which has recall()')
     if name in ("encoder", "linear"):
         raise ConfigError(f'judge "{name}" needs a trained run; use "bm25", "embedding" or package.module:Class')
     if name in JUDGES:

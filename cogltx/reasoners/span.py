@@ -2,6 +2,8 @@
 
 The probability of an answer is p(kind) · p(start) · p(end). The kind (span, yes, no, none) is read from the first
 token; start and end range over the tokens of the document in the window. Scores of different documents are comparable.
+Question answering models of ``transformers`` have no kinds: where no answer scores best, it is the span of the first
+token (Devlin et al. 2019, §4.3).
 A judge whose fine scores are probabilities weighs the answers of its blocks (not in the paper).
 """
 
@@ -30,6 +32,7 @@ SPAN, YES, NO, NO_ANSWER = range(4)
 
 _CLOSED_ANSWERS = {YES: "yes", NO: "no"}
 _LEAST = math.log(1e-30)  # log-probability in a margin
+_IMPOSSIBLE = -1e4  # logit of yes and no, where they are no answers
 _CANDIDATES = 20  # answers per window that the judge's scores may reorder
 
 
@@ -38,6 +41,8 @@ class SpanReasonerConfig(ReasonerConfig):
 
     Attributes:
         name: ``span``.
+        kinds: where the kind of an answer comes from: a layer of its own (``learned``), or, as in question answering
+            models of ``transformers``, from start and end at the first token: span or none (``first_token``).
         max_answer_tokens: maximum number of tokens per answer.
         top_k: number of answers in a prediction, including the best; besides "no answer", so many alternatives.
         whole_words: extend answers to whole words; null, in earlier models, does so too.
@@ -56,6 +61,7 @@ class SpanReasonerConfig(ReasonerConfig):
     """
 
     name: Literal["span"] = "span"
+    kinds: Literal["learned", "first_token"] = "learned"
     max_answer_tokens: int = Field(30, ge=1)
     top_k: int = Field(3, ge=1)
     whole_words: Annotated[bool, BeforeValidator(lambda given: given is None or given)] = True
@@ -116,16 +122,28 @@ class SpanReasoner(Reasoner[_Target]):
     def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
         super().__init__(encoder, config or SpanReasonerConfig())
         self.start_end = nn.Linear(encoder.width, 2)
-        self.kind = nn.Linear(encoder.width, 4)
+        self.kind = nn.Linear(encoder.width, 4) if self.config.kinds == "learned" else None
         if self.config.relevance_weight:
             self.relevance = relevance_head(encoder.width)
 
     def forward(self, batch: Batch) -> Float[Tensor, "windows tokens outputs"]:
         """Compute per token the logits of start, end, the four kinds (of the window) and, if trained, relevance."""
         hidden = self.encoder(batch)
-        kinds = self.kind(hidden[:, :1]).expand(-1, hidden.shape[1], -1)
+        places = self.start_end(hidden)
+        kinds = self._first_token_kinds(places) if self.kind is None else self.kind(hidden[:, 0])
         relevance = [] if self.relevance is None else [self.relevance(hidden)]
-        return torch.cat([self.start_end(hidden), kinds, *relevance], dim=-1)
+        return torch.cat([places, kinds[:, None].expand(-1, hidden.shape[1], -1), *relevance], dim=-1)
+
+    @staticmethod
+    def _first_token_kinds(places: Float[Tensor, "windows tokens 2"]) -> Float[Tensor, "windows 4"]:
+        """Logits of the kinds without a layer for them: none is the span of the first token.
+
+        That of a span is 0 until start and end of all spans of the document are added (``_answer_losses`` and
+        ``_decode``).
+        """
+        kinds = torch.tensor([[0.0, _IMPOSSIBLE, _IMPOSSIBLE, 0.0]], device=places.device).repeat(len(places), 1)
+        kinds[:, NO_ANSWER] = places[:, 0].float().sum(dim=-1)
+        return kinds
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> _Target | None:
         """Return the answer's kind and its spans in the window; None if the answer has no known span."""
@@ -142,7 +160,7 @@ class SpanReasoner(Reasoner[_Target]):
         targets: Sequence[_Target],
     ) -> Float[Tensor, " windows"]:
         """Compute minus the log-probability of the target, plus the weighted relevance loss in training."""
-        total = _answer_losses(outputs[..., :6], windows, targets)
+        total = _answer_losses(outputs[..., :6], windows, targets, adds_spans=self.config.kinds == "first_token")
         if self.relevance is not None and self.training:
             total = total + self.config.relevance_weight * _relevance_losses(outputs[..., 6], windows, targets)
         return total
@@ -195,9 +213,12 @@ class SpanReasoner(Reasoner[_Target]):
     ) -> tuple[list[Answer], float]:
         """The best answers of one window, best first, and log p(none)."""
         n_answers = max(self.config.top_k, _CANDIDATES)
-        kinds = _log_softmax(logits[0, 2:6])
-        candidates = [Answer(text, None, None, float(np.exp(kinds[kind]))) for kind, text in _CLOSED_ANSWERS.items()]
         positions = np.flatnonzero(window.document_token >= 0)
+        kinds = logits[0, 2:6].astype(np.float64)
+        if self.config.kinds == "first_token" and len(positions):
+            kinds[SPAN] += np.logaddexp.reduce(logits[positions, :2].astype(np.float64), axis=0).sum()
+        kinds = _log_softmax(kinds)
+        candidates = [Answer(text, None, None, float(np.exp(kinds[kind]))) for kind, text in _CLOSED_ANSWERS.items()]
         if len(positions):
             tokens = window.document_token[positions]
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
@@ -288,13 +309,23 @@ def _best_spans(
 
 
 def _answer_losses(
-    outputs: Float[Tensor, "windows tokens 6"], windows: Sequence[Window], targets: Sequence[_Target]
+    outputs: Float[Tensor, "windows tokens 6"],
+    windows: Sequence[Window],
+    targets: Sequence[_Target],
+    *,
+    adds_spans: bool = False,
 ) -> Float[Tensor, " windows"]:
-    """Minus the log-probability of the target answer per window; several correct spans are summed."""
+    """Minus the log-probability of the target answer per window; several correct spans are summed.
+
+    ``adds_spans``: the logit of the kind "span" is the sum over all spans.
+    """
     device = outputs.device
     in_document = _document_mask(windows, outputs.shape[1]).to(device)
-    kinds = outputs[:, 0, 2:].float().log_softmax(dim=-1)
-    places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf).log_softmax(dim=1)
+    kinds = outputs[:, 0, 2:].float()
+    places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf)
+    if adds_spans:
+        kinds = kinds.index_add(1, torch.tensor([SPAN], device=device), places.logsumexp(dim=1).sum(-1, keepdim=True))
+    kinds, places = kinds.log_softmax(dim=-1), places.log_softmax(dim=1)
     losses = -kinds.gather(1, torch.tensor([[target.kind] for target in targets], device=device))[:, 0]
     rows = [row for row, target in enumerate(targets) if target.kind == SPAN]
     if not rows:

@@ -9,8 +9,9 @@ from torch import nn
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.errors import ConfigError
+from cogltx.folders import model_folder
 from cogltx.memrecall import MemRecallConfig
-from cogltx.model import ModelConfig, TaskConfig, model_folder
+from cogltx.model import ModelConfig, TaskConfig
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.tasks import TASKS

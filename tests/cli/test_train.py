@@ -78,7 +78,7 @@ def test_a_finished_run_without_its_model(files: Files, call: Call, tmp_path: Pa
         ("judge.name=nobody:Here", "judge nobody:Here: cannot be imported: ModuleNotFoundError"),
         (
             "judge.name=bm52",
-            "judge.name: 'bm52' is not a judge; use encoder, bm25, embedding, linear or package.module:Class",
+            "judge.name: 'bm52' is not a judge; use encoder, bm25, embedding, linear, a model or package.module:Class",
         ),
         (
             "reader=skimming",
@@ -115,7 +115,7 @@ def test_wrong_configurations(files: Files, call: Call, tmp_path: Path, change: 
         (
             "judge",
             {"name": "bm52"},
-            "judge.name: 'bm52' is not a judge; use encoder, bm25, embedding, linear or package.module:Class",
+            "judge.name: 'bm52' is not a judge; use encoder, bm25, embedding, linear, a model or package.module:Class",
         ),
     ],
 )

@@ -37,8 +37,11 @@ def test_layout(architecture: str, query: Query | None) -> None:
     blocks = blocks_of(tokenizer)
     layout = form.layout(query, blocks)
     prefix, window = layout.prefix, layout.window([0, 1, len(blocks) - 1])
-    asked = tokenizer(query.text, add_special_tokens=False)["input_ids"] + [tokenizer.sep_token_id] if query else []
-    expected = [tokenizer.cls_token_id, *asked]
+    expected = [tokenizer.cls_token_id]
+    if query:
+        n_separators = 2 if "roberta" in architecture else 1  # as between two texts
+        asked = tokenizer(query.text, add_special_tokens=False)["input_ids"]
+        expected += [*asked, *[tokenizer.sep_token_id] * n_separators]
     for index in (0, 1, len(blocks) - 1):
         block = blocks[index]
         ids = blocks.token_ids[block.first_token : block.end_token].tolist()
@@ -140,7 +143,8 @@ def test_capacity_too_small() -> None:
 
 def test_bos_and_eos_replace_missing_cls_and_sep() -> None:
     names = {"cls_token_id": None, "sep_token_id": None, "bos_token_id": 7, "eos_token_id": 8, "pad_token_id": None}
-    form = WindowFormat(SimpleNamespace(**names))
+    form = WindowFormat(SimpleNamespace(**names, num_special_tokens_to_add=lambda pair: 1))
+    assert form.n_separators == 1
     assert (form.start_id, form.separator_id, form.padding_id) == (7, 8, 0)
 
 

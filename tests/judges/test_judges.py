@@ -100,5 +100,5 @@ def test_a_judge_model_reads_windows() -> None:
 
 
 def test_an_unknown_name() -> None:
-    with pytest.raises(ValidationError, match="'bm26' is not a judge; use encoder, bm25, embedding, linear or package"):
+    with pytest.raises(ValidationError, match="'bm26' is not a judge; use encoder, bm25, embedding, linear, a model"):
         JudgeConfig(name="bm26")

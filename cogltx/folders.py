@@ -1,0 +1,70 @@
+"""Find the folder of a model: of a run, a released model, or a model on the Hugging Face hub."""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from cogltx.errors import ModelError
+from cogltx.files import read_json
+
+RELEASED = Path(__file__).parent / "released"
+"""The models that come with the package, a folder each."""
+
+_HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
+
+
+def model_folder(name: str | Path) -> Path:
+    """Find the folder of a model.
+
+    Args:
+        name: the best epoch of a run, a model folder, a released model, or ``owner/name`` on the hub, with ``@`` and a
+            branch, tag or commit for a fixed revision.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    try:
+        path = Path(name)
+        is_run = (path / "run.json").is_file()
+    except (TypeError, ValueError, OSError) as error:
+        raise ModelError(f"{str(name)[:60]}: not a folder: {getattr(error, 'strerror', None) or error}") from error
+    if is_run:
+        best = read_json(path / "run.json").get("best")
+        if not best:
+            raise ModelError(f"{path}: the run has no finished epoch; continue it with train --resume")
+        return path / str(best)
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"{path}: neither a model folder nor a run: it has no config.json and no run.json")
+        return path
+    if (RELEASED / path.name / "config.json").is_file() and str(name) == path.name:
+        return RELEASED / path.name
+    of_a_run = path.parts[:1] == ("runs",)
+    if of_a_run or path.is_absolute() or len(path.parts) != 2 or str(name).startswith(".") or path.parent.is_dir():
+        known = {other.name: Path(other.name) for other in RELEASED.iterdir()} if str(name) == path.name else {}
+        known |= (
+            {other.name: path.parent / other.name for other in path.parent.iterdir()} if path.parent.is_dir() else {}
+        )
+        similar = get_close_matches(path.name, known, 1)
+        hint = f"; did you mean {known[similar[0]]}?" if similar else "; train it first" if of_a_run else ""
+        raise ModelError(f"{name}: no such folder{hint}")
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    repository, _, revision = str(name).partition("@")
+    try:
+        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=_HUB_FILES))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(
+            f"{name}: no such folder, and no model of this name on the Hugging Face hub: {reason}"
+        ) from error
+
+
+def hub_name(folder: Path) -> str | None:
+    """The name of a model of the Hugging Face hub, from the folder that it was downloaded to; None for other folders.
+
+    >>> hub_name(Path("hub/models--deepset--roberta-base-squad2/snapshots/adc3b06f79f797d1"))
+    'deepset/roberta-base-squad2'
+    """
+    repository = folder.parent.parent.name
+    return "/".join(repository.split("--")[1:]) if repository.startswith("models--") else None
