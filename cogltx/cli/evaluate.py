@@ -89,7 +89,7 @@ def evaluate(
         _draw_confusion(pairs, picture)
     result = _result(task, pairs, others, task if against is None else task_of(against, task))
     if curve is not None and result["calibration"] is not None:
-        points = [(score, right) for _, score, right in result["calibration"]["bins"]]
+        points = [(one["mean_score"], one["accuracy"]) for one in result["calibration"]["bins"]]
         curves = {"model": points, "perfect": [(0.0, 0.0), (1.0, 1.0)]}
         curve.draw_curves(curves, across="mean score", up="share of right predictions")
     if timed is not None:

@@ -136,34 +136,45 @@ def paired_bootstrap(
 
 
 @dataclass(frozen=True)
+class CalibrationBin:
+    """Predictions with similar scores: their number, mean score, and the share that is right."""
+
+    count: int
+    mean_score: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
 class Calibration:
     """Compares scores with the share of predictions that are right, in ten bins of equal width.
 
     Attributes:
         error: expected calibration error in [0, 1]: the mean over predictions of the distance between mean score and
             accuracy of their bin (Guo et al. 2017, eq. 3).
-        bins: number, mean score and accuracy of each bin with predictions.
+        bins: the bins with predictions, by score.
     """
 
     error: float
-    bins: tuple[tuple[int, float, float], ...]
+    bins: tuple[CalibrationBin, ...]
 
     @classmethod
     def of(cls, scored: Iterable[tuple[float, float]]) -> "Calibration | None":
         """Measure pairs of a score in [0, 1] and 1 for right or 0 for wrong; None if there are none.
 
         >>> Calibration.of([(0.75, 1), (0.75, 0)])
-        Calibration(error=0.25, bins=((2, 0.75, 0.5),))
+        Calibration(error=0.25, bins=(CalibrationBin(count=2, mean_score=0.75, accuracy=0.5),))
         """
         by_bin: dict[int, list[tuple[float, float]]] = defaultdict(list)
         for score, right in scored:
             by_bin[min(9, int(10 * score))].append((score, right))
         bins = tuple(
-            (len(pairs), *(sum(column) / len(pairs) for column in zip(*pairs, strict=True)))
+            CalibrationBin(len(pairs), *(sum(column) / len(pairs) for column in zip(*pairs, strict=True)))
             for _, pairs in sorted(by_bin.items())
         )
-        total = sum(n for n, _, _ in bins)
-        return cls(sum(n * abs(score - share) for n, score, share in bins) / total, bins) if total else None
+        if not bins:
+            return None
+        distances = sum(one.count * abs(one.mean_score - one.accuracy) for one in bins)
+        return cls(distances / sum(one.count for one in bins), bins)
 
 
 def scored_predictions(pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[float, float]]:

@@ -59,10 +59,11 @@ def test_evaluation(files: Files, call: Call, tmp_path: Path) -> None:
 def test_scores_beside_the_share_that_is_right(files: Files, call: Call, tmp_path: Path) -> None:
     done = call("evaluate", files.run, "--data", files.data, "--reliability", tmp_path / "curve.svg", "--json")
     calibration = done.json["calibration"]
-    assert sum(n for n, _, _ in calibration["bins"]) == COUNT
-    distances = [n * abs(score - right) for n, score, right in calibration["bins"]]
+    bins = [(one["count"], one["mean_score"], one["accuracy"]) for one in calibration["bins"]]
+    assert sum(n for n, _, _ in bins) == COUNT
+    distances = [n * abs(score - right) for n, score, right in bins]
     assert calibration["error"] == pytest.approx(sum(distances) / COUNT)
-    right = sum(n * share for n, _, share in calibration["bins"]) / COUNT
+    right = sum(n * share for n, _, share in bins) / COUNT
     assert 100 * right == pytest.approx(done.json["metrics"]["exact_match"])
     assert "share of right predictions" in (tmp_path / "curve.svg").read_text()
     assert "calibration error" in call("evaluate", files.run, "--data", files.data).out
