@@ -44,7 +44,8 @@ class SpanReasonerConfig(ReasonerConfig):
         kinds: where the kind of an answer comes from: a layer of its own (``learned``), or, as in question answering
             models of ``transformers``, from start and end at the first token: span or none (``first_token``).
         max_answer_tokens: maximum number of tokens per answer.
-        top_k: number of answers in a prediction, including the best; besides "no answer", so many alternatives.
+        top_k: maximum number of answers in a prediction, including the best; besides "no answer", so many alternatives.
+            None shares a character with a better one.
         whole_words: extend answers to whole words; null, in earlier models, does so too.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 disables it. Only judges with scores in [0, 1] count.
@@ -199,7 +200,7 @@ class SpanReasoner(Reasoner[_Target]):
                 max((block.score for block in evidence), default=0.5)
             )
             answers = _weighed(answers, evidence, self.config.evidence_weight)
-        best, *others = answers[: self.config.top_k]
+        best, *others = _apart(answers, self.config.top_k)
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
             no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, no_answer_margin_alone=alone,
@@ -224,9 +225,9 @@ class SpanReasoner(Reasoner[_Target]):
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
             candidates += _best_spans(
-                scores + kinds[SPAN], tokens, blocks, n_answers, whole_words=self.config.whole_words
+                scores + kinds[SPAN], tokens, blocks, n_answers, self.config.top_k, whole_words=self.config.whole_words
             )
-        return _distinct(candidates)[:n_answers], float(kinds[NO_ANSWER])
+        return _distinct(candidates), float(kinds[NO_ANSWER])
 
 
 def _distinct(answers: Iterable[Answer]) -> list[Answer]:
@@ -235,6 +236,23 @@ def _distinct(answers: Iterable[Answer]) -> list[Answer]:
     for answer in sorted(answers, key=lambda answer: -answer.score):
         distinct.setdefault(answer.text.lower(), answer)
     return list(distinct.values())
+
+
+def _apart(answers: Sequence[Answer], count: int) -> list[Answer]:
+    """The first answers that share no character with one before them."""
+    chosen: list[Answer] = []
+    for answer in answers:
+        if len(chosen) == count:
+            break
+        if not any(_overlap(answer, better) for better in chosen):
+            chosen.append(answer)
+    return chosen
+
+
+def _overlap(one: Answer, other: Answer) -> bool:
+    if one.start is None or one.end is None or other.start is None or other.end is None:
+        return False
+    return one.start < other.end and other.start < one.end
 
 
 def _weighed(answers: Sequence[Answer], evidence: Sequence[Evidence], weight: float) -> list[Answer]:
@@ -287,25 +305,38 @@ def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " t
 
 
 def _best_spans(
-    scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_answers: int, *, whole_words: bool
+    scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_answers: int, n_apart: int, *, whole_words: bool
 ) -> list[Answer]:
-    """The best spans with distinct texts, trimmed of white space."""
-    spans: dict[str, Answer] = {}
-    order = np.argsort(-scores, axis=None, kind="stable")[: 20 * n_answers]
+    """The best spans with distinct texts, and the best that share no token with better ones; without white space."""
     document = blocks.document.text
-    for flat in order:
-        more, first = np.unravel_index(flat, scores.shape)
-        if not np.isfinite(scores[more, first]) or len(spans) == n_answers:
-            break
+
+    def answer(flat: int) -> Answer | None:
+        more, first = divmod(flat, scores.shape[1])
         begin, stop = int(blocks.token_starts[tokens[first]]), int(blocks.token_ends[tokens[first + more]])
         if whole_words and begin < stop:
             begin, stop = expand_to_words(document, begin, stop)
         text = document[begin:stop].strip()
-        if text:
-            begin += len(document[begin:stop]) - len(document[begin:stop].lstrip())
-            answer = Answer(text, begin, begin + len(text), float(np.exp(scores[more, first])))
-            spans.setdefault(text.lower(), answer)
-    return list(spans.values())
+        begin += len(document[begin:stop]) - len(document[begin:stop].lstrip())
+        return Answer(text, begin, begin + len(text), float(np.exp(scores[more, first]))) if text else None
+
+    spans: dict[str, Answer] = {}
+    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * n_answers].tolist():
+        if len(spans) == n_answers or not np.isfinite(scores.flat[flat]):
+            break
+        if (found := answer(flat)) is not None:
+            spans.setdefault(found.text.lower(), found)
+    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores, n_apart)))]
+
+
+def _apart_spans(scores: np.ndarray, count: int) -> list[int]:
+    """Flat indices of the best spans of which none shares a token with a better one."""
+    left, chosen = scores.copy(), list[int]()
+    lengths, firsts = np.ogrid[: scores.shape[0], : scores.shape[1]]
+    while len(chosen) < count and np.isfinite(left.max()):
+        chosen.append(int(left.argmax()))
+        more, first = divmod(chosen[-1], scores.shape[1])
+        left[(firsts <= first + more) & (firsts + lengths >= first)] = -np.inf
+    return chosen
 
 
 def _answer_losses(

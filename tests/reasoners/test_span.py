@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,8 @@ def test_answers_are_exact_slices_of_the_document(seed: int, order: list[int], c
     assert len({answer.text.lower() for answer in answers}) == len(answers)
     assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
     in_window = {int(token) for token in window.document_token if token >= 0}
+    places = sorted((answer.start, answer.end) for answer in answers if answer.start is not None)
+    assert all(end <= start for (_, end), (start, _) in pairwise(places)), "two answers share a character"
     for answer in answers:
         assert 0 <= answer.score <= 1
         if answer.start is None or answer.end is None:
@@ -186,11 +189,14 @@ def test_scores_are_probabilities() -> None:
     window = window_of([3])
     outputs = np.random.default_rng(0).normal(size=(len(window), 6)).astype(np.float32)
     prediction = best(outputs, window, top_k=100)
-    texts = {answer.text for answer in answers_of(prediction)}
-    assert texts == {"yes", "no", "Paris", "Paris.", "."}
-    assert sum(answer.score for answer in answers_of(prediction)) + no_answer_score(prediction) < 1
+    candidates, _ = bare_reasoner(top_k=100)._decode(window, outputs, BLOCKS)
+    assert {answer.text for answer in candidates} == {"yes", "no", "Paris", "Paris.", "."}
+    assert sum(answer.score for answer in candidates) + no_answer_score(prediction) < 1
     kinds = np.exp(outputs[0, 2:].astype(float)) / np.exp(outputs[0, 2:].astype(float)).sum()
-    scores = {answer.text: answer.score for answer in answers_of(prediction)}
+    scores = {answer.text: answer.score for answer in candidates}
+    assert {answer.text for answer in answers_of(prediction)} < scores.keys(), (
+        "none shares a character with a better one"
+    )
     assert scores["yes"] == pytest.approx(kinds[YES])
     assert scores["no"] == pytest.approx(kinds[NO])
     assert no_answer_score(prediction) == pytest.approx(kinds[NO_ANSWER])
@@ -528,3 +534,18 @@ def test_the_relevance_of_a_block_is_the_mean_over_its_tokens(tiny_encoder: Path
 def test_wrong_options(values: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         SpanReasonerConfig(**values)
+
+
+def test_an_answer_elsewhere_is_an_alternative_however_many_spans_overlap_the_best() -> None:
+    window = window_of([0, 1, 2])
+    shown = np.flatnonzero(window.document_token >= 0)
+    places = {int(place): 8.0 for place in shown[:-4]}  # every span of the first two blocks is better
+    dog = place(window, "dog")
+    outputs = outputs_of(window, start={**places, dog: 6.0}, end={**places, dog: 6.0})
+    prediction = best(outputs, window, top_k=2)
+    [alternative] = prediction.alternatives
+    assert prediction.end is not None
+    assert alternative.start is not None
+    assert alternative.start >= prediction.end
+    many = answers_of(best(outputs, window, top_k=30))
+    assert "dog" in {answer.text for answer in many}
