@@ -12,6 +12,15 @@ RELEASED = Path(__file__).parent / "released"
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 
+def is_released(name: str) -> bool:
+    """Whether a released model has this name.
+
+    >>> is_released("qa-minilm"), is_released("../released/qa-minilm"), is_released(".")
+    (True, False, False)
+    """
+    return Path(name).name == name and (RELEASED / name / "config.json").is_file()
+
+
 def model_folder(name: str | Path) -> Path:
     """Find the folder of a model.
 
@@ -36,7 +45,7 @@ def model_folder(name: str | Path) -> Path:
         if not (path / "config.json").is_file():
             raise ModelError(f"{path}: neither a model folder nor a run: it has no config.json and no run.json")
         return path
-    if (RELEASED / path.name / "config.json").is_file() and str(name) == path.name:
+    if is_released(str(name)):
         return RELEASED / path.name
     of_a_run = path.parts[:1] == ("runs",)
     if of_a_run or path.is_absolute() or len(path.parts) != 2 or str(name).startswith(".") or path.parent.is_dir():

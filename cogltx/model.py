@@ -18,7 +18,7 @@ from cogltx.blocks import MIN_BLOCK_TOKENS, AnyQuery, Blocks, load_tokenizer, sa
 from cogltx.display import model_card
 from cogltx.document import Document
 from cogltx.encoding.encoder import BatchRunner, Encoder, Precision, load_encoder
-from cogltx.encoding.layout import Layout, Window, WindowFormat
+from cogltx.encoding.layout import Layout, Window, WindowFormat, separators_between_texts
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import load_weights, split_shared, to_safetensors
 from cogltx.errors import ConfigError, ModelError, describe
@@ -179,7 +179,9 @@ class Model:
         if isinstance(self.reasoner, ClassificationReasoner) and self.reasoner.config.linear:
             self.reasoner.linear = self.linear
         self.task = config.task
-        self.form = WindowFormat(self.tokenizer, capacity)
+        as_in_transformers = isinstance(config.reasoner, SpanReasonerConfig) and config.reasoner.kinds == "first_token"
+        n_separators = separators_between_texts(self.tokenizer) if as_in_transformers else 1
+        self.form = WindowFormat(self.tokenizer, capacity, n_separators)
         precision = Precision.of(config.encoder, self.device)
         self.runner = BatchRunner(precision, config.encoder.batch_tokens, self.form.padding_id)
         for module in self.modules.values():
@@ -193,14 +195,15 @@ class Model:
             ConfigError: the configuration is inconsistent.
             ModelError: an encoder, a judge or a model to start from cannot be loaded.
         """
-        reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder), config.reasoner)
+        encoder_config = _with_revision(config)
+        reasoner = REASONERS[config.reasoner.name](load_encoder(encoder_config), config.reasoner)
         judge: nn.Module | Judge | None = None
         linear = LinearModel() if _uses_linear(config, with_judge) else None
         if with_judge:
-            encoder = load_encoder(config.encoder) if config.judge.name == "encoder" else None
+            encoder = load_encoder(encoder_config) if config.judge.name == "encoder" else None
             judge = _create_judge(config.judge, encoder, linear, device)
         retriever = _retriever(config) if with_judge else None
-        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, linear, device)
+        model = cls(config, load_tokenizer(encoder_config.name), reasoner, judge, retriever, linear, device)
         if config.reasoner.init_from not in (None, "judge"):
             _load_reasoner(reasoner, model_folder(str(config.reasoner.init_from)), optional=reasoner.auxiliary)
         if with_judge and config.judge.init_from == "reasoner":
@@ -210,7 +213,10 @@ class Model:
                 )
             judge.encoder.load_state_dict(reasoner.encoder.state_dict())
         elif isinstance(judge, nn.Module) and config.judge.init_from is not None:
-            load_weights(judge, model_folder(config.judge.init_from) / "judge.safetensors")
+            start = model_folder(config.judge.init_from)
+            if is_checkpoint(start):
+                raise ModelError(f"judge.init_from: {config.judge.init_from}: a model of transformers has no judge")
+            load_weights(judge, start / "judge.safetensors")
         if retriever is not None:
             initial = (config.judge.init_from, config.reasoner.init_from)
             first = next((name for name in initial if name not in (None, "judge", "reasoner")), None)
@@ -254,6 +260,7 @@ class Model:
         logger.debug("load %s", folder)
         encoder_folder, tokenizer_folder = folder / "encoder", folder / "tokenizer"
         if is_checkpoint(folder):
+            _check_checkpoint(config)
             encoder_folder = tokenizer_folder = folder
         read_json(encoder_folder / "config.json")
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, encoder_folder), config.reasoner)
@@ -284,7 +291,7 @@ class Model:
         return {name: part for name, part in parts.items() if isinstance(part, nn.Module)}
 
     def memrecall(self) -> MemRecall:
-        """Create what finds the key blocks for the judge of this model."""
+        """Create the MemRecall of this model, for a model with a judge."""
         return MemRecall(
             self.judge, self.config.memrecall, tokenizer=self.tokenizer,
             max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=self.retriever,
@@ -372,6 +379,31 @@ def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder 
     return BlockEncoder(load_encoder(config.encoder, folder, layers=memrecall.retriever_layers))
 
 
+def _with_revision(config: ModelConfig) -> EncoderConfig:
+    """The encoder; of a model of ``transformers`` on the hub to start from, the revision that ``init_from`` names."""
+    name = config.reasoner.init_from
+    if name in (None, "judge") or "/" not in config.encoder.name:
+        return config.encoder
+    folder = model_folder(str(name))
+    is_same = is_checkpoint(folder) and hub_name(folder) == config.encoder.name
+    return config.encoder.model_copy(update={"name": str(folder)}) if is_same else config.encoder
+
+
+def _check_checkpoint(config: ModelConfig) -> None:
+    """Raise ConfigError for what a model of ``transformers`` does not have until it is trained further."""
+    reasoner = config.reasoner
+    lacks = {
+        "reasoner.kinds": isinstance(reasoner, SpanReasonerConfig) and reasoner.kinds == "learned",
+        "reasoner.relevance_weight": isinstance(reasoner, SpanReasonerConfig) and reasoner.relevance_weight > 0,
+        "judge.name": config.judge.name in ("encoder", "linear"),
+        "memrecall.retriever": config.memrecall.trains_retriever,
+    }
+    for setting in (name for name, is_lacking in lacks.items() if is_lacking):
+        raise ConfigError(
+            f"{setting}: a model of transformers has no such part; name the model in init_from to train it"
+        )
+
+
 def _load_reasoner(reasoner: Reasoner[Any], folder: Path, optional: tuple[str, ...] = ()) -> None:
     """Fill a reasoner with the weights of a model folder, or of a model of ``transformers``."""
     if is_checkpoint(folder):
@@ -388,8 +420,16 @@ def _create_judge(
 
 
 def _judge_of(name: str, device: torch.device | str | None) -> ModelJudge:
-    """Load the judge of another model."""
-    other = Model.load(model_folder(name), device=device)
-    if other.judge is None or other.initial_config.judge.is_model:
+    """Load the judge of another model.
+
+    Raises:
+        ModelError: there is no such model, or it has no judge of its own.
+    """
+    try:
+        folder = model_folder(name)
+        config = ModelConfig.load(folder)
+    except ModelError as error:
+        raise ModelError(f"judge {name}: {str(error).removeprefix(f'{name}: ')}") from error
+    if config.reader != "cogltx" or config.judge.is_model or config.judge.is_class:
         raise ModelError(f"judge {name}: the model has no judge of its own")
-    return ModelJudge(other.memrecall())
+    return ModelJudge(Model.load(folder, config, device=device).memrecall())

@@ -10,9 +10,10 @@ from jaxtyping import Float, Int
 from cogltx.blocks import Blocks, split
 from cogltx.document import Query, Segment
 from cogltx.encoding.layout import Layout, pack
+from cogltx.errors import ConfigError
 from cogltx.judges import Judge, Memory
 from cogltx.memrecall import MemRecall
-from cogltx.retrieval import Index
+from cogltx.retrieval import Index, splitter_key
 
 
 @dataclass(frozen=True)
@@ -75,19 +76,20 @@ class ModelJudge(Judge):
         """See ``Retriever.index``; the vectors are those of the pieces."""
         pieces = self._pieces_of(layout.blocks).pieces
         found = self.memrecall.retriever.index(self.memrecall.form.layout(None, pieces))
-        return replace(found, blocks=layout.blocks)
+        return replace(found, blocks=layout.blocks, encoder=self.encoder)
 
     @property
     def encoder(self) -> str:
-        """See ``Retriever.encoder``."""
-        return self.memrecall.retriever.encoder
+        """See ``Retriever.encoder``; with a fingerprint of what the pieces depend on."""
+        recall = self.memrecall
+        return f"pieces of {splitter_key(recall.tokenizer, recall.max_block_tokens)}: {recall.retriever.encoder}"
 
     def keep(self, index: Index) -> None:
         """See ``Retriever.keep``."""
         self.memrecall.retriever.keep(replace(index, blocks=self._pieces_of(index.blocks).pieces))
 
     def _translated(self, memory: Memory) -> Memory:
-        """The same state for the other model; of z, what leaves room for any other piece."""
+        """The same state for the other model; blocks of z are left out until any other piece fits."""
         layout, pieces = self._layout(memory), self._pieces_of(memory.blocks)
         kept, room = list[int](), layout.room - layout.blocks.max_size
         for piece in pieces.of(memory.kept):
@@ -97,6 +99,8 @@ class ModelJudge(Judge):
         return Memory(layout, tuple(kept), tuple(pieces.of(memory.candidates)))
 
     def _layout(self, memory: Memory) -> Layout:
+        if memory.query is None and self.memrecall.config.shortlist is not None:
+            raise ConfigError("give a question, which the judge of this model needs")
         query = None if memory.query is None else Query(memory.query.text)
         return self.memrecall.form.layout(query, self._pieces_of(memory.blocks).pieces)
 

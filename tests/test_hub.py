@@ -27,6 +27,13 @@ import sys
 from cogltx import CogLTX
 print(CogLTX.from_pretrained(sys.argv[1], judge="bm25").config.encoder.name)
 """
+TRAIN = """
+import sys
+import cogltx
+rows = [{"text": sys.argv[2], "question": "Who designed the bridge?", "answers": ["Ilse Brandt"]}] * 4
+config = {"init_from": sys.argv[1], "judge": {"name": "bm25"}, "training": {"epochs": 1}}
+print(cogltx.train(config, rows, validation=rows[:1], report=lambda line: None).config.encoder.name)
+"""
 TEXT = "Rain fell. Ilse Brandt designed the bridge in 1884. Snow fell. " * 20
 
 
@@ -71,7 +78,11 @@ def test_a_question_answering_model_of_transformers(tmp_path: Path) -> None:
         hub.repositories["ada/squad"] = {path.name: path.read_bytes() for path in folder.iterdir()}
         loaded = run(LOAD, hub, tmp_path / "cache", "ada/squad", TEXT)
         named = run(NAMED, hub, tmp_path / "cache", "ada/squad")
+        hub.requests.clear()
+        trained = run(TRAIN, hub, tmp_path / "other", "ada/squad@v1", TEXT)
+        assert not any("/main" in request for request in hub.requests), "another revision"
     assert loaded.returncode == 0, loaded.stderr
     local = CogLTX.from_pretrained(folder).predict(TEXT, "Who designed the bridge?")
     assert json.loads(loaded.stdout) == [local.answer, local.start, [block.start for block in local.evidence]]
     assert named.stdout == "ada/squad\n"
+    assert trained.stdout == "ada/squad\n", trained.stderr

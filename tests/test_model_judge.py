@@ -8,12 +8,13 @@ import tiny
 import torch
 from command_line import Call
 from fakes import reader, sentences
+from pydantic import ValidationError
 
 from cogltx import CogLTX, MemRecall
 from cogltx.blocks import split
 from cogltx.document import Document, Query, Segment
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.judges import Memory
+from cogltx.judges import JudgeConfig, Memory
 from cogltx.model_judge import ModelJudge
 
 QUESTION = "Who wrote the report?"
@@ -122,7 +123,7 @@ def test_the_command_line(judging: Path, other: Path, call: Call, tmp_path: Path
     assert not done.code
     assert done.out != plain.out
     done = call(*options, "--judge", "runs/nothing")
-    assert (done.code, done.err) == (2, "cogltx: runs/nothing: no such folder; train it first\n")
+    assert (done.code, done.err) == (2, "cogltx: judge runs/nothing: no such folder; train it first\n")
     done = call(*options, "--judge", "bm52")
     assert done.code == 2
     assert "'bm52' is not a judge; use encoder, bm25, embedding, linear, a model or package.module:Class" in done.err
@@ -131,3 +132,29 @@ def test_the_command_line(judging: Path, other: Path, call: Call, tmp_path: Path
 def test_memrecall_alone_has_no_models() -> None:
     with pytest.raises(ConfigError, match=r'load it with CogLTX.from_pretrained\("qa-minilm"\), which has recall()'):
         MemRecall("qa-minilm")
+
+
+def test_an_index_of_other_pieces_is_refused(other: Path, tiny_encoder: Path, tmp_path: Path) -> None:
+    reader(tiny_encoder, judge="bm25", max_block_tokens=12).save_pretrained(tmp_path / "judge")
+    CogLTX.from_pretrained(other).open(TEXT).save(tmp_path / "one.index")
+    with pytest.raises(DataError, match="made for a model with another retriever"):
+        CogLTX.from_pretrained(other, judge=str(tmp_path / "judge")).open(index=tmp_path / "one.index")
+
+
+def test_without_a_question(other: Path) -> None:
+    with pytest.raises(ConfigError, match="give a question, which the judge of this model needs"):
+        CogLTX.from_pretrained(other, judge="qa-minilm").predict(TEXT)
+
+
+def test_recall_and_export(judging: Path, other: Path, call: Call, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(TEXT)
+    options = ("--document", tmp_path / "text.txt", "--question", QUESTION, "--json")
+    assert call("recall", "--judge", judging, *options).out == call("recall", judging, *options).out
+    done = call("export", other, "--judge", judging, "--output", tmp_path / "exported")
+    assert f"its judge is that of {judging}, which is not part of the folder" in done.err
+    assert "its judge is that of" not in call("export", judging, "--output", tmp_path / "own").err
+
+
+def test_a_model_takes_no_arguments(judging: Path) -> None:
+    with pytest.raises(ValidationError, match="args: the judge of a model takes none"):
+        JudgeConfig(name=str(judging), args={"a": 1})

@@ -36,6 +36,8 @@ def load_tokenizer(name: str | Path) -> Any:
     )
     if not tokenizer.is_fast:
         raise ModelError(f"encoder {str(name)!r}: the tokenizer is slow; a fast one is needed for character offsets")
+    if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # transformers makes an empty one where it finds none
+        raise ModelError(f"encoder {str(name)!r}: no tokenizer; its folder needs a tokenizer.json")
     return tokenizer
 
 

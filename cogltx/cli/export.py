@@ -24,7 +24,7 @@ def export(
     from cogltx.cli.yaml_config import parse_changes
     from cogltx.display import model_card
     from cogltx.files import read_json, read_text
-    from cogltx.folders import model_folder
+    from cogltx.folders import is_released, model_folder
     from cogltx.model import ModelConfig
     from cogltx.training.config import RunConfig
     from cogltx.training.run import CONFIG_FILE
@@ -52,3 +52,5 @@ def export(
     reader.model.save(output, int8=int8, card=card)
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
     note(f"{size / 1e6:.1f} MB in {output}")
+    if config.judge.is_model and not is_released(config.judge.name):
+        note(f"its judge is that of {config.judge.name}, which is not part of the folder")

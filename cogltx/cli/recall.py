@@ -31,10 +31,13 @@ def recall(
     from cogltx.document import Query
     from cogltx.encoding.encoder import BatchRunner, Precision
     from cogltx.files import changed
+    from cogltx.judges import named_judge
     from cogltx.memrecall import MemRecall
     from cogltx.model import ModelConfig
     from cogltx.pipeline import CogLTX
 
+    if run is None and judge is not None and named_judge(judge).is_model:
+        run, judge = judge, None
     text, query = read_document(document), None if question is None else Query(question)
     if run is not None:
         reader = Predictor(run, changes or (), judge, device).reader

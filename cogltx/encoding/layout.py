@@ -1,8 +1,7 @@
 """Windows: the input of one encoder pass, ``[CLS] Q [SEP] z0 [SEP] … z(n-1) [SEP]``, with the map back to the document.
 
-Between Q and z stand as many separators as the tokenizer puts between two texts: one, for RoBERTa two. ``WindowFormat``
-holds the special tokens and the capacity. ``Layout`` is computed once per query and document and builds all of their
-windows. Does not depend on torch.
+``WindowFormat`` holds the special tokens and the capacity. ``Layout`` is computed once per query and document and
+builds all of their windows. Does not depend on torch.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -66,13 +65,14 @@ class WindowFormat:
     Args:
         tokenizer: a fast tokenizer with a start (CLS or BOS) and a separator (SEP or EOS) token.
         capacity: L, the maximum number of tokens per window.
+        n_separators: separators between Q and z.
 
     Raises:
         ConfigError: the capacity is below 32.
         ModelError: the tokenizer has no start or separator token.
     """
 
-    def __init__(self, tokenizer: Any, capacity: int = 512) -> None:
+    def __init__(self, tokenizer: Any, capacity: int = 512, n_separators: int = 1) -> None:
         if capacity < 32:
             raise ConfigError(f"capacity is {capacity}; it must be at least 32 tokens")
         self.tokenizer = tokenizer
@@ -80,7 +80,7 @@ class WindowFormat:
         self.start_id = _special_id(tokenizer, "cls_token_id", "bos_token_id")
         self.separator_id = _special_id(tokenizer, "sep_token_id", "eos_token_id")
         self.padding_id: int = tokenizer.pad_token_id or 0
-        self.n_separators = max(1, tokenizer.num_special_tokens_to_add(pair=True) - 2)
+        self.n_separators = n_separators
 
     def layout(self, query: AnyQuery, blocks: Blocks) -> "Layout":
         """Lay out a query and a document.
@@ -182,6 +182,11 @@ def pack(sizes: Sequence[int], room: int) -> list[list[int]]:
 
 def _joined(parts: Sequence[np.ndarray]) -> Int[np.ndarray, " tokens"]:
     return np.concatenate(parts).astype(np.int32)
+
+
+def separators_between_texts(tokenizer: Any) -> int:
+    """Number of separators that a tokenizer puts between two texts: one, for RoBERTa two."""
+    return max(1, int(tokenizer.num_special_tokens_to_add(pair=True)) - 2)
 
 
 def _special_id(tokenizer: Any, *names: str) -> int:

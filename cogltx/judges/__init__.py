@@ -4,16 +4,16 @@ import inspect
 import pkgutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from jaxtyping import Float
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from torch import nn
 
 from cogltx.encoding.encoder import BatchRunner, Encoder
 from cogltx.errors import ConfigError, ModelError, describe
-from cogltx.folders import RELEASED
+from cogltx.folders import is_released
 from cogltx.judges.base import Judge, Memory, ScoringJudge, judge_error
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
@@ -77,10 +77,17 @@ class JudgeConfig(BaseModel):
     @field_validator("name")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        is_model = "/" in name or (name and (RELEASED / name).is_dir())
-        if name not in JUDGES and ":" not in name and not is_model:
-            raise ValueError(f"{name!r} is not a judge; use {', '.join(JUDGES)}, a model or package.module:Class")
+        if name not in JUDGES and ":" not in name and "/" not in name and not is_released(name):
+            hint = f"; the folder is ./{name}" if name and Path(name).is_dir() else ""
+            known = ", ".join(JUDGES)
+            raise ValueError(f"{name!r} is not a judge; use {known}, a model or package.module:Class{hint}")
         return name
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.is_model and self.args:
+            raise ValueError("args: the judge of a model takes none")
+        return self
 
 
 def named_judge(name: str) -> JudgeConfig:

@@ -18,16 +18,14 @@ def is_checkpoint(folder: Path) -> bool:
     """Whether a folder holds a question answering model of ``transformers``, not a model of cogltx.
 
     Raises:
-        ModelError: it holds a model of ``transformers`` that does something else.
+        ModelError: it holds another model of ``transformers``.
     """
     settings = read_json(folder / "config.json")
-    if "architectures" not in settings:
+    if not settings.keys() & {"architectures", "model_type"}:
         return False
-    name = str((settings["architectures"] or ["a model"])[0])
+    name = str((settings.get("architectures") or ["a model"])[0])
     if not name.endswith(_KIND):
-        raise ModelError(
-            f"{folder}: {name} of transformers, which answers no questions; such models are named …{_KIND}"
-        )
+        raise ModelError(f"{folder}: {name} of transformers, without a question answering head (…{_KIND})")
     return True
 
 
@@ -35,7 +33,7 @@ def load_checkpoint(reasoner: Reasoner[Any], folder: Path) -> None:
     """Fill a span reasoner with the weights of a question answering model; a layer for kinds keeps its weights.
 
     Raises:
-        ModelError: the model cannot be read, has another head or another encoder, or the reasoner is none for spans.
+        ModelError: the model cannot be read, or has another head or encoder; or the reasoner is not for spans.
     """
     from transformers import AutoModelForQuestionAnswering
 
@@ -50,4 +48,5 @@ def load_checkpoint(reasoner: Reasoner[Any], folder: Path) -> None:
         reasoner.start_end.load_state_dict(head.state_dict())
     except RuntimeError as error:
         raise ModelError(f"{folder}: not the weights of this encoder: {str(error).splitlines()[1].strip()}") from error
-    assert not lacking, f"the same encoder without its head lacks {lacking[0]}"
+    if lacking:
+        raise ModelError(f"{folder}: not the weights of this encoder: no {lacking[0]}")

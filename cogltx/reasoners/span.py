@@ -139,7 +139,7 @@ class SpanReasoner(Reasoner[_Target]):
     def _first_token_kinds(places: Float[Tensor, "windows tokens 2"]) -> Float[Tensor, "windows 4"]:
         """Logits of the kinds without a layer for them: none is the span of the first token.
 
-        That of a span is 0 until start and end of all spans of the document are added (``_answer_losses`` and
+        The logit of "span" is 0 until start and end of all spans of the document are added (``_answer_losses`` and
         ``_decode``).
         """
         kinds = torch.tensor([[0.0, _IMPOSSIBLE, _IMPOSSIBLE, 0.0]], device=places.device).repeat(len(places), 1)
@@ -147,8 +147,10 @@ class SpanReasoner(Reasoner[_Target]):
         return kinds
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> _Target | None:
-        """Return the answer's kind and its spans in the window; None if the answer has no known span."""
+        """Return the answer's kind and its spans in the window; None if it has no known span, or cannot be given."""
         target = _answer_target(example, blocks, window)
+        if target is not None and target.kind in _CLOSED_ANSWERS and self.config.kinds == "first_token":
+            return None  # neither yes nor no
         labels = blocks.relevance_labels(example) if self.relevance is not None else None
         if target is None or labels is None:
             return target

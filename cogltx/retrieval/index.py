@@ -47,7 +47,7 @@ class Index:
         about = {
             "cogltx_index": _FORMAT, "id": blocks.document.id,
             "parts": json.dumps(blocks.document.parts), "pages": json.dumps(blocks.document.pages),
-            "splitter": _splitter_key(tokenizer, max_block_tokens), "encoder": self.encoder,
+            "splitter": splitter_key(tokenizer, max_block_tokens), "encoder": self.encoder,
         }  # fmt: skip
         write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
 
@@ -69,7 +69,7 @@ class Index:
         if about.get("cogltx_index") != _FORMAT:
             reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
             raise DataError(f"{path}: {reason}; make one with cogltx index")
-        if about.get("splitter") != _splitter_key(tokenizer, max_block_tokens):
+        if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
             raise DataError(
                 f"{path}: made for a model with another tokenizer or max_block_tokens; make one for this model"
             )
@@ -89,7 +89,7 @@ class Index:
             raise DataError(f"{path}: not a complete index ({error})") from error
 
 
-def _splitter_key(tokenizer: Any, max_block_tokens: int) -> str:
+def splitter_key(tokenizer: Any, max_block_tokens: int) -> str:
     """Fingerprint of what the blocks of a text depend on."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     own = {**state, "truncation": None, "padding": None}  # these two are of the last call

@@ -224,6 +224,8 @@ def _started_from(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         )
     for part in ("judge", "reasoner"):
         model[part]["init_from"] = name
+    if source.judge.is_model:
+        model["judge"]["init_from"] = None  # it is not trained
     if judge not in (None, source.judge.name):
         del model["judge"]
     filled = dict(values)

@@ -31,15 +31,15 @@ def blocks_of(tokenizer: Any, *, heading: str = "The Film") -> Blocks:
 
 @pytest.mark.parametrize("architecture", tiny.ARCHITECTURES)
 @pytest.mark.parametrize("query", [None, Query("Who wrote it?")])
-def test_layout(architecture: str, query: Query | None) -> None:
+@pytest.mark.parametrize("n_separators", [1, 2])
+def test_layout(architecture: str, query: Query | None, n_separators: int) -> None:
     tokenizer = tokenizer_of(architecture)
-    form = WindowFormat(tokenizer, 128)
+    form = WindowFormat(tokenizer, 128, n_separators)
     blocks = blocks_of(tokenizer)
     layout = form.layout(query, blocks)
     prefix, window = layout.prefix, layout.window([0, 1, len(blocks) - 1])
     expected = [tokenizer.cls_token_id]
     if query:
-        n_separators = 2 if "roberta" in architecture else 1  # as between two texts
         asked = tokenizer(query.text, add_special_tokens=False)["input_ids"]
         expected += [*asked, *[tokenizer.sep_token_id] * n_separators]
     for index in (0, 1, len(blocks) - 1):
@@ -143,8 +143,7 @@ def test_capacity_too_small() -> None:
 
 def test_bos_and_eos_replace_missing_cls_and_sep() -> None:
     names = {"cls_token_id": None, "sep_token_id": None, "bos_token_id": 7, "eos_token_id": 8, "pad_token_id": None}
-    form = WindowFormat(SimpleNamespace(**names, num_special_tokens_to_add=lambda pair: 1))
-    assert form.n_separators == 1
+    form = WindowFormat(SimpleNamespace(**names))
     assert (form.start_id, form.separator_id, form.padding_id) == (7, 8, 0)
 
 

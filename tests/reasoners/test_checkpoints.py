@@ -1,5 +1,6 @@
 """Question answering models of transformers: cogltx must read with them as transformers does."""
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from cogltx.baselines import load_reader
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import load_encoder
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.errors import ModelError
+from cogltx.errors import ConfigError, ModelError
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner
 from cogltx.reasoners.checkpoints import load_checkpoint
 
@@ -123,7 +124,7 @@ def test_the_command_line(bert: Path, call: Call, tmp_path: Path) -> None:
     done = call("ask", tmp_path / "text.txt", QUESTION, "--model", tmp_path / "encoder")
     assert done.code == 2
     assert done.err.endswith(
-        "encoder: BertModel of transformers, which answers no questions; such models are named …ForQuestionAnswering\n"
+        "encoder: BertModel of transformers, without a question answering head (…ForQuestionAnswering)\n"
     )
 
 
@@ -148,3 +149,51 @@ def test_only_span_reasoners_start_from_it(bert: Path) -> None:
     )
     with pytest.raises(ModelError, match="a question answering model cannot start a ClassificationReasoner"):
         load_checkpoint(reasoner, bert)
+
+
+def test_settings_of_another_tool_without_a_class(bert: Path, tmp_path: Path) -> None:
+    settings = json.loads((bert / "config.json").read_text())
+    del settings["architectures"]
+    (tmp_path / "config.json").write_text(json.dumps(settings))
+    with pytest.raises(ModelError, match="a model of transformers, without a question answering head"):
+        CogLTX.from_pretrained(tmp_path)
+
+
+def test_a_folder_without_a_tokenizer(bert: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(bert / name, tmp_path)
+    with pytest.raises(ModelError, match="no tokenizer; its folder needs a tokenizer.json"):
+        CogLTX.from_pretrained(tmp_path, judge="bm25")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"reasoner.kinds": "learned"},
+        {"reasoner.relevance_weight": 1.0},
+        {"judge.name": "encoder"},
+        {"memrecall.shortlist": 8, "memrecall.retriever": "trained"},
+    ],
+)
+def test_what_it_does_not_have(bert: Path, changes: dict[str, object]) -> None:
+    setting = list(changes)[-1]
+    with pytest.raises(
+        ConfigError, match=f"{setting}: a model of transformers has no such part; name the model in init"
+    ):
+        CogLTX.from_pretrained(bert, changes=changes)
+
+
+def test_it_answers_neither_yes_nor_no(bert: Path) -> None:
+    model = CogLTX.from_pretrained(bert, judge="bm25").model
+    layout = model.layout(Document(TEXT), Query(QUESTION))
+    [window] = layout.windows()
+    example = Example(id="1", document=layout.blocks.document, query=Query(QUESTION), answers=("yes",))
+    assert model.reasoner.target(example, layout.blocks, window) is None
+    assert CogLTX.from_pretrained("qa-minilm").model.reasoner.target(example, layout.blocks, window) is not None
+
+
+def test_it_has_no_judge_to_start_from(bert: Path) -> None:
+    config = {"judge": {"name": "encoder", "init_from": str(bert)}, "training": {"epochs": 1}}
+    rows = [{"text": LONG, "question": QUESTION, "answers": ["Anna Karlsson"]}] * 4
+    with pytest.raises(ModelError, match="judge.init_from: .*: a model of transformers has no judge"):
+        train(config, rows, report=lambda line: None)
