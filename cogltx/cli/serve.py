@@ -13,7 +13,8 @@ from cogltx.errors import ConfigError
 
 def serve(
     model: Annotated[
-        str, typer.Option(help="A model that answers questions: a name, a run, or a model folder.")
+        str,
+        typer.Option(help="A model that answers questions: a run or folder, or a name, also of the Hugging Face hub."),
     ] = DEFAULT_MODEL,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8000,

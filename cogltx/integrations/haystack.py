@@ -23,7 +23,7 @@ class CogLTXReader:
     A drop-in replacement of ``TransformersExtractiveReader``.
 
     Args:
-        model: a name, a run, or a model folder.
+        model: a name (also of the Hugging Face hub), a run, or a model folder.
         top_k: number of answers at most, without the one for "no answer".
         score_threshold: lowest score of an answer.
         no_answer: add an answer without text, with the probability that the documents have none.
@@ -115,7 +115,7 @@ class CogLTXRanker:
     """Orders documents of any length by their relevance, and shortens them to the relevant passages if asked.
 
     Args:
-        model: a name, a run, or a model folder.
+        model: a name (also of the Hugging Face hub), a run, or a model folder.
         top_k: number of documents at most.
         budget: tokens of each document to keep, or the share, up to 1.0; None keeps documents whole.
     """

@@ -14,7 +14,7 @@ class CogLTXCompressor(BaseDocumentCompressor):
     """Orders documents of any length by their relevance, and shortens them to the relevant passages.
 
     Attributes:
-        model: a name, a run, or a model folder.
+        model: a name (also of the Hugging Face hub), a run, or a model folder.
         top_n: number of documents at most; None keeps all.
         budget: tokens of each document to keep, or the share, up to 1.0; None keeps documents whole.
     """

@@ -12,7 +12,7 @@ class CogLTXPostprocessor(BaseNodePostprocessor):
     """Orders nodes of any length by their relevance, and shortens them to the relevant passages if asked.
 
     Attributes:
-        model: a name, a run, or a model folder.
+        model: a name (also of the Hugging Face hub), a run, or a model folder.
         top_n: number of nodes at most; None keeps all.
         budget: tokens of each node to keep, or the share, up to 1.0; None keeps nodes whole.
     """
