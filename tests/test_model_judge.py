@@ -111,6 +111,8 @@ def test_an_index_holds_the_vectors_of_the_other_model(other: Path, tmp_path: Pa
 def test_a_model_keeps_the_name_of_its_judges_model(judging: Path, other: Path, tmp_path: Path) -> None:
     model = CogLTX.from_pretrained(other, judge=str(judging))
     model.save_pretrained(tmp_path / "saved")
+    card = (tmp_path / "saved" / "README.md").read_text()
+    assert f"| encoder | {model.config.encoder.name} |\n| judge | {judging}, another model, with its" in card
     assert CogLTX.from_pretrained(tmp_path / "saved").predict(TEXT, QUESTION) == model.predict(TEXT, QUESTION)
     with pytest.raises(ModelError, match="saved: the model has no judge of its own"):
         CogLTX.from_pretrained(other, judge=str(tmp_path / "saved"))
