@@ -190,6 +190,7 @@ class MemRecall:
         max_block_tokens: B, the maximum number of tokens per block.
         runner: device, arithmetic and batch size of a judge model.
         retriever: the encoder of a trained retriever.
+        form: the form of windows; by default that of the tokenizer and the capacity.
 
     Raises:
         ConfigError: there is no judge or retriever of that name, or it needs a trained run.
@@ -210,11 +211,12 @@ class MemRecall:
         max_block_tokens: int = 63,
         runner: BatchRunner | None = None,
         retriever: BlockEncoder | None = None,
+        form: WindowFormat | None = None,
     ) -> None:
         self.config = config or MemRecallConfig()
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
         self.max_block_tokens = max_block_tokens
-        self.form = WindowFormat(self.tokenizer, self.config.capacity)
+        self.form = form or WindowFormat(self.tokenizer, self.config.capacity)
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
         self.judge = as_judge(judge, runner)

@@ -294,7 +294,7 @@ class Model:
         """Create the MemRecall of this model, for a model with a judge."""
         return MemRecall(
             self.judge, self.config.memrecall, tokenizer=self.tokenizer,
-            max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=self.retriever,
+            max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=self.retriever, form=self.form,
         )  # fmt: skip
 
     def split(self, document: Document) -> Blocks:

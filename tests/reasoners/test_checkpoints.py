@@ -63,6 +63,7 @@ def test_windows_and_scores_are_those_of_transformers(checkpoint: Path) -> None:
     reader = CogLTX.from_pretrained(checkpoint, judge="bm25", changes=changes)
     [window] = reader.model.layout(Document(TEXT), Query(QUESTION)).windows()
     assert window.token_ids.tolist() == ids
+    assert reader.memrecall.form is reader.model.form
     prediction = reader.predict(TEXT, QUESTION)
     assert prediction.answer == TEXT[start:end].strip()
     assert prediction.no_answer_margin == pytest.approx(margin, abs=1e-3)
