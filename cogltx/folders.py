@@ -56,12 +56,10 @@ def model_folder(name: str | Path) -> Path:
         similar = get_close_matches(path.name, known, 1)
         hint = f"; did you mean {known[similar[0]]}?" if similar else "; train it first" if of_a_run else ""
         raise ModelError(f"{name}: no such folder{hint}")
-    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    repository, _, revision = str(name).partition("@")
     try:
-        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=_HUB_FILES))
+        return downloaded(str(name))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(
@@ -69,11 +67,21 @@ def model_folder(name: str | Path) -> Path:
         ) from error
 
 
+def downloaded(name: str) -> Path:
+    """Download ``owner/name`` or ``owner/name@REVISION`` from the Hugging Face hub, once; returns its folder."""
+    from huggingface_hub import snapshot_download
+
+    repository, _, revision = name.partition("@")
+    return Path(snapshot_download(repository, revision=revision or None, allow_patterns=_HUB_FILES))
+
+
 def hub_name(folder: Path) -> str | None:
-    """The name of a model of the Hugging Face hub, from the folder that it was downloaded to; None for other folders.
+    """The name and commit of a model, from the folder that it was downloaded to; None for other folders.
 
     >>> hub_name(Path("hub/models--deepset--roberta-base-squad2/snapshots/adc3b06f79f797d1"))
-    'deepset/roberta-base-squad2'
+    'deepset/roberta-base-squad2@adc3b06f79f797d1'
     """
     repository = folder.parent.parent.name
-    return "/".join(repository.split("--")[1:]) if repository.startswith("models--") else None
+    if not repository.startswith("models--"):
+        return None
+    return "/".join(repository.split("--")[1:]) + f"@{folder.name}"

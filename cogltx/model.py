@@ -195,15 +195,14 @@ class Model:
             ConfigError: the configuration is inconsistent.
             ModelError: an encoder, a judge or a model to start from cannot be loaded.
         """
-        encoder_config = _with_revision(config)
-        reasoner = REASONERS[config.reasoner.name](load_encoder(encoder_config), config.reasoner)
+        reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder), config.reasoner)
         judge: nn.Module | Judge | None = None
         linear = LinearModel() if _uses_linear(config, with_judge) else None
         if with_judge:
-            encoder = load_encoder(encoder_config) if config.judge.name == "encoder" else None
+            encoder = load_encoder(config.encoder) if config.judge.name == "encoder" else None
             judge = _create_judge(config.judge, encoder, linear, device)
         retriever = _retriever(config) if with_judge else None
-        model = cls(config, load_tokenizer(encoder_config.name), reasoner, judge, retriever, linear, device)
+        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, linear, device)
         if config.reasoner.init_from not in (None, "judge"):
             _load_reasoner(reasoner, model_folder(str(config.reasoner.init_from)), optional=reasoner.auxiliary)
         if with_judge and config.judge.init_from == "reasoner":
@@ -377,16 +376,6 @@ def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder 
     if not memrecall.trains_retriever:
         return None
     return BlockEncoder(load_encoder(config.encoder, folder, layers=memrecall.retriever_layers))
-
-
-def _with_revision(config: ModelConfig) -> EncoderConfig:
-    """The encoder; of a model of ``transformers`` on the hub to start from, the revision that ``init_from`` names."""
-    name = config.reasoner.init_from
-    if name in (None, "judge") or "/" not in config.encoder.name:
-        return config.encoder
-    folder = model_folder(str(name))
-    is_same = is_checkpoint(folder) and hub_name(folder) == config.encoder.name
-    return config.encoder.model_copy(update={"name": str(folder)}) if is_same else config.encoder
 
 
 def _check_checkpoint(config: ModelConfig) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import tiny
-from hub import Hub, stand_in
+from hub import SHA, Hub, stand_in
 
 from cogltx.pipeline import CogLTX
 
@@ -33,6 +33,12 @@ import cogltx
 rows = [{"text": sys.argv[2], "question": "Who designed the bridge?", "answers": ["Ilse Brandt"]}] * 4
 config = {"init_from": sys.argv[1], "judge": {"name": "bm25"}, "training": {"epochs": 1}}
 print(cogltx.train(config, rows, validation=rows[:1], report=lambda line: None).config.encoder.name)
+"""
+ENCODER = """
+import sys
+from cogltx.encoding.encoder import load_encoder
+from cogltx.encoding.pretrained import EncoderConfig
+print(load_encoder(EncoderConfig(name=sys.argv[1])).width)
 """
 TEXT = "Rain fell. Ilse Brandt designed the bridge in 1884. Snow fell. " * 20
 
@@ -84,5 +90,17 @@ def test_a_question_answering_model_of_transformers(tmp_path: Path) -> None:
     assert loaded.returncode == 0, loaded.stderr
     local = CogLTX.from_pretrained(folder).predict(TEXT, "Who designed the bridge?")
     assert json.loads(loaded.stdout) == [local.answer, local.start, [block.start for block in local.evidence]]
-    assert named.stdout == "ada/squad\n"
-    assert trained.stdout == "ada/squad\n", trained.stderr
+    assert named.stdout == f"ada/squad@{SHA}\n"
+    assert trained.stdout == f"ada/squad@{SHA}\n", trained.stderr
+
+
+def test_a_revision_of_an_encoder(tmp_path: Path) -> None:
+    folder = tiny.make_encoder(tmp_path / "encoder")
+    width = json.loads((folder / "config.json").read_text())["hidden_size"]
+    with stand_in() as hub:
+        hub.repositories["ada/encoder"] = {path.name: path.read_bytes() for path in folder.iterdir()}
+        loaded = run(ENCODER, hub, tmp_path / "cache", "ada/encoder@v1")
+        assert any("/api/models/ada/encoder/revision/v1" in request for request in hub.requests)
+        unknown = run(ENCODER, hub, tmp_path / "cache", "ada/encoder@v2")
+    assert loaded.stdout == f"{width}\n", loaded.stderr
+    assert "ModelError: encoder 'ada/encoder@v2': no encoder that transformers can load" in unknown.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cogltx.errors import CogltxError, ModelError
+from cogltx.folders import downloaded
 
 BUNDLED = "minilm"
 _BUNDLED_TOKENIZER = Path(__file__).parents[1] / "released" / "qa-minilm" / "tokenizer"  # the same
@@ -21,7 +22,7 @@ def load_tokenizer(name: str | Path) -> Any:
     """Load the fast tokenizer of an encoder.
 
     Args:
-        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a folder, or a name on the Hugging Face hub.
+        name: see ``encoder_path``.
 
     Raises:
         ModelError: there is no tokenizer, or it gives no character offsets.
@@ -55,11 +56,16 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 def encoder_path(name: str | Path) -> str:
     """Resolve an encoder's name to a folder or a hub name; the bundled encoder's file is verified by its hash.
 
+    Args:
+        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a folder, or ``owner/name`` on the Hugging Face hub, with ``@``
+            and a branch, tag or commit for a fixed revision.
+
     Raises:
         ModelError: the bundled encoder is not installed, or its file is not the published one.
     """
     if str(name) != BUNDLED:
-        return str(name)
+        has_revision = "@" in str(name) and not Path(name).exists()
+        return str(downloaded(str(name)) if has_revision else name)
     package = importlib.util.find_spec(_BUNDLED_PACKAGE)
     if package is None or package.origin is None:
         raise ModelError(

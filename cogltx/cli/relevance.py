@@ -16,18 +16,19 @@ _SHOWN = 60  # characters of a block beside its row in a picture
 def relevance(
     run: Annotated[Path, typer.Argument(help="A run that was trained with interventions.")],
     example: Annotated[str, typer.Option(help="The id of a training example.")],
+    block: Annotated[int | None, typer.Option(help="For tagging: the block of the text that is the query.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw the scores and labels as .png or .svg.")] = None,
     judge: JudgeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the judge's score and the relevance label of each block of a training example, per epoch."""
-    history = _history(run, example, judge)
+    history = _history(run, example, block, judge)
     if picture is not None:
         _draw(history, picture)
     print(json.dumps(history, ensure_ascii=False, indent=2) if as_json else _format(history))
 
 
-def _history(run: Path, example: str, judge: str | None) -> dict[str, Any]:
+def _history(run: Path, example: str, query_block: int | None, judge: str | None) -> dict[str, Any]:
     """Collect scores (None where the judge gave none) and labels of an example's blocks per epoch."""
     from cogltx.baselines import load_reader
     from cogltx.files import fingerprint, read_json
@@ -51,11 +52,13 @@ def _history(run: Path, example: str, judge: str | None) -> dict[str, Any]:
     reader = load_reader(run, judge=judge)
     assert isinstance(reader, CogLTX), "only CogLTX has relevance labels"
     blocks = reader.model.split(examples[index].document)
-    history = RelevanceLabels.load_history(folder, index)
+    _check_block(query_block, len(blocks), by_block=reader.model.reasoner.by_block)
+    history = RelevanceLabels.load_history(folder, index, query_block)
     if not history:
         raise ConfigError(f"{folder}: no epoch has stored relevance labels yet")
     return {
         "example": example,
+        **({} if query_block is None else {"query": query_block}),
         "epochs": list(history),
         "blocks": [
             {
@@ -69,11 +72,19 @@ def _history(run: Path, example: str, judge: str | None) -> dict[str, Any]:
     }
 
 
+def _check_block(block: int | None, n_blocks: int, *, by_block: bool) -> None:
+    if block is not None and not by_block:
+        raise ConfigError("--block: only for tagging, where each block of a text is a query; remove it")
+    if by_block and (block is None or not 0 <= block < n_blocks):
+        raise ConfigError(f"--block: each block of this text is a query; name one from 0 to {n_blocks - 1}")
+
+
 def _format(history: dict[str, Any]) -> str:
-    no_scores = all(score is None for block in history["blocks"] for score in block["scores"])
+    query = f", block {history['query']} as the query" if "query" in history else ""
+    no_scores = any(score is None for block in history["blocks"] for score in block["scores"])
     lines = [
-        f"example {history['example']}: the judge's score per epoch; * the block was labelled relevant"
-        "; - no score, as the text fits one window and was read whole" * no_scores,
+        f"example {history['example']}{query}: the judge's score per epoch; * the block was labelled relevant"
+        "; - no score: the text was read whole, or the block was no candidate" * no_scores,
         "",
         "block  " + "".join(f"{f'epoch {epoch}':>9}" for epoch in history["epochs"]) + "  text",
     ]

@@ -19,7 +19,8 @@ class EncoderConfig(BaseModel):
     """The encoder that judge and reasoner start from, and how it runs.
 
     Attributes:
-        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a folder, or a name on the Hugging Face hub.
+        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a folder, or ``owner/name`` on the Hugging Face hub, with
+            ``@REVISION`` for a branch, tag or commit.
         attention_dropout: in [0, 1); 0 enables the fast path of attention.
         hidden_dropout: in [0, 1).
         freeze_embeddings: exclude the word embeddings from training; saves time and memory.

@@ -143,6 +143,13 @@ class TaggingReasoner(Reasoner[_Target]):
         total = losses.new_zeros(len(targets)).index_add(0, window, losses)
         return total / torch.zeros_like(total).index_add(0, window, lengths.to(total))
 
+    def intervention_losses(
+        self, outputs: Float[Tensor, "windows tokens tags"], windows: Sequence[Window], targets: Sequence[_Target]
+    ) -> Float[Tensor, " windows"]:
+        """As ``losses``, but the sum over the words: only a few of them depend on a block elsewhere."""
+        n_words = torch.tensor([sum(len(run.tags) for run in target) for target in targets], device=outputs.device)
+        return self.losses(outputs, windows, targets) * n_words
+
     def _allowed_transitions(self, learned: Float[Tensor, "tags tags"]) -> Float[Tensor, "tags tags"]:
         return learned.masked_fill(self._forbidden.to(learned.device), FORBIDDEN)
 

@@ -45,7 +45,8 @@ class TrainingConfig(BaseModel):
         relevant_share: share of the judge's retrieval windows that hold a relevant block for certain; the others are
             anywhere in the document, as all are in the paper.
         windows: number of windows per document and epoch, drawn at random, for tagging and baselines; None: all if
-            they have one loss together (tagging, ``over_windows: mlp``, ``lstm``, ``transformer``), otherwise one.
+            they have one loss together (tagging, ``over_windows: mlp``, ``lstm``, ``transformer``), otherwise one. For
+            tagging with CogLTX, also the number of blocks whose context judge and retriever learn from.
         answer_share: share of a baseline's windows that hold the answer for certain; the others are any.
         relevance: source of the relevance labels.
         patience: epochs without a better validation metric before training stops; None: never.
@@ -92,7 +93,7 @@ class TrainingConfig(BaseModel):
             return self
         reasoner = reader.model.reasoner
         needs_labels = self.trains_judge(reader) and not any(example.has_relevance for example in train)
-        can_intervene = isinstance(reader, CogLTX) and not reasoner.by_block and reasoner.negative_target() is None
+        can_intervene = isinstance(reader, CogLTX) and reasoner.negative_target() is None
         source = "interventions" if needs_labels and can_intervene else "data"
         return self.model_copy(update={"relevance": self.relevance.model_copy(update={"source": source})})
 

@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float
 from pydantic import BaseModel, ConfigDict, Field
 
 from cogltx.baselines import WindowReader
-from cogltx.blocks import Blocks
+from cogltx.blocks import BlockQuery, Blocks
 from cogltx.document import Document, Example
+from cogltx.encoding.layout import Layout
 from cogltx.encoding.weights import load_tensors, to_safetensors
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import read_lines, write_file
@@ -24,7 +25,7 @@ from cogltx.judges.bm25 import BM25Judge
 _EPOCH = re.compile(r"epoch-(\d+)\.safetensors")
 
 _Labels = Bool[np.ndarray, " blocks"]
-_Similarity = Callable[[Example, Blocks], Float[np.ndarray, " blocks"]]
+_Similarity = Callable[[Sequence[str], Blocks], Float[np.ndarray, "queries blocks"]]
 
 
 class RelevanceConfig(BaseModel):
@@ -34,7 +35,8 @@ class RelevanceConfig(BaseModel):
         source: the data (``data``), interventions, which need no labels in the data (``interventions``), or ``auto``:
             the data if it has relevance labels, otherwise interventions if every window has a training target.
         initial: initial labels of interventions: none (``none``), or the ``initial_blocks`` blocks most similar to the
-            query or the label names by BM25 (``bm25``), word vectors (``glove``) or the encoder (``embedding``).
+            query or the label names by BM25 (``bm25``), word vectors (``glove``) or the encoder (``embedding``). For
+            tagging, each block is a query.
         initial_blocks: number of blocks per example that are initially relevant.
         vectors: file of word vectors for ``glove``: a word and its numbers per line, separated by spaces.
         from_epoch: first epoch with interventions, from 1.
@@ -68,12 +70,30 @@ class RelevanceConfig(BaseModel):
         return path
 
 
+def of_query(arrays: dict[int, np.ndarray], index: int, layout: Layout, unknown: bool | np.float32) -> np.ndarray:
+    """Return what is known of an example's blocks for a query, to read and to change: a view, shape [blocks].
+
+    Args:
+        arrays: by example, shape [blocks], or [blocks, blocks] with a row for each block that is a query; receives
+            what is missing.
+        index: the example.
+        layout: the query and the document.
+        unknown: the value of what is missing.
+    """
+    n_blocks, query = len(layout.blocks), layout.query
+    if not isinstance(query, BlockQuery):
+        return arrays.setdefault(index, np.full(n_blocks, unknown))
+    if index not in arrays:
+        arrays[index] = np.full((n_blocks, n_blocks), unknown)
+    return np.asarray(arrays[index][query.block])
+
+
 class RelevanceLabels:
-    """The relevant blocks of each training example."""
+    """The relevant blocks of each training example; where blocks are queries, those of each block."""
 
     def __init__(self, config: RelevanceConfig) -> None:
         self.config, self.from_data = config, config.source != "interventions"
-        self.by_example: dict[int, _Labels] = {}
+        self.by_example: dict[int, np.ndarray] = {}
 
     def known(self, examples: Sequence[Example]) -> bool:
         """Check whether any block is known to be relevant, so that the judge can learn."""
@@ -81,15 +101,15 @@ class RelevanceLabels:
             return any(example.has_relevance for example in examples)
         return any(labels.any() for labels in self.by_example.values())
 
-    def of(self, index: int, example: Example, blocks: Blocks) -> _Labels | None:
-        """Return the labels of an example's blocks; None if they are unknown."""
-        if self.from_data:
-            return blocks.relevance_labels(example)
-        return self.by_example.setdefault(index, np.zeros(len(blocks), dtype=bool))
+    def of(self, index: int, example: Example, layout: Layout) -> _Labels | None:
+        """Return the labels of an example's blocks for a query; None if they are unknown."""
+        if not self.from_data:
+            return of_query(self.by_example, index, layout, False)
+        return None if isinstance(layout.query, BlockQuery) else layout.blocks.relevance_labels(example)
 
-    def revise(self, index: int, rises: Iterable[tuple[int, float]]) -> int:
+    def revise(self, index: int, layout: Layout, rises: Iterable[tuple[int, float]]) -> int:
         """Revise labels by pairs of a block and the rise of the loss without it; returns the number of changed ones."""
-        labels = self.by_example[index]
+        labels = of_query(self.by_example, index, layout, False)
         before = labels.copy()
         for block, rise in rises:
             if rise > self.config.raise_threshold:
@@ -106,13 +126,16 @@ class RelevanceLabels:
         similarity = _similarity_of(self.config, reader)
         if similarity is None:
             return None
+        by_block = reader.model.reasoner.by_block
         for index, example in enumerate(examples):
             blocks = reader.model.split(example.document)
-            labels = np.zeros(len(blocks), dtype=bool)
-            scores = similarity(example, blocks)
-            best = np.argsort(-scores, kind="stable")[: self.config.initial_blocks]
-            labels[best[scores[best] > 0]] = True
-            self.by_example[index] = labels
+            scores = similarity([*map(blocks.text, range(len(blocks)))] if by_block else [_asked(example)], blocks)
+            if by_block:
+                np.fill_diagonal(scores, 0)  # no block is relevant to itself
+            best = np.argsort(-scores, axis=1, kind="stable")[:, : self.config.initial_blocks]
+            labels = np.zeros(scores.shape, dtype=bool)
+            np.put_along_axis(labels, best, np.take_along_axis(scores, best, axis=1) > 0, axis=1)
+            self.by_example[index] = labels if by_block else labels[0]
         return sum(bool(labels.any()) for labels in self.by_example.values())
 
     def save(self, folder: Path, epoch: int, scores: Mapping[int, np.ndarray]) -> None:
@@ -122,13 +145,18 @@ class RelevanceLabels:
         write_file(folder / f"epoch-{epoch}.safetensors", to_safetensors(tensors))
 
     @staticmethod
-    def load_history(folder: Path, index: int) -> dict[int, tuple[_Labels | None, Float[np.ndarray, " blocks"] | None]]:
-        """Load labels and judge scores of one example, by epoch."""
+    def load_history(
+        folder: Path, index: int, block: int | None = None
+    ) -> dict[int, tuple[_Labels | None, Float[np.ndarray, " blocks"] | None]]:
+        """Load labels and judge scores of an example, by epoch; where blocks are queries, those for one block."""
         history = {}
         for epoch in sorted(int(name[1]) for path in folder.iterdir() if (name := _EPOCH.fullmatch(path.name))):
             tensors = load_tensors(folder / f"epoch-{epoch}.safetensors")
-            labels, scores = tensors.get(f"{index}.labels"), tensors.get(f"{index}.scores")
-            history[epoch] = None if labels is None else labels.numpy(), None if scores is None else scores.numpy()
+            labels, scores = (
+                None if found is None else found.numpy()[() if block is None else block]
+                for found in (tensors.get(f"{index}.labels"), tensors.get(f"{index}.scores"))
+            )
+            history[epoch] = labels, scores
         return history
 
 
@@ -138,23 +166,25 @@ def _similarity_of(config: RelevanceConfig, reader: WindowReader) -> _Similarity
         return None
     if config.initial == "bm25":
         judge = BM25Judge()
-        return lambda example, blocks: judge.text_scores(_asked(example), blocks)
+        return lambda queries, blocks: np.stack([judge.text_scores(query, blocks) for query in queries])
     word_vectors = _word_vectors(config.vectors_file()) if config.initial == "glove" else {}
 
     def mean(text: str) -> Float[np.ndarray, " width"]:
         known = [word_vectors[word] for word in BM25Judge.terms(text) if word in word_vectors]
         return np.mean(known, axis=0) if known else np.zeros_like(next(iter(word_vectors.values())))
 
-    def similarity(example: Example, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
-        text = _asked(example)
+    def encoded(text: str) -> Float[np.ndarray, " width"]:
+        if not text:
+            return np.zeros(reader.model.reasoner.encoder.width)
+        return np.asarray(_token_means(reader, reader.model.split(Document(text, id="query"))).mean(axis=0))
+
+    def similarity(queries: Sequence[str], blocks: Blocks) -> Float[np.ndarray, "queries blocks"]:
         if config.initial == "glove":
-            query, means = mean(text), [mean(blocks.text_with_heading(index)) for index in range(len(blocks))]
-        elif text:
-            query = _token_means(reader, reader.model.split(Document(text, id="query"))).mean(axis=0)
-            means = list(_token_means(reader, blocks))
+            asked = np.stack([mean(query) for query in queries])
+            means = np.stack([mean(blocks.text_with_heading(index)) for index in range(len(blocks))])
         else:
-            return np.zeros(len(blocks))
-        return np.array([_cosine(query, vector) for vector in means])
+            asked, means = np.stack([encoded(query) for query in queries]), _token_means(reader, blocks)
+        return _cosines(asked, means)
 
     return similarity
 
@@ -200,7 +230,9 @@ def _token_means(reader: WindowReader, blocks: Blocks) -> Float[np.ndarray, "blo
     return means
 
 
-def _cosine(first: Float[np.ndarray, " width"], second: Float[np.ndarray, " width"]) -> float:
-    """Cosine of two vectors; 0 if one of them is zero."""
-    norm = float(np.linalg.norm(first) * np.linalg.norm(second))
-    return float(first @ second) / norm if norm else 0.0
+def _cosines(
+    first: Float[np.ndarray, "rows width"], second: Float[np.ndarray, "columns width"]
+) -> Float[np.ndarray, "rows columns"]:
+    """Cosines of all pairs of vectors; 0 if one of them is zero."""
+    norms = np.outer(np.linalg.norm(first, axis=1), np.linalg.norm(second, axis=1))
+    return np.asarray(np.divide(first @ second.T, norms, out=np.zeros(norms.shape), where=norms > 0))

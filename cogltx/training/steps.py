@@ -4,7 +4,7 @@ Every choice is drawn from a generator of (seed, epoch, example), so it does not
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TypeAlias
@@ -14,10 +14,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from cogltx.baselines import WindowReader
+from cogltx.baselines import SlidingWindow, WindowReader
+from cogltx.blocks import BlockQuery
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, padded_length
-from cogltx.encoding.layout import Window
+from cogltx.encoding.layout import Layout, Window
 from cogltx.judges import Memory
 from cogltx.judges.encoder import WindowJudge
 from cogltx.pipeline import CogLTX
@@ -25,10 +26,11 @@ from cogltx.retrieval.block_encoder import block_means
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
-from cogltx.training.relevance import RelevanceLabels
-from cogltx.training.windows import drawn_windows, judge_windows, random_memory, reasoner_windows
+from cogltx.training.relevance import RelevanceLabels, of_query
+from cogltx.training.windows import drawn_windows, judge_windows, layouts_of, random_memory, reasoner_windows
 
 _RETRIEVER_WINDOWS = 2  # per document and step: one with relevant blocks, one other
+_UNKNOWN = np.float32("nan")
 
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
 """Returns the generator of one example in the current phase."""
@@ -50,7 +52,7 @@ class RetrieverSteps:
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
         """Run one optimizer step; returns the mean loss per example, None if no long document has relevant blocks."""
-        lessons = [lesson for index in indices if (lesson := self._lesson(index, random(index))) is not None]
+        lessons = [lesson for index in indices for lesson in self._lessons(index, random(index))]
         if not lessons:
             return None
         retriever = self.reader.memrecall.retriever
@@ -68,7 +70,8 @@ class RetrieverSteps:
             words = torch.from_numpy(retriever.bm25_shares(memory)[shown]).to(vectors)
             logits = trained.encoder.scores(question, vectors, words)
             found = relevant[shown] & np.isin(shown, memory.kept)
-            counts = ~found  # a relevant block in z is neither to be found nor wrong
+            # a relevant block in z is neither to be found nor wrong, and neither is a block that is the query
+            counts = ~found & np.isin(shown, memory.layout.candidates)
             return _ranking_loss(logits[torch.from_numpy(counts)], relevant[shown[counts]])
 
         loss_value = self.optimizer.learn(
@@ -77,15 +80,19 @@ class RetrieverSteps:
         trained.forget()
         return loss_value
 
-    def _lesson(
+    def _lessons(
         self, index: int, rng: np.random.Generator
-    ) -> tuple[Memory, list[Window], Bool[np.ndarray, " blocks"]] | None:
-        """Draw z and the windows of an example; None if nothing is to be found."""
+    ) -> Iterator[tuple[Memory, list[Window], Bool[np.ndarray, " blocks"]]]:
+        """Draw z and the windows of an example, for each query for which something is to be found."""
         example = self.examples[index]
-        layout = self.reader.model.layout(example.document, example.query)
-        labels = None if layout.fits else self.relevance.of(index, example, layout.blocks)
-        if labels is None or not labels.any():
-            return None
+        for layout in layouts_of(self.reader, example, rng, self.config):
+            labels = None if layout.fits else self.relevance.of(index, example, layout)
+            if labels is not None and labels.any():
+                yield self._lesson(layout, labels, rng)
+
+    def _lesson(
+        self, layout: Layout, labels: Bool[np.ndarray, " blocks"], rng: np.random.Generator
+    ) -> tuple[Memory, list[Window], Bool[np.ndarray, " blocks"]]:
         relevant = np.flatnonzero(labels).tolist()
         kept = random_memory(relevant, layout.blocks, layout.room, rng, self.config.memory_share)
         windows = list(layout.form.layout(None, layout.blocks).windows())
@@ -115,13 +122,13 @@ class JudgeSteps:
         """Run one optimizer step; returns the mean loss per token, None if no example has labels."""
         lessons: list[tuple[list[Window], Bool[np.ndarray, " blocks"]]] = []
         for index in indices:
-            example = self.examples[index]
-            layout = self.reader.model.layout(example.document, example.query)
-            relevant = self.relevance.of(index, example, layout.blocks)
-            if relevant is not None:
-                scores = self.scores.get(index) if self.config.hard_negatives else None
-                shown = judge_windows(layout, relevant, random(index), scores, self.config, self.reader.memrecall)
-                lessons.append((shown, relevant))
+            example, rng = self.examples[index], random(index)
+            for layout in layouts_of(self.reader, example, rng, self.config):
+                relevant = self.relevance.of(index, example, layout)
+                if relevant is not None and (relevant.any() or not isinstance(layout.query, BlockQuery)):
+                    scores = _known_scores(self.scores, index, layout) if self.config.hard_negatives else None
+                    shown = judge_windows(layout, relevant, rng, scores, self.config, self.reader.memrecall)
+                    lessons.append((shown, relevant))
         if not lessons:
             return None
         windows = [window for shown, _ in lessons for window in shown]
@@ -261,30 +268,45 @@ class ReasonerSteps:
     def _items(self, indices: Sequence[int], random: Randomness, *, scored: bool = False) -> list[list[ReasonerTarget]]:
         """The training windows of each example: none, one or several; stores the judge's scores."""
         reader, reasoner = self.reader, self.reader.model.reasoner
-        examples, rngs = [self.examples[index] for index in indices], [random(index) for index in indices]
-        if reasoner.by_block or not isinstance(reader, CogLTX):
-            return [drawn_windows(reader, *one, self.config) for one in zip(examples, rngs, strict=True)]
-        layouts = [reader.model.layout(example.document, example.query) for example in examples]
-        blocks = [layout.blocks for layout in layouts]
-        relevance = list(map(self.relevance.of, indices, examples, blocks))
+        if isinstance(reader, SlidingWindow):
+            return [drawn_windows(reader, self.examples[index], random(index), self.config) for index in indices]
+        asked = [
+            (index, rng, layout)
+            for index, rng in zip(indices, map(random, indices), strict=True)
+            for layout in layouts_of(reader, self.examples[index], rng, self.config)
+        ]
+        of_example, rngs, layouts = zip(*asked, strict=True)
+        examples = [self.examples[index] for index in of_example]
+        relevance = list(map(self.relevance.of, of_example, examples, layouts))
         by_judge = self.config.reasoner_blocks == "recall"
         known = [
-            self.scores.get(index) if scored and not layout.fits else None
-            for index, layout in zip(indices, layouts, strict=True)
+            _known_scores(self.scores, index, layout) if scored and not layout.fits else None
+            for index, layout in zip(of_example, layouts, strict=True)
         ]
         items, scores = reasoner_windows(
             reasoner, examples, layouts, relevance, reader.memrecall, rngs, known, by_judge=by_judge
         )
-        if by_judge:
-            self.scores.update(zip(indices, (one.astype(np.float32) for one in scores), strict=True))
-        return [[] if item is None else [item] for item in items]
+        by_example: dict[int, list[ReasonerTarget]] = {index: [] for index in indices}
+        for index, layout, item, block_scores in zip(of_example, layouts, items, scores, strict=True):
+            by_example[index] += [] if item is None else [item]
+            if by_judge:
+                of_query(self.scores, index, layout, _UNKNOWN)[:] = block_scores
+        return list(by_example.values())
 
     def _intervene(self, indices: Sequence[int], items: Sequence[ReasonerTarget], rng: np.random.Generator) -> None:
         model, examples = self.reader.model, [self.examples[index] for index in indices]
         by_item = intervene(model.reasoner, examples, items, self.relevance.config.budget, rng, model.runner)
         for item, rises in by_item.items():
             self.counts["tried"] += len(rises)
-            self.counts["changed"] += self.relevance.revise(indices[item], rises)
+            self.counts["changed"] += self.relevance.revise(indices[item], items[item].layout, rises)
+
+
+def _known_scores(scores: dict[int, np.ndarray], index: int, layout: Layout) -> Float[np.ndarray, " blocks"] | None:
+    """The coarse scores of an example's blocks for a query; None if no epoch has given any."""
+    if index not in scores:
+        return None
+    found = of_query(scores, index, layout, _UNKNOWN)
+    return None if np.isnan(found).all() else found
 
 
 def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

@@ -256,12 +256,13 @@ class Trainer:
             self.relevance.save(self.output / "relevance", epoch, self.scores)
         counts = self.reasoner_steps.counts
         relevant = sum(int(labels.sum()) for labels in self.relevance.by_example.values())
-        blocks = sum(len(labels) for labels in self.relevance.by_example.values())
+        blocks = sum(labels.size for labels in self.relevance.by_example.values())
+        unit = "pairs of blocks" if self.reader.model.reasoner.by_block else "blocks"
         shares = {"relevant": relevant / max(1, blocks), "changed": counts["changed"] / max(1, blocks)}
         seconds = {f"seconds_{name}": counts[name] for name in ("steps", "interventions")}
         self.loop.log.add(epoch, epoch, {f"relevance/{name}": value for name, value in (shares | seconds).items()})
         self.report(
-            f"epoch {epoch}/{self.config.epochs} relevance: {relevant} of {blocks} blocks relevant, "
+            f"epoch {epoch}/{self.config.epochs} relevance: {relevant} of {blocks} {unit} relevant, "
             f"{counts['changed']:.0f} labels changed by {counts['tried']:.0f} removals; "
             f"{counts['interventions']:.0f} s, training steps {counts['steps']:.0f} s"
         )
@@ -341,10 +342,6 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
     by_block, from_data = reader.model.reasoner.by_block, config.relevance.source == "data"
     if not from_data and config.relevance.initial == "glove":
         config.relevance.vectors_file()
-    if by_block and not from_data:
-        raise ConfigError(
-            "training.relevance.source: interventions are not possible where each block is a query; use data"
-        )
     judge = reader.model.judge
     if config.relevance.source == "interventions" and judge is not None and not isinstance(judge, nn.Module):
         raise ConfigError(
@@ -355,20 +352,20 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
         raise ConfigError(
             f"training.judge_passes is {config.judge_passes}, but the judge has no parameters to train; set it to 0"
         )
-    if by_block and config.trains_judge(reader):
+    if by_block and from_data and config.trains_judge(reader):
         raise ConfigError(
-            "judge.name: where each block is a query, the judge cannot be trained; use bm25, or judge.init_from with "
-            "training.judge_passes: 0"
+            "training.relevance.source: where each block is a query, the judge learns from interventions alone; set it "
+            "to interventions, or training.judge_passes to 0"
         )
     if reader.config.memrecall.retriever == "trained" and reader.uses_judge:
         if not reader.config.memrecall.shortlist:
             raise ConfigError(
                 "memrecall.retriever: trained proposes a shortlist; set memrecall.shortlist, for example 32"
             )
-        if by_block and config.judge_passes:
+        if by_block and from_data and config.judge_passes:
             raise ConfigError(
-                "memrecall.retriever: where each block is a query, the retriever cannot be trained; use bm25, or "
-                "training.judge_passes: 0"
+                "memrecall.retriever: where each block is a query, the retriever learns from interventions, which need "
+                "a judge that learns; set judge.name to encoder, or memrecall.retriever to bm25"
             )
     if config.windows is not None and isinstance(reader, CogLTX) and not by_block:
         raise ConfigError(f"training.windows is {config.windows}, but CogLTX reads one window per document; remove it")

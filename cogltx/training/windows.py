@@ -14,10 +14,19 @@ from cogltx.document import Example
 from cogltx.encoding.layout import Layout, Window
 from cogltx.judges import Memory
 from cogltx.memrecall import MemRecall, fill, passages_of
-from cogltx.pipeline import CogLTX
 from cogltx.reasoners import Reasoner
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
+
+
+def layouts_of(
+    reader: WindowReader, example: Example, rng: np.random.Generator, config: TrainingConfig
+) -> list[Layout]:
+    """Lay out a document with its query; where blocks are queries, with each block, or with ``windows`` random ones."""
+    layout = reader.model.layout(example.document, example.query)
+    if not reader.model.reasoner.by_block:
+        return [layout]
+    return [layout.for_block(block) for block in _drawn(len(layout.blocks), rng, config.windows)]
 
 
 def judge_windows(
@@ -34,8 +43,8 @@ def judge_windows(
     blocks fill half of (relv).
     """
     blocks, room = layout.blocks, layout.room
-    if blocks.total_size(range(len(blocks))) <= room:
-        return [layout.window(range(len(blocks)))]
+    if layout.fits:
+        return [layout.window(layout.candidates)]
     relevant = np.flatnonzero(labels).tolist()
     windows = []
     if config.judge_windows == "both":
@@ -145,10 +154,13 @@ def reasoner_windows(
         golds.append(gold)
         kept = _fitting(gold, blocks, min(room // 2, room - blocks.max_size))
         memories.append(Memory(layout, tuple(sorted(kept))))
-    scores = [
-        rng.random(len(layout.blocks)) if found is None else found.astype(float)
-        for layout, rng, found in zip(layouts, rngs, known, strict=True)
-    ]
+    scores = []
+    for layout, rng, found in zip(layouts, rngs, known, strict=True):
+        values, block_scores = found, np.full(len(layout.blocks), np.nan)
+        if values is None:
+            values = rng.random(len(layout.blocks))
+        block_scores[layout.candidates] = values[layout.candidates]
+        scores.append(block_scores)
     if by_judge:
         contested = [index for index, layout in enumerate(layouts) if not layout.fits and known[index] is None]
         coarse = memrecall.retrieve([memories[index] for index in contested]) if contested else []
@@ -175,24 +187,19 @@ def reasoner_windows(
 
 
 def drawn_windows(
-    reader: WindowReader, example: Example, rng: np.random.Generator, config: TrainingConfig
+    reader: SlidingWindow, example: Example, rng: np.random.Generator, config: TrainingConfig
 ) -> list[ReasonerTarget]:
-    """Draw windows of a document as at inference; keeps those with a known target.
+    """Draw windows of a document for a baseline as at inference; keeps those with a known target.
 
-    A baseline's windows cover the document. In a CogLTX window, a block is the query and MemRecall selects the rest.
-    Without a number in the configuration, these are all windows if they are joined or every block is a query,
-    otherwise one.
+    Without a number in the configuration, these are all windows if they are joined or every word is labelled, otherwise
+    one.
     """
     reasoner, layout = reader.model.reasoner, reader.model.layout(example.document, example.query)
-    if isinstance(reader, CogLTX):
-        windows = list(reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, config.windows)))
-    else:
-        assert isinstance(reader, SlidingWindow)
-        windows = reader.windows(layout)
-        if reasoner.negative_target() is None:
-            several = reasoner.by_block or reasoner.joins_windows
-            count = config.windows if several else config.windows or 1
-            windows = [windows[index] for index in _drawn(len(windows), rng, count)]
+    windows = reader.windows(layout)
+    if reasoner.negative_target() is None:
+        several = reasoner.by_block or reasoner.joins_windows
+        count = config.windows if several else config.windows or 1
+        windows = [windows[index] for index in _drawn(len(windows), rng, count)]
     items = [ReasonerTarget(layout, window, reasoner.target(example, layout.blocks, window)) for window in windows]
     if reasoner.negative_target() is not None:
         return _with_answers(items, reasoner, example, rng, config)

@@ -30,8 +30,8 @@ def test_relevance_by_epoch(classified: Path, call: Call, tmp_path: Path) -> Non
 def test_texts_without_scores() -> None:
     blocks = [{"index": 0, "text": "Anna has a boat.", "scores": [None, None], "labels": [False, True]}]
     shown = _format({"example": "a", "epochs": [1, 2], "blocks": blocks})
-    assert "; - no score, as the text fits one window and was read whole" in shown
-    blocks[0]["scores"] = [None, 0.5]
+    assert "; - no score: the text was read whole, or the block was no candidate" in shown
+    blocks[0]["scores"] = [0.25, 0.5]
     assert "no score" not in _format({"example": "a", "epochs": [1, 2], "blocks": blocks})
 
 
@@ -45,3 +45,35 @@ def test_relevance_of_other_texts(classified: Path, call: Call, tmp_path: Path) 
     done = call("relevance", tmp_path / "run", "--example", changed.relative_to(tmp_path / "data"))
     assert done.code == 2
     assert f"{tmp_path / 'data'}: the examples have changed since the run was trained" in done.err
+
+
+def test_relevance_of_one_block_where_blocks_are_queries(
+    classified: Path, tagged: Path, call: Call, tmp_path: Path
+) -> None:
+    settings = [
+        "reader=cogltx", "judge.name=encoder", "training.epochs=2", "training.relevance.raise_threshold=0.0001",
+        "memrecall.capacity=48",
+    ]  # fmt: skip
+    changes = [part for setting in settings for part in ("--set", setting)]
+    done = call("train", tagged / "run.yaml", "--output", tmp_path / "run", *changes)
+    assert done.code == 0
+    assert "pairs of blocks relevant" in done.out
+    asked = ["relevance", tmp_path / "run", "--example", "3", "--json"]
+    done = call(*asked, "--block", "1")
+    assert done.code == 0, done.err
+    assert (done.json["query"], done.json["epochs"]) == (1, [1, 2])
+    blocks = done.json["blocks"]
+    assert blocks[1]["scores"] == [None, None], "the query is no candidate"
+    assert all(score is not None for block in blocks[:1] + blocks[2:] for score in block["scores"])
+    assert "example 3, block 1 as the query: the judge's score per epoch" in call(*asked[:-1], "--block", "1").out
+    last = len(blocks) - 1
+    for arguments, line in (
+        (asked, f"--block: each block of this text is a query; name one from 0 to {last}"),
+        ([*asked, "--block", str(last + 1)], f"--block: each block of this text is a query; name one from 0 to {last}"),
+    ):
+        done = call(*arguments)
+        assert (done.code, line in done.err) == (2, True)
+    name = sorted(str(path.relative_to(classified / "data")) for path in (classified / "data").rglob("*.txt"))[0]
+    done = call("relevance", classified / "run", "--example", name, "--block", "0")
+    assert done.code == 2
+    assert "--block: only for tagging" in done.err

@@ -211,6 +211,18 @@ def test_the_loss_without_a_chain_is_cross_entropy(encoder_folder: Path) -> None
         torch.testing.assert_close(losses[row], expected)
 
 
+@pytest.mark.parametrize("crf", [True, False])
+def test_interventions_compare_sums_over_words(encoder_folder: Path, crf: bool) -> None:
+    made = reasoner(encoder_folder, crf=crf)
+    windows = [window([0, 1]), window([0], block=1)]
+    targets = [target for one in windows if (target := made.target(EXAMPLE, BLOCKS, one))]
+    logits = torch.randn(2, 64, 5)
+    n_words = torch.tensor([len(target[0].tags) for target in targets])
+    assert n_words.min() > 1
+    expected = made.losses(logits, windows, targets) * n_words
+    torch.testing.assert_close(made.intervention_losses(logits, windows, targets), expected)
+
+
 def test_the_chain_begins_as_without_what_it_learned(encoder_folder: Path) -> None:
     """With all transitions alike, the loss is cross-entropy among the sequences that BIO allows: no more than without."""
     windows = [window([0, 1])]

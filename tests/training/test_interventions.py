@@ -164,22 +164,22 @@ def test_losses_in_bfloat16(reasoner: Words) -> None:
 
 def test_labels_follow_the_rises() -> None:
     labels = RelevanceLabels(RelevanceConfig(source="interventions", raise_threshold=0.2, lower_threshold=-0.05))
-    blocks = split(DOCUMENT, TOKENIZER)
-    assert labels.of(7, EXAMPLE, blocks) is labels.by_example[7]
+    layout = FORM.layout(None, split(DOCUMENT, TOKENIZER))
+    assert labels.of(7, EXAMPLE, layout) is labels.by_example[7]
     assert not labels.by_example[7].any()
-    assert labels.revise(7, [(0, math.inf), (1, 0.21), (2, 0.2), (3, -0.05)]) == 2
+    assert labels.revise(7, layout, [(0, math.inf), (1, 0.21), (2, 0.2), (3, -0.05)]) == 2
     assert labels.by_example[7].tolist() == [True, True, False, False]
-    assert labels.revise(7, [(0, 0.1), (1, -0.06), (2, -1.0)]) == 1
+    assert labels.revise(7, layout, [(0, 0.1), (1, -0.06), (2, -1.0)]) == 1
     assert labels.by_example[7].tolist() == [True, False, False, False]
     assert labels.known([EXAMPLE])
 
 
 def test_the_datas_own_labels_count_unless_interventions_are_wanted() -> None:
-    blocks = split(DOCUMENT, TOKENIZER)
-    own = RelevanceLabels(RelevanceConfig()).of(0, EXAMPLE, blocks)
+    layout = FORM.layout(None, split(DOCUMENT, TOKENIZER))
+    own = RelevanceLabels(RelevanceConfig()).of(0, EXAMPLE, layout)
     assert own is not None
     assert own.tolist() == [True, False, False, False]
-    found = RelevanceLabels(RelevanceConfig(source="interventions")).of(0, EXAMPLE, blocks)
+    found = RelevanceLabels(RelevanceConfig(source="interventions")).of(0, EXAMPLE, layout)
     assert found is not None
     assert not found.any()
 
@@ -219,13 +219,13 @@ def test_word_vectors(tiny_encoder: Path, tmp_path: Path) -> None:
     config = RelevanceConfig(source="interventions", initial="glove", vectors=str(path))
     similarity = _similarity_of(config, fakes.reader(tiny_encoder))
     assert similarity is not None
-    scores = similarity(EXAMPLE, blocks)
+    scores, unlike = similarity(["what does anna have?", "nobody"], blocks)
     assert scores.argmax() == 0
     assert scores[1] == pytest.approx(0)
-    assert not similarity(Example(id="", document=DOCUMENT, query=Query("nobody")), blocks).any()
+    assert not unlike.any()
     labels = RelevanceLabels(config)
-    unlike = Example(id="b", document=DOCUMENT, query=Query("nobody"))
-    assert labels.start([EXAMPLE, unlike], fakes.reader(tiny_encoder)) == 1
+    other = Example(id="b", document=DOCUMENT, query=Query("nobody"))
+    assert labels.start([EXAMPLE, other], fakes.reader(tiny_encoder)) == 1
     assert [own.tolist() for own in labels.by_example.values()] == [[True, False, False, False], [False] * 4]
 
 

@@ -1,24 +1,34 @@
-"""Documents to be tagged: each gives all its windows, a tiny model learns them by heart, and a killed run goes on."""
+"""Documents to be tagged: each gives all its windows, a tiny model learns them by heart, and a killed run goes on.
 
-from collections.abc import Callable
+Interventions find the context of each block, and a judge and a retriever learn from them.
+"""
+
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import corpus
 import fakes
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader, reader_class
 from cogltx.document import Document, Entity, Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import read_json
+from cogltx.judges import Memory
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
+from cogltx.training import steps
 from cogltx.training.config import TrainingConfig
-from cogltx.training.optimizer import OptimizerConfig
+from cogltx.training.interventions import ReasonerTarget
+from cogltx.training.optimizer import Optimizer, OptimizerConfig
+from cogltx.training.relevance import RelevanceConfig, RelevanceLabels
+from cogltx.training.steps import JudgeSteps, ReasonerSteps, RetrieverSteps
 from cogltx.training.trainer import Trainer
 from cogltx.training.windows import drawn_windows
 
@@ -97,13 +107,29 @@ def test_learned_by_heart(corpus_encoder: Path, tmp_path: Path, name: str, crf: 
         assert metrics["entity_recall"] < 60
 
 
+def generator(index: int) -> np.random.Generator:
+    return np.random.default_rng(index)
+
+
+def reasoner_steps(made: WindowReader, examples: list[Example], **options: object) -> ReasonerSteps:
+    config = TrainingConfig.model_validate(options)
+    optimizer = Optimizer("reasoner", made.model.reasoner, FAST, 9, made.model.runner)
+    return ReasonerSteps(made, optimizer, examples, RelevanceLabels(config.relevance), {}, config)
+
+
+def asked_windows(made: WindowReader, example: Example, seed: int = 0, **options: object) -> list[ReasonerTarget]:
+    made_steps = reasoner_steps(made, [example], **options)
+    (items,) = made_steps._items([0], lambda index: np.random.default_rng(seed))
+    return items
+
+
 def test_every_block_asks_once(corpus_encoder: Path) -> None:
     pytest.importorskip("bm25s")
     made = reader(corpus_encoder)
     assert isinstance(made, CogLTX)
     (example,) = documents(1)
     blocks = made.model.split(example.document)
-    items = drawn_windows(made, example, np.random.default_rng(0), TrainingConfig())
+    items = asked_windows(made, example)
     assert len(items) == len(blocks)
     shown = [item.window.document_token[item.window.target_tokens].tolist() for item in items]
     assert [token for own in shown for token in own] == list(range(blocks.n_tokens))
@@ -111,11 +137,14 @@ def test_every_block_asks_once(corpus_encoder: Path) -> None:
         assert block not in item.window.block
         assert len(item.window) <= 64
         assert (item.window.block >= 0).any(), "there is context"
-    some = drawn_windows(made, example, np.random.default_rng(0), TrainingConfig(windows=3))
+    as_later = made.windows_by_block(made.model.layout(example.document, None), range(len(blocks)))
+    for item, window in zip(items, as_later, strict=True):
+        assert item.window.token_ids.tolist() == window.token_ids.tolist()
+    some = asked_windows(made, example, windows=3)
     assert len(some) == 3
     every = [item.window.token_ids.tolist() for item in items]
     assert all(item.window.token_ids.tolist() in every for item in some)
-    other = drawn_windows(made, example, np.random.default_rng(1), TrainingConfig(windows=3))
+    other = asked_windows(made, example, seed=1, windows=3)
     assert [one.window.token_ids.tolist() for one in some] != [one.window.token_ids.tolist() for one in other]
 
 
@@ -146,18 +175,26 @@ def test_documents_do_not_depend_on_the_batch(corpus_encoder: Path) -> None:
             np.testing.assert_allclose(alone.score, prediction.score, rtol=1e-3, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["cogltx", "sliding_window"])
-def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "judge"), [("cogltx", "bm25"), ("cogltx", "encoder"), ("sliding_window", "bm25")])
+def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, name: str, judge: str) -> None:
     pytest.importorskip("bm25s")
     examples = documents(4, sentences=8)
-    options = {"epochs": 2, "batch_size": 2, "checkpoint_steps": 1, "windows": 2}
-    trainer(reader(corpus_encoder, name, hidden_dropout=0.2), tmp_path / "undisturbed", examples, **options).run()
+    options = {
+        "epochs": 3, "batch_size": 2, "checkpoint_steps": 1, "windows": 2, "judge": FAST,
+        "relevance": {"raise_threshold": 0.01, "lower_threshold": -0.01},
+    }  # fmt: skip
+
+    def started(folder: str) -> Trainer:
+        made = reader(corpus_encoder, name, judge=judge, hidden_dropout=0.2)
+        return trainer(made, tmp_path / folder, examples, **options)
+
+    started("undisturbed").run()
 
     class KilledError(Exception):
         pass
 
-    for saves in (1, 2, None):
-        run = trainer(reader(corpus_encoder, name, hidden_dropout=0.2), tmp_path / "killed", examples, **options)
+    for saves in (1, 2, 4, None):
+        run = started("killed")
         real, left = run.loop.save, [saves]
 
         def save(*arguments: object, real: Callable[..., None] = real, left: list[int | None] = left) -> None:
@@ -175,6 +212,7 @@ def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, name: s
     ends = [next((tmp_path / folder / "checkpoints").iterdir()) for folder in ("undisturbed", "killed")]
     names = sorted(path.name for path in ends[0].glob("*.safetensors"))
     assert names
+    assert ("relevance.arrays.safetensors" in names) == (judge == "encoder")
     for file in names:
         first, second = (load_tensors(end / file) for end in ends)
         assert first.keys() == second.keys(), file
@@ -196,11 +234,13 @@ def test_a_long_encoder_reads_in_one_window(corpus_encoder: Path) -> None:
 def test_what_is_refused(corpus_encoder: Path, tmp_path: Path) -> None:
     examples = documents(2, sentences=8)
     with pytest.raises(
-        ConfigError, match=r"judge\.name: where each block is a query, the judge cannot be trained; use bm25"
+        ConfigError, match=r"relevance\.source: where each block is a query, the judge learns from interventions alone"
     ):
-        trainer(reader(corpus_encoder, judge="encoder"), tmp_path, examples)
-    with pytest.raises(ConfigError, match=r"training\.relevance\.source: interventions are not possible"):
+        trainer(reader(corpus_encoder, judge="encoder"), tmp_path, examples, relevance={"source": "data"})
+    with pytest.raises(ConfigError, match=r"create labels for a judge that learns, and bm25 does not"):
         trainer(reader(corpus_encoder), tmp_path, examples, relevance={"source": "interventions"})
+    with pytest.raises(ConfigError, match=r"retriever learns from interventions, which need a judge that learns"):
+        trainer(with_retriever(corpus_encoder, "bm25"), tmp_path, examples)
     unknown = [Example(id="x", document=examples[0].document, entities=(Entity(0, 3, "NEW"),))]
     with pytest.raises(
         DataError, match="example 'x': the model was not trained on the label 'NEW', only on PER, THING"
@@ -217,3 +257,142 @@ def test_an_encoder_judge_that_is_not_trained(corpus_encoder: Path, tmp_path: Pa
     trainer(made, tmp_path, examples, judge_passes=0, windows=2).run()
     (prediction,) = made.predict_many(examples)
     assert prediction.n_unread == 0
+
+
+def with_retriever(encoder: Path, judge: str = "encoder") -> CogLTX:
+    torch.manual_seed(0)
+    values = fakes.config(encoder, judge=judge, batch_tokens=4096).model_dump(mode="json")
+    values["memrecall"] |= {"shortlist": 4, "retriever": "trained"}
+    values |= {"reader": "cogltx", "reasoner": {"name": "tagging", "labels": ["PER", "THING"]}}
+    return CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True, device="cpu"))
+
+
+def query_block(made: WindowReader, item: ReasonerTarget) -> int:
+    blocks = item.layout.blocks
+    token = item.window.document_token[item.window.target_tokens[0]]
+    return int(np.searchsorted(blocks.cuts, token, side="right")) - 1
+
+
+def test_interventions_find_the_context_of_each_block(corpus_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loss of a block rises only without its partner; the partners that a window held become relevant, alone."""
+    (example,) = documents(1)
+    made = reader(corpus_encoder, judge="encoder")
+    n_blocks = len(made.model.split(example.document))
+    partner = np.random.default_rng(7).permutation(n_blocks)
+    partner[partner == np.arange(n_blocks)] = 0
+
+    def losses(outputs: Tensor, windows: Sequence[Any], targets: object) -> Tensor:
+        items = [ReasonerTarget(made.model.layout(example.document, None), window, None) for window in windows]
+        missing = [partner[query_block(made, item)] not in item.window.blocks for item in items]
+        return torch.tensor(missing, dtype=torch.float32)
+
+    monkeypatch.setattr(made.model.reasoner, "intervention_losses", losses)
+    made_steps = reasoner_steps(made, [example], relevance={"source": "interventions", "budget": None})
+    items = asked_windows(made, example, relevance={"source": "interventions"})
+    expected = np.zeros((n_blocks, n_blocks), dtype=bool)
+    for item in items:
+        block = query_block(made, item)
+        expected[block, partner[block]] = partner[block] in item.window.blocks
+    assert 0 < expected.sum() < n_blocks, "some partners were read, others were not"
+    made_steps.step([0], generator, intervenes=True)
+    np.testing.assert_array_equal(made_steps.relevance.by_example[0], expected)
+    assert made_steps.counts["changed"] == expected.sum()
+    assert made_steps.counts["tried"] == sum(len(item.window.blocks) for item in items)
+    scores = made_steps.scores[0]
+    assert np.isnan(scores.diagonal()).all(), "no block is context of itself"
+    assert not np.isnan(scores[~np.eye(n_blocks, dtype=bool)]).any()
+
+    again = made_steps._items([0], generator)[0]
+    for item in again:
+        assert set(np.flatnonzero(expected[query_block(made, item)])) <= set(item.window.blocks)
+    known = made_steps._items([0], generator, scored=True)[0]
+    assert [one.window.token_ids.tolist() for one in known] == [one.window.token_ids.tolist() for one in again]
+
+
+def test_what_the_judge_is_shown(corpus_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = documents(1)
+    made = reader(corpus_encoder, judge="encoder")
+    assert isinstance(made, CogLTX)
+    config = TrainingConfig(relevance=RelevanceConfig(source="interventions"))
+    relevance, n_blocks = RelevanceLabels(config.relevance), len(made.model.split(example.document))
+    relevance.by_example[0] = np.zeros((n_blocks, n_blocks), dtype=bool)
+    relevance.by_example[0][2, 5] = relevance.by_example[0][4, [1, 3]] = True
+    shown: list[tuple[int, list[int], list[int]]] = []
+    real = steps.judge_windows
+
+    def recorded(layout: Any, labels: Any, *rest: Any) -> Any:
+        windows = real(layout, labels, *rest)
+        for window in windows:
+            shown.append((layout.query.block, np.flatnonzero(labels).tolist(), window.blocks))
+        return windows
+
+    monkeypatch.setattr(steps, "judge_windows", recorded)
+    optimizer = Optimizer("judge", made.model.modules["judge"], FAST, 9, made.model.runner)
+    loss = JudgeSteps(made, optimizer, [example], relevance, {}, config).step([0], generator)
+    assert loss is not None
+    assert {query: labels for query, labels, _ in shown} == {2: [5], 4: [1, 3]}
+    assert all(query not in blocks for query, _, blocks in shown)
+    assert any(5 in blocks for query, _, blocks in shown if query == 2)
+
+
+def test_initial_labels_of_each_block(corpus_encoder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    (example,) = documents(1)
+    made = reader(corpus_encoder, judge="encoder")
+    n_blocks = len(made.model.split(example.document))
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("\n".join(f"{word.lower()} {number} 1" for number, word in enumerate(corpus.NAMES)))
+    for initial in ("bm25", "embedding", "glove"):
+        options = {"initial": initial, "initial_blocks": 2, "vectors": str(vectors)}
+        labels = RelevanceLabels(RelevanceConfig.model_validate({"source": "interventions", **options}))
+        assert labels.start([example], made) == 1
+        found = labels.by_example[0]
+        assert found.shape == (n_blocks, n_blocks)
+        assert not found.diagonal().any()
+        counts = found.sum(axis=1)
+        assert counts.max() == 2
+        if initial == "embedding":
+            assert (counts == 2).all()
+
+
+def test_the_retriever_is_not_shown_the_query(corpus_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (example,) = documents(1)
+    made = with_retriever(corpus_encoder)
+    config = TrainingConfig(relevance=RelevanceConfig(source="interventions"), memory_share=0.0)
+    relevance, n_blocks = RelevanceLabels(config.relevance), len(made.model.split(example.document))
+    relevance.by_example[0] = np.zeros((n_blocks, n_blocks), dtype=bool)
+    relevance.by_example[0][2, 5] = True
+    ranked: list[int] = []
+    real = steps._ranking_loss
+
+    def recorded(scores: Tensor, relevant: Any) -> Tensor:
+        ranked.append(len(scores))
+        return real(scores, relevant)
+
+    monkeypatch.setattr(steps, "_ranking_loss", recorded)
+    optimizer = Optimizer("retriever", made.model.modules["retriever"], FAST, 9, made.model.runner)
+    taught = RetrieverSteps(made, optimizer, [example], relevance, config)
+    for seed in range(8):
+        lessons = list(taught._lessons(0, np.random.default_rng(seed)))
+        ((memory, windows, _),) = lessons
+        assert isinstance(memory, Memory)
+        taught.step([0], lambda index, seed=seed: np.random.default_rng(seed))  # type: ignore[misc]
+        blocks = [block for window in windows for block in window.blocks]
+        assert ranked.pop() == len(blocks) - (2 in blocks)
+
+
+def test_a_judge_and_a_retriever_learn_for_tagging(corpus_encoder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bm25s")
+    examples = documents(2, sentences=10)
+    made = with_retriever(corpus_encoder)
+    before = {name: [one.clone() for one in module.parameters()] for name, module in made.model.modules.items()}
+    lines: list[str] = []
+    relevance = {"initial": "bm25", "raise_threshold": 0.01, "lower_threshold": -0.01}
+    trainer(made, tmp_path, examples, lines.append, epochs=2, relevance=relevance).run()
+    for name, module in made.model.modules.items():
+        pairs = zip(before[name], module.parameters(), strict=True)
+        assert any(not torch.equal(old, new) for old, new in pairs), name
+    assert any(line.startswith("initial relevance labels by bm25: 2 of 2 examples") for line in lines)
+    assert any("pairs of blocks relevant" in line for line in lines)
+    again = load_reader(tmp_path, device="cpu")
+    assert all(prediction.n_unread == 0 for prediction in again.predict_many(examples))
