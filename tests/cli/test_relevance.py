@@ -1,5 +1,6 @@
 """``cogltx relevance``: scores and labels per epoch."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -50,22 +51,27 @@ def test_relevance_of_other_texts(classified: Path, call: Call, tmp_path: Path) 
 def test_relevance_of_one_block_where_blocks_are_queries(
     classified: Path, tagged: Path, call: Call, tmp_path: Path
 ) -> None:
+    sentence = "anna B-PER\nhas O\nthe O\nboat B-THING\n. O\n\n"
+    (tmp_path / "long.conll").write_text(f"-DOCSTART- O\n\n{sentence * 16}" * 2)
     settings = [
-        "reader=cogltx", "judge.name=encoder", "training.epochs=2", "training.relevance.raise_threshold=0.0001",
+        f"data.train={tmp_path / 'long.conll'}", "reader=cogltx", "judge.name=encoder", "training.epochs=2", "training.relevance.raise_threshold=0.0001",
         "memrecall.capacity=48",
     ]  # fmt: skip
     changes = [part for setting in settings for part in ("--set", setting)]
     done = call("train", tagged / "run.yaml", "--output", tmp_path / "run", *changes)
     assert done.code == 0
-    assert "pairs of blocks relevant" in done.out
-    asked = ["relevance", tmp_path / "run", "--example", "3", "--json"]
+    assert "pairs of blocks relevant" in done.err
+    example = re.findall(r"ids are '(.+?)'", call("relevance", tmp_path / "run", "--example", "none").err)[0]
+    asked = ["relevance", tmp_path / "run", "--example", example, "--json"]
     done = call(*asked, "--block", "1")
     assert done.code == 0, done.err
     assert (done.json["query"], done.json["epochs"]) == (1, [1, 2])
     blocks = done.json["blocks"]
     assert blocks[1]["scores"] == [None, None], "the query is no candidate"
     assert all(score is not None for block in blocks[:1] + blocks[2:] for score in block["scores"])
-    assert "example 3, block 1 as the query: the judge's score per epoch" in call(*asked[:-1], "--block", "1").out
+    assert (
+        f"example {example}, block 1 as the query: the judge's score per epoch" in call(*asked[:-1], "--block", "1").out
+    )
     last = len(blocks) - 1
     for arguments, line in (
         (asked, f"--block: each block of this text is a query; name one from 0 to {last}"),
@@ -73,7 +79,7 @@ def test_relevance_of_one_block_where_blocks_are_queries(
     ):
         done = call(*arguments)
         assert (done.code, line in done.err) == (2, True)
-    name = sorted(str(path.relative_to(classified / "data")) for path in (classified / "data").rglob("*.txt"))[0]
+    name = re.findall(r"ids are '(.+?)'", call("relevance", classified / "run", "--example", "none").err)[0]
     done = call("relevance", classified / "run", "--example", name, "--block", "0")
     assert done.code == 2
     assert "--block: only for tagging" in done.err

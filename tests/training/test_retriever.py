@@ -85,9 +85,7 @@ def test_what_a_step_shows(corpus_encoder: Path, tmp_path: Path, seed: int) -> N
     made = reader(corpus_encoder)
     steps, seen = steps_of(trainer(made, tmp_path, [two] * 4)), set()
     for number in range(30):
-        lesson = steps._lesson(0, np.random.default_rng([seed, number]))
-        assert lesson is not None
-        memory, windows, labels = lesson
+        ((memory, windows, labels),) = steps._lessons(0, np.random.default_rng([seed, number]))
         relevant, shown = set(np.flatnonzero(labels).tolist()), {block for window in windows for block in window.blocks}
         assert set(memory.kept) < relevant
         assert shown & (relevant - set(memory.kept)), "nothing to find"
@@ -95,7 +93,8 @@ def test_what_a_step_shows(corpus_encoder: Path, tmp_path: Path, seed: int) -> N
         assert all(window.n_prefix == 1 for window in windows), "vectors of blocks know no question"
         seen.add(bool(memory.kept))
     assert seen == {False, True}
-    assert not any(steps_of(trainer(made, tmp_path, [two] * 4), 0)._lesson(0, np.random.default_rng(n))[0].kept for n in range(9))  # type: ignore[index]  # fmt: skip
+    without = steps_of(trainer(made, tmp_path, [two] * 4), 0)
+    assert not any(memory.kept for n in range(9) for memory, _, _ in without._lessons(0, np.random.default_rng(n)))
 
 
 def test_nothing_to_learn(corpus_encoder: Path, tmp_path: Path) -> None:
