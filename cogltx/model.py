@@ -352,8 +352,7 @@ class Model:
             if self.linear is not None:
                 self.linear.save(target)
             self.config.save(target)
-            values, kind = self.config.model_dump(mode="json"), self.reasoner.config.pipeline_tag
-            card = card or model_card(name or folder.name, values, kind)
+            card = card or model_card(name or folder.name, self.config)
             (target / "README.md").write_text(card, encoding="utf-8")
 
 

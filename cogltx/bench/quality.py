@@ -47,7 +47,8 @@ class _ReaderEntry(BaseModel):
         name: of the row.
         trained: an earlier row whose trained model this one uses; None: it is trained itself.
         changes: `KEY=VALUE` of the run's configuration, or, with `trained`, of the trained model's.
-        judge: `bm25` or `package.module:Class`, instead of the trained model's judge; thresholds are chosen anew.
+        judge: `bm25`, `embedding`, a model or `package.module:Class`, instead of the trained model's judge; thresholds
+            are chosen anew.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

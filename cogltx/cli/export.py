@@ -45,10 +45,7 @@ def export(
             "metrics": summary["history"][int(summary["best"].rpartition("-")[2]) - 1],
         }
     config = reader.config
-    card = model_card(
-        output.name, config.model_dump(mode="json"), config.reasoner.pipeline_tag,
-        **known, about=read_text(about) if about else "",
-    )  # fmt: skip
+    card = model_card(output.name, config, **known, about=read_text(about) if about else "")
     reader.model.save(output, int8=int8, card=card)
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
     note(f"{size / 1e6:.1f} MB in {output}")

@@ -9,8 +9,7 @@ from cogltx.display.templates import template
 
 def model_card(
     name: str,
-    config: Mapping[str, Any],
-    pipeline_tag: str,
+    config: Any,
     *,
     data: Sequence[str] = (),
     training: Mapping[str, Any] | None = None,
@@ -21,22 +20,21 @@ def model_card(
 
     Args:
         name: the title.
-        config: the configuration of the model.
-        pipeline_tag: the task in the vocabulary of the hub.
+        config: the ``ModelConfig``.
         data: names of the training files.
         training: the settings of the training.
         metrics: validation metrics in percent.
         about: more to say, such as licences of the data and measured quality.
     """
-    started = (config[part].get("init_from") for part in ("reasoner", "judge"))
+    started = {config.reasoner.init_from, config.judge.init_from}
     settings = {key: json.dumps(value) for key, value in (training or {}).items()}
     return template("card.md").render(
         name=name,
         config=config,
-        pipeline_tag=pipeline_tag,
+        pipeline_tag=config.reasoner.pipeline_tag,
         data=data,
         training=settings,
         metrics=metrics or {},
-        parents=sorted({str(name) for name in started} - {"None", "judge", "reasoner"}),
+        parents=sorted(started - {None, "judge", "reasoner"}),
         about=about.strip(),
     )

@@ -86,9 +86,9 @@ def test_the_card_names_the_model_that_training_started_from() -> None:
     values = ModelConfig().model_dump(mode="json")
     for part, settings in started.items():
         values[part] |= settings
-    card = model_card("mine", values, "question-answering")
+    card = model_card("mine", ModelConfig.model_validate(values))
     assert "Started from `qa-minilm`; what is said there about data and licences holds here, too." in card
-    assert "Started from" not in model_card("mine", ModelConfig().model_dump(mode="json"), "question-answering")
+    assert "Started from" not in model_card("mine", ModelConfig())
 
 
 def test_a_changed_setting_is_exported(files: Files, call: Call, tmp_path: Path) -> None:
