@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 DEFAULT_MODEL = "qa-minilm"
 _SHOWN = 3  # key blocks
 _SNIPPET = 160
+_ENGLISH = frozenset({
+    "the", "of", "and", "to", "in", "a", "is", "that", "for", "with", "on", "by", "as", "it", "was", "be", "or", "are",
+    "from", "this", "not", "at",
+})  # fmt: skip
+_FEWEST_WORDS, _ENGLISH_SHARE = 100, 0.1  # of English prose, a third are such words; of other languages hardly any
 
 
 def ask(
@@ -48,6 +54,8 @@ def ask(
     if html is not None and len(questions) != 1:
         raise ConfigError("--html: a report shows one question; give exactly one")
     documents = list(read_documents(paths))
+    if model == DEFAULT_MODEL and not all(_looks_english(document.text) for document in documents):
+        note(f"{model} knows English, and the text looks like another language: --model takes one that knows it")
     from cogltx.files import write_file
 
     reader = load_answering(model, judge, device, changes)
@@ -84,6 +92,12 @@ def load_answering(model: str, judge: str | None, device: str | None, changes: S
     if not isinstance(reader.config.reasoner, SpanReasonerConfig):
         raise ConfigError(f"--model {model}: the task {reader.config.reasoner.name} does not answer questions")
     return reader
+
+
+def _looks_english(text: str) -> bool:
+    """Whether a text has the most frequent English words, or is too short to tell."""
+    words = re.findall(r"[^\W\d_]+", text[:50_000].lower())
+    return len(words) < _FEWEST_WORDS or sum(word in _ENGLISH for word in words) >= _ENGLISH_SHARE * len(words)
 
 
 def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import Call, Files
 
-from cogltx.cli.ask import _sort
+from cogltx.cli.ask import _looks_english, _sort
 
 QUESTION = "Where does the person live ?"
 
@@ -69,6 +69,20 @@ def test_the_standard_input_as_the_text(files: Files, call: Call, monkeypatch: p
     assert (silent.code, silent.err) == (
         2, "cogltx: ask: the standard input is the text, so give a question as an argument\n",
     )  # fmt: skip
+
+
+GERMAN = "Die Brücke wurde im Jahr 1884 von der Ingenieurin Ilse Brandt entworfen und steht bis heute in der Stadt. "
+ENGLISH = "The bridge was designed by the engineer Ilse Brandt in 1884 and stands in the old town to this day. "
+
+
+def test_a_text_in_another_language_is_noted(call: Call, tmp_path: Path) -> None:
+    for name, text in (("german.txt", GERMAN * 8), ("english.txt", ENGLISH * 8)):
+        (tmp_path / name).write_text(text)
+        done = call("ask", tmp_path / name, "Who designed the bridge?")
+        assert not done.code
+        assert ("qa-minilm knows English, and the text looks like another language" in done.err) == (text[:3] == "Die")
+    assert _looks_english(GERMAN)
+    assert not _looks_english("桥梁由工程师设计，" * 200)
 
 
 def test_what_a_question_is(tmp_path: Path) -> None:
