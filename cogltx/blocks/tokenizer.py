@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -64,7 +65,7 @@ def encoder_path(name: str | Path) -> str:
         ModelError: the bundled encoder is not installed, or its file is not the published one.
     """
     if str(name) != BUNDLED:
-        has_revision = "@" in str(name) and not Path(name).exists()
+        has_revision = re.fullmatch(r"[^/@.][^/@]*/[^/@]+@[^@]+", str(name)) and not Path(name).exists()
         return str(downloaded(str(name)) if has_revision else name)
     package = importlib.util.find_spec(_BUNDLED_PACKAGE)
     if package is None or package.origin is None:

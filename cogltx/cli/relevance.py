@@ -47,8 +47,8 @@ def _history(run: Path, example: str, query_block: int | None, judge: str | None
         raise DataError(f"{', '.join(config.data.train_files)}: the examples have changed since the run was trained")
     index = next((index for index, one in enumerate(examples) if one.id == example), None)
     if index is None:
-        known = ", ".join(repr(one.id) for one in examples[:3])
-        raise DataError(f"--example: no training example has the id {example!r}; ids are {known}, …")
+        known = ", ".join(repr(one.id) for one in examples[:3]) + ", …" * (len(examples) > 3)
+        raise DataError(f"--example: no training example has the id {example!r}; ids are {known}")
     reader = load_reader(run, judge=judge)
     assert isinstance(reader, CogLTX), "only CogLTX has relevance labels"
     blocks = reader.model.split(examples[index].document)
@@ -83,19 +83,24 @@ def _format(history: dict[str, Any]) -> str:
     query = f", block {history['query']} as the query" if "query" in history else ""
     no_scores = any(score is None for block in history["blocks"] for score in block["scores"])
     lines = [
-        f"example {history['example']}{query}: the judge's score per epoch; * the block was labelled relevant"
-        "; - no score: the text was read whole, or the block was no candidate" * no_scores,
+        f"example {history['example']}{query}: the judge's last score by the end of each epoch"
+        "; * the block was labelled relevant"
+        "; - not scored: in z already, not proposed or not drawn, or the text was read whole" * no_scores,
         "",
         "block  " + "".join(f"{f'epoch {epoch}':>9}" for epoch in history["epochs"]) + "  text",
     ]
     for block in history["blocks"]:
         cells = [
-            f"{'-' if score is None else f'{score:.2f}'}{'*' if relevant else ' '}"
+            f"{_cell(score, is_query=block['index'] == history.get('query'))}{'*' if relevant else ' '}"
             for score, relevant in zip(block["scores"], block["labels"], strict=True)
         ]
         text = " ".join(block["text"].split())
         lines.append(f"{block['index']:5d}  " + "".join(f"{cell:>9}" for cell in cells) + f"  {text}")
     return "\n".join(lines)
+
+
+def _cell(score: float | None, *, is_query: bool) -> str:
+    return "query" if is_query else "-" if score is None else f"{score:.2f}"
 
 
 def _draw(history: dict[str, Any], path: Path) -> None:

@@ -46,7 +46,7 @@ class TrainingConfig(BaseModel):
             anywhere in the document, as all are in the paper.
         windows: number of windows per document and epoch, drawn at random, for tagging and baselines; None: all if
             they have one loss together (tagging, ``over_windows: mlp``, ``lstm``, ``transformer``), otherwise one. For
-            tagging with CogLTX, also the number of blocks whose context judge and retriever learn from.
+            tagging with CogLTX, also the largest number of blocks whose context judge and retriever learn from.
         answer_share: share of a baseline's windows that hold the answer for certain; the others are any.
         relevance: source of the relevance labels.
         patience: epochs without a better validation metric before training stops; None: never.

@@ -56,7 +56,7 @@ class TrainingLoop:
         models: models in training, by name.
         optimizers: their optimizers.
         checkpoint_steps: steps between checkpoints.
-        arrays: other state in each checkpoint: by name, one array per example.
+        arrays: other state in each checkpoint: by name, arrays with names.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TrainingLoop:
         models: Mapping[str, nn.Module],
         optimizers: Mapping[str, Optimizer],
         checkpoint_steps: int,
-        arrays: Mapping[str, dict[int, np.ndarray]] | None = None,
+        arrays: Mapping[str, dict[str, np.ndarray]] | None = None,
     ) -> None:
         self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
         self.models, self.optimizers, self.checkpoint_steps = models, optimizers, checkpoint_steps
@@ -109,9 +109,9 @@ class TrainingLoop:
             torch.set_rng_state(random["cpu"])
             if torch.cuda.is_available() and "cuda" in random:
                 torch.cuda.set_rng_state(random["cuda"])
-            for name, by_example in self.arrays.items():
+            for name, arrays in self.arrays.items():
                 tensors = load_tensors(source / f"{name}.arrays.safetensors")
-                by_example.update((int(index), tensor.numpy()) for index, tensor in tensors.items())
+                arrays.update((key, tensor.numpy()) for key, tensor in tensors.items())
         except CogltxError:
             raise
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -131,8 +131,8 @@ class TrainingLoop:
         self.progress.steps = {name: optimizer.step for name, optimizer in self.optimizers.items()}
         files: dict[str, Mapping[str, Tensor]] = {name: model.state_dict() for name, model in self.models.items()}
         files |= {f"{name}.optimizer": optimizer.state() for name, optimizer in self.optimizers.items()}
-        for name, by_example in self.arrays.items():
-            files[f"{name}.arrays"] = {str(index): torch.from_numpy(array) for index, array in by_example.items()}
+        for name, arrays in self.arrays.items():
+            files[f"{name}.arrays"] = {key: torch.from_numpy(array) for key, array in arrays.items()}
         cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}
         files["random"] = {"cpu": torch.get_rng_state(), **cuda}
         with new_folder(self.folder / f"{(previous[-1] + 1 if previous else 0):06d}") as target:

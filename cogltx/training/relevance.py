@@ -70,46 +70,51 @@ class RelevanceConfig(BaseModel):
         return path
 
 
-def of_query(arrays: dict[int, np.ndarray], index: int, layout: Layout, unknown: bool | np.float32) -> np.ndarray:
-    """Return what is known of an example's blocks for a query, to read and to change: a view, shape [blocks].
+def query_key(index: int, query_block: int | None) -> str:
+    """Name a query of the training: an example, or, where blocks are queries, one of its blocks.
 
-    Args:
-        arrays: by example, shape [blocks], or [blocks, blocks] with a row for each block that is a query; receives
-            what is missing.
-        index: the example.
-        layout: the query and the document.
-        unknown: the value of what is missing.
+    >>> query_key(3, None), query_key(3, 7)
+    ('3', '3.7')
     """
-    n_blocks, query = len(layout.blocks), layout.query
-    if not isinstance(query, BlockQuery):
-        return arrays.setdefault(index, np.full(n_blocks, unknown))
-    if index not in arrays:
-        arrays[index] = np.full((n_blocks, n_blocks), unknown)
-    return np.asarray(arrays[index][query.block])
+    return f"{index}" if query_block is None else f"{index}.{query_block}"
+
+
+def key_of(index: int, layout: Layout) -> str:
+    """Name the query of an example's layout."""
+    return query_key(index, layout.query.block if isinstance(layout.query, BlockQuery) else None)
 
 
 class RelevanceLabels:
-    """The relevant blocks of each training example; where blocks are queries, those of each block."""
+    """The relevant blocks of each training example; where blocks are queries, those of each block.
+
+    Attributes:
+        by_query: labels from interventions, by ``query_key``.
+    """
 
     def __init__(self, config: RelevanceConfig) -> None:
         self.config, self.from_data = config, config.source != "interventions"
-        self.by_example: dict[int, np.ndarray] = {}
+        self.by_query: dict[str, _Labels] = {}
 
     def known(self, examples: Sequence[Example]) -> bool:
         """Check whether any block is known to be relevant, so that the judge can learn."""
         if self.from_data:
             return any(example.has_relevance for example in examples)
-        return any(labels.any() for labels in self.by_example.values())
+        return any(labels.any() for labels in self.by_query.values())
+
+    def answered(self, index: int, n_blocks: int) -> list[int]:
+        """The blocks of an example that, as queries, have a relevant block."""
+        found = ((block, self.by_query.get(query_key(index, block))) for block in range(n_blocks))
+        return [block for block, labels in found if labels is not None and labels.any()]
 
     def of(self, index: int, example: Example, layout: Layout) -> _Labels | None:
         """Return the labels of an example's blocks for a query; None if they are unknown."""
         if not self.from_data:
-            return of_query(self.by_example, index, layout, False)
-        return None if isinstance(layout.query, BlockQuery) else layout.blocks.relevance_labels(example)
+            return self.by_query.setdefault(key_of(index, layout), np.zeros(len(layout.blocks), dtype=bool))
+        return layout.blocks.relevance_labels(example)
 
     def revise(self, index: int, layout: Layout, rises: Iterable[tuple[int, float]]) -> int:
         """Revise labels by pairs of a block and the rise of the loss without it; returns the number of changed ones."""
-        labels = of_query(self.by_example, index, layout, False)
+        labels = self.by_query[key_of(index, layout)]
         before = labels.copy()
         for block, rise in rises:
             if rise > self.config.raise_threshold:
@@ -132,16 +137,17 @@ class RelevanceLabels:
             scores = similarity([*map(blocks.text, range(len(blocks)))] if by_block else [_asked(example)], blocks)
             if by_block:
                 np.fill_diagonal(scores, 0)  # no block is relevant to itself
-            best = np.argsort(-scores, axis=1, kind="stable")[:, : self.config.initial_blocks]
-            labels = np.zeros(scores.shape, dtype=bool)
-            np.put_along_axis(labels, best, np.take_along_axis(scores, best, axis=1) > 0, axis=1)
-            self.by_example[index] = labels if by_block else labels[0]
-        return sum(bool(labels.any()) for labels in self.by_example.values())
+            for row, similar in enumerate(scores):
+                labels = np.zeros(len(blocks), dtype=bool)
+                best = np.argsort(-similar, kind="stable")[: self.config.initial_blocks]
+                labels[best[similar[best] > 0]] = True
+                self.by_query[query_key(index, row if by_block else None)] = labels
+        return len({key.partition(".")[0] for key, labels in self.by_query.items() if labels.any()})
 
-    def save(self, folder: Path, epoch: int, scores: Mapping[int, np.ndarray]) -> None:
-        """Save the labels and the judge's scores at the end of an epoch, from 1."""
-        tensors = {f"{index}.labels": torch.from_numpy(labels) for index, labels in self.by_example.items()}
-        tensors |= {f"{index}.scores": torch.from_numpy(block_scores) for index, block_scores in scores.items()}
+    def save(self, folder: Path, epoch: int, scores: Mapping[str, np.ndarray]) -> None:
+        """Save the labels and the judge's last scores at the end of an epoch, from 1."""
+        tensors = {f"{key}.labels": torch.from_numpy(labels) for key, labels in self.by_query.items()}
+        tensors |= {f"{key}.scores": torch.from_numpy(block_scores) for key, block_scores in scores.items()}
         write_file(folder / f"epoch-{epoch}.safetensors", to_safetensors(tensors))
 
     @staticmethod
@@ -152,11 +158,8 @@ class RelevanceLabels:
         history = {}
         for epoch in sorted(int(name[1]) for path in folder.iterdir() if (name := _EPOCH.fullmatch(path.name))):
             tensors = load_tensors(folder / f"epoch-{epoch}.safetensors")
-            labels, scores = (
-                None if found is None else found.numpy()[() if block is None else block]
-                for found in (tensors.get(f"{index}.labels"), tensors.get(f"{index}.scores"))
-            )
-            history[epoch] = labels, scores
+            labels, scores = (tensors.get(f"{query_key(index, block)}.{name}") for name in ("labels", "scores"))
+            history[epoch] = None if labels is None else labels.numpy(), None if scores is None else scores.numpy()
         return history
 
 

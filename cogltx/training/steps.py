@@ -6,16 +6,17 @@ Every choice is drawn from a generator of (seed, epoch, example), so it does not
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
+from more_itertools import chunked
 from torch import Tensor, nn
 
-from cogltx.baselines import SlidingWindow, WindowReader
-from cogltx.blocks import BlockQuery
+from cogltx.baselines import WindowReader
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, padded_length
 from cogltx.encoding.layout import Layout, Window
@@ -26,11 +27,11 @@ from cogltx.retrieval.block_encoder import block_means
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
-from cogltx.training.relevance import RelevanceLabels, of_query
+from cogltx.training.relevance import RelevanceLabels, key_of
 from cogltx.training.windows import drawn_windows, judge_windows, layouts_of, random_memory, reasoner_windows
 
 _RETRIEVER_WINDOWS = 2  # per document and step: one with relevant blocks, one other
-_UNKNOWN = np.float32("nan")
+_LAYOUTS_AT_ONCE = 256  # of documents whose blocks are queries
 
 Randomness: TypeAlias = Callable[[int], np.random.Generator]
 """Returns the generator of one example in the current phase."""
@@ -85,7 +86,7 @@ class RetrieverSteps:
     ) -> Iterator[tuple[Memory, list[Window], Bool[np.ndarray, " blocks"]]]:
         """Draw z and the windows of an example, for each query for which something is to be found."""
         example = self.examples[index]
-        for layout in layouts_of(self.reader, example, rng, self.config):
+        for layout in layouts_of(self.reader, example, rng, self.config, partial(self.relevance.answered, index)):
             labels = None if layout.fits else self.relevance.of(index, example, layout)
             if labels is not None and labels.any():
                 yield self._lesson(layout, labels, rng)
@@ -108,14 +109,14 @@ class JudgeSteps:
     """Trains the judge on windows as in retrieval and as in rehearsal.
 
     Attributes:
-        scores: coarse scores of an earlier epoch, by example, for hard negatives.
+        scores: coarse scores of an earlier epoch, by query, for hard negatives.
     """
 
     reader: CogLTX
     optimizer: Optimizer
     examples: Sequence[Example]
     relevance: RelevanceLabels
-    scores: dict[int, np.ndarray]
+    scores: dict[str, np.ndarray]
     config: TrainingConfig
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
@@ -123,10 +124,10 @@ class JudgeSteps:
         lessons: list[tuple[list[Window], Bool[np.ndarray, " blocks"]]] = []
         for index in indices:
             example, rng = self.examples[index], random(index)
-            for layout in layouts_of(self.reader, example, rng, self.config):
+            for layout in layouts_of(self.reader, example, rng, self.config, partial(self.relevance.answered, index)):
                 relevant = self.relevance.of(index, example, layout)
-                if relevant is not None and (relevant.any() or not isinstance(layout.query, BlockQuery)):
-                    scores = _known_scores(self.scores, index, layout) if self.config.hard_negatives else None
+                if relevant is not None:
+                    scores = self.scores.get(key_of(index, layout)) if self.config.hard_negatives else None
                     shown = judge_windows(layout, relevant, rng, scores, self.config, self.reader.memrecall)
                     lessons.append((shown, relevant))
         if not lessons:
@@ -192,7 +193,7 @@ class ReasonerSteps:
 
     Attributes:
         relevance: the relevant blocks of the examples, which interventions revise.
-        scores: receives the coarse scores of the blocks, by example.
+        scores: receives the coarse scores of the blocks, by query.
         skipped: ids of examples without a known target.
         counts: of this epoch: ``tried`` blocks that interventions removed, ``changed`` labels, and the duration in
             seconds of ``steps`` and ``interventions`` in this process.
@@ -202,7 +203,7 @@ class ReasonerSteps:
     optimizer: Optimizer
     examples: Sequence[Example]
     relevance: RelevanceLabels
-    scores: dict[int, np.ndarray]
+    scores: dict[str, np.ndarray]
     config: TrainingConfig
     skipped: set[str] = field(default_factory=set)
     counts: dict[str, float] = field(
@@ -268,29 +269,33 @@ class ReasonerSteps:
     def _items(self, indices: Sequence[int], random: Randomness, *, scored: bool = False) -> list[list[ReasonerTarget]]:
         """The training windows of each example: none, one or several; stores the judge's scores."""
         reader, reasoner = self.reader, self.reader.model.reasoner
-        if isinstance(reader, SlidingWindow):
+        as_later = not isinstance(reader, CogLTX) or (reasoner.by_block and self.relevance.from_data)
+        if as_later:
             return [drawn_windows(reader, self.examples[index], random(index), self.config) for index in indices]
-        asked = [
+        assert isinstance(reader, CogLTX)
+        asked = (
             (index, rng, layout)
             for index, rng in zip(indices, map(random, indices), strict=True)
             for layout in layouts_of(reader, self.examples[index], rng, self.config)
-        ]
-        of_example, rngs, layouts = zip(*asked, strict=True)
-        examples = [self.examples[index] for index in of_example]
-        relevance = list(map(self.relevance.of, of_example, examples, layouts))
-        by_judge = self.config.reasoner_blocks == "recall"
-        known = [
-            _known_scores(self.scores, index, layout) if scored and not layout.fits else None
-            for index, layout in zip(of_example, layouts, strict=True)
-        ]
-        items, scores = reasoner_windows(
-            reasoner, examples, layouts, relevance, reader.memrecall, rngs, known, by_judge=by_judge
         )
+        by_judge = self.config.reasoner_blocks == "recall"
         by_example: dict[int, list[ReasonerTarget]] = {index: [] for index in indices}
-        for index, layout, item, block_scores in zip(of_example, layouts, items, scores, strict=True):
-            by_example[index] += [] if item is None else [item]
+        for some in chunked(asked, _LAYOUTS_AT_ONCE):
+            of_example, rngs, layouts = zip(*some, strict=True)
+            examples = [self.examples[index] for index in of_example]
+            keys = list(map(key_of, of_example, layouts))
+            relevance = list(map(self.relevance.of, of_example, examples, layouts))
+            known = [
+                self.scores.get(key) if scored and not layout.fits else None
+                for key, layout in zip(keys, layouts, strict=True)
+            ]
+            items, scores = reasoner_windows(
+                reasoner, examples, layouts, relevance, reader.memrecall, rngs, known, by_judge=by_judge
+            )
             if by_judge:
-                of_query(self.scores, index, layout, _UNKNOWN)[:] = block_scores
+                self.scores.update(zip(keys, (one.astype(np.float32) for one in scores), strict=True))
+            for index, item in zip(of_example, items, strict=True):
+                by_example[index] += [] if item is None else [item]
         return list(by_example.values())
 
     def _intervene(self, indices: Sequence[int], items: Sequence[ReasonerTarget], rng: np.random.Generator) -> None:
@@ -299,14 +304,6 @@ class ReasonerSteps:
         for item, rises in by_item.items():
             self.counts["tried"] += len(rises)
             self.counts["changed"] += self.relevance.revise(indices[item], items[item].layout, rises)
-
-
-def _known_scores(scores: dict[int, np.ndarray], index: int, layout: Layout) -> Float[np.ndarray, " blocks"] | None:
-    """The coarse scores of an example's blocks for a query; None if no epoch has given any."""
-    if index not in scores:
-        return None
-    found = of_query(scores, index, layout, _UNKNOWN)
-    return None if np.isnan(found).all() else found
 
 
 def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

@@ -93,11 +93,11 @@ class Trainer:
                 "learns from; set training.relevance.source: interventions or judge.name: bm25"
             )
         self.relevance = RelevanceLabels(config.relevance)
-        self.scores: dict[int, np.ndarray] = {}
+        self.scores: dict[str, np.ndarray] = {}
         self.recalls: list[Recall] = []
         self.optimizers = self._optimizers()
         self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
-        arrays = {"scores": self.scores} | ({"relevance": self.relevance.by_example} if self.intervenes else {})
+        arrays = {"scores": self.scores} | ({"relevance": self.relevance.by_query} if self.intervenes else {})
         data = fingerprint([*train, len(train), *validation])  # cogltx relevance checks it
         modules, optimizers = model.model.modules, self.optimizers
         self.loop = TrainingLoop(self.output, data, modules, optimizers, config.checkpoint_steps, arrays)
@@ -150,6 +150,11 @@ class Trainer:
         while self._goes_on:
             self._epoch()
         self.loop.log.close()
+        if self.trains_judge and not self.optimizers["judge"].step:
+            self.report(
+                "the judge has learned nothing, as no block was relevant: set training.relevance.initial, lower "
+                "training.relevance.raise_threshold, or train for more epochs"
+            )
         progress, best = self.loop.progress, self.loop.progress.best_epoch
         assert best is not None, "a run has at least one epoch"
         if processes.is_first() and not (model := self._name_best()).is_dir():
@@ -255,9 +260,10 @@ class Trainer:
         if processes.is_first():
             self.relevance.save(self.output / "relevance", epoch, self.scores)
         counts = self.reasoner_steps.counts
-        relevant = sum(int(labels.sum()) for labels in self.relevance.by_example.values())
-        blocks = sum(labels.size for labels in self.relevance.by_example.values())
-        unit = "pairs of blocks" if self.reader.model.reasoner.by_block else "blocks"
+        by_block, by_query = self.reader.model.reasoner.by_block, self.relevance.by_query.values()
+        relevant = sum(int(labels.sum()) for labels in by_query)
+        blocks = sum(len(labels) - by_block for labels in by_query)  # without the block that is the query
+        unit = "pairs of blocks" if by_block else "blocks"
         shares = {"relevant": relevant / max(1, blocks), "changed": counts["changed"] / max(1, blocks)}
         seconds = {f"seconds_{name}": counts[name] for name in ("steps", "interventions")}
         self.loop.log.add(epoch, epoch, {f"relevance/{name}": value for name, value in (shares | seconds).items()})
@@ -355,7 +361,7 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
     if by_block and from_data and config.trains_judge(reader):
         raise ConfigError(
             "training.relevance.source: where each block is a query, the judge learns from interventions alone; set it "
-            "to interventions, or training.judge_passes to 0"
+            "to interventions, or judge.name to bm25"
         )
     if reader.config.memrecall.retriever == "trained" and reader.uses_judge:
         if not reader.config.memrecall.shortlist:

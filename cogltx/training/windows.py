@@ -1,6 +1,6 @@
 """The windows that judge and reasoner are trained on (CogLTX §3.3, algorithm 1): random ones, or as at inference."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -14,19 +14,29 @@ from cogltx.document import Example
 from cogltx.encoding.layout import Layout, Window
 from cogltx.judges import Memory
 from cogltx.memrecall import MemRecall, fill, passages_of
+from cogltx.pipeline import CogLTX
 from cogltx.reasoners import Reasoner
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
 
 
 def layouts_of(
-    reader: WindowReader, example: Example, rng: np.random.Generator, config: TrainingConfig
-) -> list[Layout]:
-    """Lay out a document with its query; where blocks are queries, with each block, or with ``windows`` random ones."""
+    reader: WindowReader,
+    example: Example,
+    rng: np.random.Generator,
+    config: TrainingConfig,
+    queries: Callable[[int], Sequence[int]] = range,
+) -> Iterator[Layout]:
+    """Lay out a document with its query; where blocks are queries, with each block, or with ``windows`` random ones.
+
+    ``queries`` returns the blocks that may be queries, from the number of blocks.
+    """
     layout = reader.model.layout(example.document, example.query)
-    if not reader.model.reasoner.by_block:
-        return [layout]
-    return [layout.for_block(block) for block in _drawn(len(layout.blocks), rng, config.windows)]
+    if reader.model.reasoner.by_block:
+        blocks = queries(len(layout.blocks))
+        yield from (layout.for_block(blocks[number]) for number in _drawn(len(blocks), rng, config.windows))
+    else:
+        yield layout
 
 
 def judge_windows(
@@ -187,19 +197,24 @@ def reasoner_windows(
 
 
 def drawn_windows(
-    reader: SlidingWindow, example: Example, rng: np.random.Generator, config: TrainingConfig
+    reader: WindowReader, example: Example, rng: np.random.Generator, config: TrainingConfig
 ) -> list[ReasonerTarget]:
-    """Draw windows of a document for a baseline as at inference; keeps those with a known target.
+    """Draw windows of a document as at inference; keeps those with a known target.
 
-    Without a number in the configuration, these are all windows if they are joined or every word is labelled, otherwise
-    one.
+    A baseline's windows cover the document. In a CogLTX window, a block is the query and MemRecall selects the rest.
+    Without a number in the configuration, these are all windows if they are joined or every block is a query,
+    otherwise one.
     """
     reasoner, layout = reader.model.reasoner, reader.model.layout(example.document, example.query)
-    windows = reader.windows(layout)
-    if reasoner.negative_target() is None:
-        several = reasoner.by_block or reasoner.joins_windows
-        count = config.windows if several else config.windows or 1
-        windows = [windows[index] for index in _drawn(len(windows), rng, count)]
+    if isinstance(reader, CogLTX):
+        windows = list(reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, config.windows)))
+    else:
+        assert isinstance(reader, SlidingWindow)
+        windows = reader.windows(layout)
+        if reasoner.negative_target() is None:
+            several = reasoner.by_block or reasoner.joins_windows
+            count = config.windows if several else config.windows or 1
+            windows = [windows[index] for index in _drawn(len(windows), rng, count)]
     items = [ReasonerTarget(layout, window, reasoner.target(example, layout.blocks, window)) for window in windows]
     if reasoner.negative_target() is not None:
         return _with_answers(items, reasoner, example, rng, config)

@@ -31,9 +31,9 @@ def test_relevance_by_epoch(classified: Path, call: Call, tmp_path: Path) -> Non
 def test_texts_without_scores() -> None:
     blocks = [{"index": 0, "text": "Anna has a boat.", "scores": [None, None], "labels": [False, True]}]
     shown = _format({"example": "a", "epochs": [1, 2], "blocks": blocks})
-    assert "; - no score: the text was read whole, or the block was no candidate" in shown
+    assert "; - not scored: in z already, not proposed or not drawn, or the text was read whole" in shown
     blocks[0]["scores"] = [0.25, 0.5]
-    assert "no score" not in _format({"example": "a", "epochs": [1, 2], "blocks": blocks})
+    assert "not scored" not in _format({"example": "a", "epochs": [1, 2], "blocks": blocks})
 
 
 def test_relevance_of_other_texts(classified: Path, call: Call, tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_relevance_of_one_block_where_blocks_are_queries(
     blocks = done.json["blocks"]
     assert blocks[1]["scores"] == [None, None], "the query is no candidate"
     assert all(score is not None for block in blocks[:1] + blocks[2:] for score in block["scores"])
-    assert (
-        f"example {example}, block 1 as the query: the judge's score per epoch" in call(*asked[:-1], "--block", "1").out
-    )
+    shown = call(*asked[:-1], "--block", "1").out
+    assert f"example {example}, block 1 as the query: the judge's last score by the end of each epoch" in shown
+    assert re.search(r"\n +1 +query +query +", shown)
     last = len(blocks) - 1
     for arguments, line in (
         (asked, f"--block: each block of this text is a query; name one from 0 to {last}"),

@@ -51,7 +51,7 @@ def precision_and_recall(trainer: Trainer) -> tuple[float, float]:
         blocks = trainer.reader.model.split(example.document)
         start, end = example.extra["fact"]  # type: ignore[misc]
         gold = set(blocks.overlapping(start, end)) if end else set()
-        found = set(np.flatnonzero(trainer.relevance.by_example[index]).tolist())
+        found = set(np.flatnonzero(trainer.relevance.by_query[str(index)]).tolist())
         hits, said, true = hits + len(gold & found), said + len(found), true + len(gold)
     return hits / said, hits / true
 
@@ -110,7 +110,7 @@ def test_a_look_inside(planted: tuple[Trainer, Path], tmp_path: Path) -> None:
     last = history[10][0]
     assert last is not None
     assert last.shape == (len(blocks),)
-    assert (last == trainer.relevance.by_example[0]).all()
+    assert (last == trainer.relevance.by_query["0"]).all()
 
 
 def test_killed_between_interventions_equals_undisturbed(corpus_encoder: Path, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_the_interventions_of_a_step_are_counted_and_timed(corpus_encoder: Path,
     settings = TrainingConfig.model_validate({"relevance": relevance})
     made, examples = reader(corpus_encoder), texts(3)
     trainer = Trainer(made, settings, train=examples, validation=examples, output=tmp_path, task=CLASSIFICATION)
-    steps, labels = trainer.reasoner_steps, trainer.relevance.by_example
+    steps, labels = trainer.reasoner_steps, trainer.relevance.by_query
     for expected in (0, 1):
         started = time.perf_counter()
         assert steps.step([0, 2], np.random.default_rng, intervenes=bool(expected)) is not None
@@ -191,7 +191,7 @@ def test_labels_to_begin_with(corpus_encoder: Path, tmp_path: Path, initial: str
     lines: list[str] = []
     relevance = INTERVENTIONS | {"initial": initial, "from_epoch": 2}
     trainer = train(reader(corpus_encoder), tmp_path, texts(6), lines.append, relevance=relevance)
-    marked = sum(bool(own.any()) for own in trainer.relevance.by_example.values())
+    marked = sum(bool(own.any()) for own in trainer.relevance.by_query.values())
     assert f"initial relevance labels by {initial}: {marked} of 6 examples" in lines
     assert marked >= 4
     if initial == "bm25":
@@ -199,7 +199,7 @@ def test_labels_to_begin_with(corpus_encoder: Path, tmp_path: Path, initial: str
             blocks = trainer.reader.model.split(example.document)
             start, end = example.extra["fact"]  # type: ignore[misc]
             if end:
-                (block,) = np.flatnonzero(trainer.relevance.by_example[index])
+                (block,) = np.flatnonzero(trainer.relevance.by_query[str(index)])
                 assert block in blocks.overlapping(start, end)
 
 

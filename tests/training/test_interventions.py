@@ -165,12 +165,12 @@ def test_losses_in_bfloat16(reasoner: Words) -> None:
 def test_labels_follow_the_rises() -> None:
     labels = RelevanceLabels(RelevanceConfig(source="interventions", raise_threshold=0.2, lower_threshold=-0.05))
     layout = FORM.layout(None, split(DOCUMENT, TOKENIZER))
-    assert labels.of(7, EXAMPLE, layout) is labels.by_example[7]
-    assert not labels.by_example[7].any()
+    assert labels.of(7, EXAMPLE, layout) is labels.by_query["7"]
+    assert not labels.by_query["7"].any()
     assert labels.revise(7, layout, [(0, math.inf), (1, 0.21), (2, 0.2), (3, -0.05)]) == 2
-    assert labels.by_example[7].tolist() == [True, True, False, False]
+    assert labels.by_query["7"].tolist() == [True, True, False, False]
     assert labels.revise(7, layout, [(0, 0.1), (1, -0.06), (2, -1.0)]) == 1
-    assert labels.by_example[7].tolist() == [True, False, False, False]
+    assert labels.by_query["7"].tolist() == [True, False, False, False]
     assert labels.known([EXAMPLE])
 
 
@@ -186,10 +186,10 @@ def test_the_datas_own_labels_count_unless_interventions_are_wanted() -> None:
 
 def test_history_comes_back(tmp_path: Path) -> None:
     labels = RelevanceLabels(RelevanceConfig(source="interventions"))
-    labels.by_example[3] = np.array([True, False])
+    labels.by_query["3"] = np.array([True, False])
     labels.save(tmp_path, 1, {})
-    labels.by_example[3][1] = True
-    labels.save(tmp_path, 2, {3: np.float32([0.5, np.nan]), 4: np.float32([1.0])})
+    labels.by_query["3"][1] = True
+    labels.save(tmp_path, 2, {"3": np.float32([0.5, np.nan]), "4": np.float32([1.0])})
     history = RelevanceLabels.load_history(tmp_path, 3)
     assert list(history) == [1, 2]
     (first, nothing), (second, scores) = history.values()
@@ -226,7 +226,7 @@ def test_word_vectors(tiny_encoder: Path, tmp_path: Path) -> None:
     labels = RelevanceLabels(config)
     other = Example(id="b", document=DOCUMENT, query=Query("nobody"))
     assert labels.start([EXAMPLE, other], fakes.reader(tiny_encoder)) == 1
-    assert [own.tolist() for own in labels.by_example.values()] == [[True, False, False, False], [False] * 4]
+    assert [own.tolist() for own in labels.by_query.values()] == [[True, False, False, False], [False] * 4]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_word_vectors_that_are_not_there_are_told_first(tiny_encoder: Path, tmp_
 
 def test_a_full_disk_keeps_the_history_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels = RelevanceLabels(RelevanceConfig(source="interventions"))
-    labels.by_example[3] = np.array([True, False])
+    labels.by_query["3"] = np.array([True, False])
     labels.save(tmp_path, 1, {})
 
     def full(path: Path, content: bytes) -> None:

@@ -137,6 +137,10 @@ def test_every_block_asks_once(corpus_encoder: Path) -> None:
         assert block not in item.window.block
         assert len(item.window) <= 64
         assert (item.window.block >= 0).any(), "there is context"
+    interventions = asked_windows(made, example, relevance={"source": "interventions"})
+    assert [item.window.token_ids.tolist() for item in interventions] == [
+        item.window.token_ids.tolist() for item in items
+    ]
     as_later = made.windows_by_block(made.model.layout(example.document, None), range(len(blocks)))
     for item, window in zip(items, as_later, strict=True):
         assert item.window.token_ids.tolist() == window.token_ids.tolist()
@@ -294,11 +298,14 @@ def test_interventions_find_the_context_of_each_block(corpus_encoder: Path, monk
         block = query_block(made, item)
         expected[block, partner[block]] = partner[block] in item.window.blocks
     assert 0 < expected.sum() < n_blocks, "some partners were read, others were not"
+    monkeypatch.setattr(steps, "_LAYOUTS_AT_ONCE", 5)
     made_steps.step([0], generator, intervenes=True)
-    np.testing.assert_array_equal(made_steps.relevance.by_example[0], expected)
+    found = made_steps.relevance.by_query
+    assert list(found) == [f"0.{block}" for block in range(n_blocks)]
+    np.testing.assert_array_equal(np.stack(list(found.values())), expected)
     assert made_steps.counts["changed"] == expected.sum()
     assert made_steps.counts["tried"] == sum(len(item.window.blocks) for item in items)
-    scores = made_steps.scores[0]
+    scores = np.stack([made_steps.scores[key] for key in found])
     assert np.isnan(scores.diagonal()).all(), "no block is context of itself"
     assert not np.isnan(scores[~np.eye(n_blocks, dtype=bool)]).any()
 
@@ -315,8 +322,8 @@ def test_what_the_judge_is_shown(corpus_encoder: Path, monkeypatch: pytest.Monke
     assert isinstance(made, CogLTX)
     config = TrainingConfig(relevance=RelevanceConfig(source="interventions"))
     relevance, n_blocks = RelevanceLabels(config.relevance), len(made.model.split(example.document))
-    relevance.by_example[0] = np.zeros((n_blocks, n_blocks), dtype=bool)
-    relevance.by_example[0][2, 5] = relevance.by_example[0][4, [1, 3]] = True
+    for query, found in {2: [5], 4: [1, 3], 6: []}.items():
+        relevance.by_query[f"0.{query}"] = np.isin(np.arange(n_blocks), found)
     shown: list[tuple[int, list[int], list[int]]] = []
     real = steps.judge_windows
 
@@ -346,7 +353,7 @@ def test_initial_labels_of_each_block(corpus_encoder: Path, tmp_path: Path) -> N
         options = {"initial": initial, "initial_blocks": 2, "vectors": str(vectors)}
         labels = RelevanceLabels(RelevanceConfig.model_validate({"source": "interventions", **options}))
         assert labels.start([example], made) == 1
-        found = labels.by_example[0]
+        found = np.stack(list(labels.by_query.values()))
         assert found.shape == (n_blocks, n_blocks)
         assert not found.diagonal().any()
         counts = found.sum(axis=1)
@@ -360,8 +367,7 @@ def test_the_retriever_is_not_shown_the_query(corpus_encoder: Path, monkeypatch:
     made = with_retriever(corpus_encoder)
     config = TrainingConfig(relevance=RelevanceConfig(source="interventions"), memory_share=0.0)
     relevance, n_blocks = RelevanceLabels(config.relevance), len(made.model.split(example.document))
-    relevance.by_example[0] = np.zeros((n_blocks, n_blocks), dtype=bool)
-    relevance.by_example[0][2, 5] = True
+    relevance.by_query["0.2"] = np.arange(n_blocks) == 5
     ranked: list[int] = []
     real = steps._ranking_loss
 
@@ -396,3 +402,20 @@ def test_a_judge_and_a_retriever_learn_for_tagging(corpus_encoder: Path, tmp_pat
     assert any("pairs of blocks relevant" in line for line in lines)
     again = load_reader(tmp_path, device="cpu")
     assert all(prediction.n_unread == 0 for prediction in again.predict_many(examples))
+
+
+def test_a_judge_that_learned_nothing_is_reported(corpus_encoder: Path, tmp_path: Path) -> None:
+    examples = documents(1, sentences=10)
+    lines: list[str] = []
+    made = reader(corpus_encoder, judge="encoder")
+    trainer(made, tmp_path, examples, lines.append, epochs=3, windows=2, relevance={"raise_threshold": 1e6}).run()
+    assert any(line.startswith("the judge has learned nothing, as no block was relevant") for line in lines)
+    assert not any(" judge: loss" in line for line in lines)
+
+
+def test_no_scores_are_kept_where_no_judge_learns(corpus_encoder: Path) -> None:
+    pytest.importorskip("bm25s")
+    examples = documents(1)
+    made_steps = reasoner_steps(reader(corpus_encoder), examples)
+    made_steps.step([0], generator, intervenes=False)
+    assert not made_steps.scores, "they would grow with the square of the document"
