@@ -20,7 +20,7 @@ RUNNER = BatchRunner(Precision.of(EncoderConfig()), 99, 0)
 
 
 def loop(output: Path, model: nn.Module | None = None, learner: Optimizer | None = None) -> TrainingLoop:
-    arrays = {"scores": {3: np.float32([1, np.nan])}}
+    arrays = {"scores": {"3.7": np.float32([1, np.nan])}}
     optimizers = {} if learner is None else {"judge": learner}
     return TrainingLoop(output, "", {"judge": nn.Linear(3, 2) if model is None else model}, optimizers, 1, arrays)
 
@@ -49,8 +49,8 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert torch.equal(torch.randn(5), expected)
     assert torch.equal(second.weight, first.weight)
     assert other.progress == made.progress
-    assert list(other.arrays["scores"]) == [3]
-    np.testing.assert_array_equal(other.arrays["scores"][3], np.float32([1, np.nan]))
+    assert list(other.arrays["scores"]) == ["3.7"]
+    np.testing.assert_array_equal(other.arrays["scores"]["3.7"], np.float32([1, np.nan]))
 
 
 def test_only_the_last_one_is_kept(tmp_path: Path) -> None:
@@ -106,7 +106,6 @@ def test_a_damaged_checkpoint(tmp_path: Path) -> None:
         ("progress.json", '{"best_epoch": 7}'),
         ("random.safetensors", {}),
         ("random.safetensors", {"cpu": torch.zeros(3)}),
-        ("scores.arrays.safetensors", {"x": torch.zeros(3)}),
         ("judge.optimizer.safetensors", {}),
         ("judge.optimizer.safetensors", {"x": torch.zeros(3)}),
         ("judge.optimizer.safetensors", {"0.exp_avg": torch.zeros(5)}),

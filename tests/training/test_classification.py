@@ -178,8 +178,8 @@ def test_the_interventions_of_a_step_are_counted_and_timed(corpus_encoder: Path,
         counts = steps.counts
         assert 0 < counts["steps"] + counts["interventions"] <= elapsed
         assert (counts["interventions"] > 0) == (counts["tried"] > 0) == bool(expected)
-        assert counts["tried"] == counts["changed"] == sum(int(labels[index].sum()) for index in (0, 2))
-        assert all(labels[index].any() == bool(expected) for index in (0, 2))
+        assert counts["tried"] == counts["changed"] == sum(int(labels[key].sum()) for key in ("0", "2"))
+        assert all(labels[key].any() == bool(expected) for key in ("0", "2"))
         steps.begin_epoch()
         assert steps.counts == {"tried": 0, "changed": 0, "steps": 0, "interventions": 0}
 
