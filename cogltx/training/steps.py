@@ -269,10 +269,8 @@ class ReasonerSteps:
     def _items(self, indices: Sequence[int], random: Randomness, *, scored: bool = False) -> list[list[ReasonerTarget]]:
         """The training windows of each example: none, one or several; stores the judge's scores."""
         reader, reasoner = self.reader, self.reader.model.reasoner
-        as_later = not isinstance(reader, CogLTX) or (reasoner.by_block and self.relevance.from_data)
-        if as_later:
+        if not isinstance(reader, CogLTX) or (reasoner.by_block and self.relevance.from_data):
             return [drawn_windows(reader, self.examples[index], random(index), self.config) for index in indices]
-        assert isinstance(reader, CogLTX)
         asked = (
             (index, rng, layout)
             for index, rng in zip(indices, map(random, indices), strict=True)
