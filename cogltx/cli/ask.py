@@ -95,7 +95,7 @@ def load_answering(model: str, judge: str | None, device: str | None, changes: S
 
 
 def _looks_english(text: str) -> bool:
-    """Whether a text has the most frequent English words, or is too short to tell."""
+    """Check whether a text looks English: it has frequent English words, or too few words to say."""
     words = re.findall(r"[^\W\d_]+", text[:50_000].lower())
     return len(words) < _FEWEST_WORDS or sum(word in _ENGLISH for word in words) >= _ENGLISH_SHARE * len(words)
 

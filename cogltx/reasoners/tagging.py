@@ -146,7 +146,7 @@ class TaggingReasoner(Reasoner[_Target]):
     def intervention_losses(
         self, outputs: Float[Tensor, "windows tokens tags"], windows: Sequence[Window], targets: Sequence[_Target]
     ) -> Float[Tensor, " windows"]:
-        """As ``losses``, but the sum over the words: only a few of them depend on a block elsewhere."""
+        """Compute the loss of each window as a sum over its words, not a mean: one block changes few of the words."""
         n_words = torch.tensor([sum(len(run.tags) for run in target) for target in targets], device=outputs.device)
         return self.losses(outputs, windows, targets) * n_words
 

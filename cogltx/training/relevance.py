@@ -170,6 +170,8 @@ def _similarity_of(config: RelevanceConfig, reader: WindowReader) -> _Similarity
     if config.initial == "bm25":
         judge = BM25Judge()
         return lambda queries, blocks: np.stack([judge.text_scores(query, blocks) for query in queries])
+    from sklearn.metrics.pairwise import cosine_similarity  # imported late, as in cogltx.linear
+
     word_vectors = _word_vectors(config.vectors_file()) if config.initial == "glove" else {}
 
     def mean(text: str) -> Float[np.ndarray, " width"]:
@@ -187,7 +189,7 @@ def _similarity_of(config: RelevanceConfig, reader: WindowReader) -> _Similarity
             means = np.stack([mean(blocks.text_with_heading(index)) for index in range(len(blocks))])
         else:
             asked, means = np.stack([encoded(query) for query in queries]), _token_means(reader, blocks)
-        return _cosines(asked, means)
+        return np.asarray(cosine_similarity(asked, means))
 
     return similarity
 
@@ -231,11 +233,3 @@ def _token_means(reader: WindowReader, blocks: Blocks) -> Float[np.ndarray, "blo
         for block in np.unique(window.block[window.block >= 0]):
             means[block] = vectors[window.block == block].mean(axis=0)
     return means
-
-
-def _cosines(
-    first: Float[np.ndarray, "rows width"], second: Float[np.ndarray, "columns width"]
-) -> Float[np.ndarray, "rows columns"]:
-    """Cosines of all pairs of vectors; 0 if one of them is zero."""
-    norms = np.outer(np.linalg.norm(first, axis=1), np.linalg.norm(second, axis=1))
-    return np.asarray(np.divide(first @ second.T, norms, out=np.zeros(norms.shape), where=norms > 0))

@@ -166,9 +166,8 @@ def reasoner_windows(
         memories.append(Memory(layout, tuple(sorted(kept))))
     scores = []
     for layout, rng, found in zip(layouts, rngs, known, strict=True):
-        values, block_scores = found, np.full(len(layout.blocks), np.nan)
-        if values is None:
-            values = rng.random(len(layout.blocks))
+        block_scores = np.full(len(layout.blocks), np.nan)
+        values = rng.random(len(layout.blocks)) if found is None else found
         block_scores[layout.candidates] = values[layout.candidates]
         scores.append(block_scores)
     if by_judge:
