@@ -37,7 +37,7 @@ class ModelError(CogltxError, RuntimeError):
 
 
 class TrainingError(CogltxError, RuntimeError):
-    """Training cannot continue (a loss that is not finite, a full disk); the last checkpoint is kept."""
+    """Training cannot continue, or a file cannot be written; what was saved before is kept."""
 
 
 def describe(

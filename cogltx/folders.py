@@ -9,6 +9,9 @@ from cogltx.files import read_json
 RELEASED = Path(__file__).parent / "released"
 """The models that come with the package, a folder each."""
 
+DEFAULT_MODEL = "qa-minilm"
+"""The released model that answers questions where no model is named."""
+
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 

@@ -65,7 +65,7 @@ class WordsModel(ABC):
 
     @abstractmethod
     def margins(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
-        """Compute how much each text speaks for each label: above 0 for it, below 0 against it."""
+        """Compute the decision value of each label for each text; positive if the model predicts the label."""
 
 
 class LinearModel(WordsModel):
@@ -130,7 +130,7 @@ class LinearModel(WordsModel):
         return np.asarray(self.contributions(texts) + self._trained()[1])
 
     def contributions(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
-        """Compute what the words of each text say for each label: the margins without the bias."""
+        """Compute the margins without the bias: the sum over the words of a text."""
         weights, _ = self._trained()
         return np.asarray(self._vectorizer.transform(texts) @ weights.T)
 

@@ -23,7 +23,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import load_weights, split_shared, to_safetensors
 from cogltx.errors import ConfigError, ModelError, describe
 from cogltx.files import changed, new_folder, read_json, write_json
-from cogltx.folders import hub_name, model_folder
+from cogltx.folders import DEFAULT_MODEL, hub_name, model_folder
 from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge, named_judge
 from cogltx.linear import LinearModel
 from cogltx.memrecall import MemRecall, MemRecallConfig
@@ -44,7 +44,6 @@ from cogltx.retrieval import BlockEncoder
 FORMAT = 1
 """The format of model folders that this version writes; it reads all earlier ones."""
 
-_CHECKPOINT_JUDGE = "qa-minilm"  # finds the key blocks for question answering models of transformers
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
 
@@ -91,6 +90,8 @@ class ModelConfig(BaseModel):
             ConfigError: a change is invalid.
         """
         config = cls._saved(folder)
+        if changes and changes.get("task.name", config.task.name) != config.task.name:
+            changes = {"task.options": {}, **changes}  # the saved options are those of the other task
         try:
             new = cls.model_validate(changed(config.model_dump(mode="json"), changes)) if changes else config
         except ValidationError as error:
@@ -108,7 +109,7 @@ class ModelConfig(BaseModel):
         if is_checkpoint(folder):
             return cls(
                 encoder=EncoderConfig(name=hub_name(folder) or str(folder)),
-                judge=JudgeConfig(name=_CHECKPOINT_JUDGE),
+                judge=JudgeConfig(name=DEFAULT_MODEL),
                 memrecall=MemRecallConfig(passages=3),
                 reasoner=SpanReasonerConfig(kinds="first_token"),
             )

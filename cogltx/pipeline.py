@@ -140,8 +140,8 @@ class CogLTX(Reader):
         """Load a trained model.
 
         Args:
-            name: a run, a model folder, or ``owner/name`` on the Hugging Face hub, with ``@REVISION`` for a branch, tag
-                or commit.
+            name: a released model such as ``qa-minilm``, a run, a model folder, or ``owner/name`` on the Hugging Face
+                hub, with ``@REVISION`` for a branch, tag or commit.
             device: where it runs; the best available by default.
             judge: replaces the judge of the model: an object, ``bm25``, ``embedding`` or ``package.module:Class``. If
                 the model's own judge is a class, name it here: loading runs its code.

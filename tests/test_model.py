@@ -16,7 +16,7 @@ from fakes import WordOverlap, config, reader
 from cogltx.errors import ConfigError, ModelError
 from cogltx.folders import model_folder
 from cogltx.judges import EncoderJudge
-from cogltx.model import Model, ModelConfig
+from cogltx.model import Model, ModelConfig, TaskConfig
 from cogltx.pipeline import CogLTX
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
@@ -285,3 +285,12 @@ def test_a_card_is_utf8_whatever_the_locale(saved: Path, tmp_path: Path) -> None
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
     assert "Brücke" in (tmp_path / "b" / "README.md").read_text(encoding="utf-8")
+
+
+def test_another_task_has_options_of_its_own(tiny_encoder: Path, tmp_path: Path) -> None:
+    values = config(tiny_encoder).model_dump(mode="json")
+    values["task"] = {"name": "hotpotqa", "options": {"paragraphs": 2}}
+    CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True)).save_pretrained(tmp_path)
+    assert ModelConfig.load(tmp_path, {"task.name": "jsonl"}).task == TaskConfig(name="jsonl")
+    assert ModelConfig.load(tmp_path, {"task.name": "hotpotqa"}).task.options == {"paragraphs": 2}
+    assert ModelConfig.load(tmp_path, {"task.options": {"paragraphs": 3}}).task.options == {"paragraphs": 3}

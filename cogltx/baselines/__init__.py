@@ -53,17 +53,16 @@ def reader_class(name: str) -> type[Reader]:
 def load_reader(
     name: str | Path,
     *,
-    config: ModelConfig | None = None,
     changes: Mapping[str, Any] | None = None,
     device: torch.device | str | None = None,
     judge: Any = None,
 ) -> Reader:
-    """Load a trained reader of any kind; arguments as in ``CogLTX.from_pretrained``, or with a whole configuration.
+    """Load a trained reader of any kind; arguments as in ``CogLTX.from_pretrained``.
 
     Raises:
         ModelError: the folder is missing or incomplete, or is not a model.
         ConfigError: the device is not available, or a change is invalid.
     """
     folder = model_folder(name)
-    config = config or ModelConfig.load(folder, changes)
+    config = ModelConfig.load(folder, changes)
     return reader_class(config.reader).load(folder, config, device=device, judge=judge)

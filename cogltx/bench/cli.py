@@ -13,6 +13,7 @@ import typer
 from cogltx.cli.app import app
 from cogltx.cli.options import JsonOption, SeedOption, SetOption, note, numbers
 from cogltx.errors import ConfigError
+from cogltx.folders import DEFAULT_MODEL
 
 bench = typer.Typer(help="Measure cost and quality of reading long documents.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
@@ -135,7 +136,7 @@ def _positions(
 @bench.command("compress")
 def _compress(
     data: Annotated[str, typer.Argument(help="A data file of questions with answers.")],
-    model: Annotated[str, typer.Option(help="A model that answers questions.")] = "qa-minilm",
+    model: Annotated[str, typer.Option(help="A model that answers questions.")] = DEFAULT_MODEL,
     budgets: Annotated[str, typer.Option(help="Shares of the text to keep.")] = "0.02,0.05,0.1,0.2",
     limit: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 100,
     changes: SetOption = None,
@@ -151,7 +152,7 @@ def _compress(
 
 @bench.command("serve")
 def _serve(
-    model: Annotated[str, typer.Option(help="A model that answers questions.")] = "qa-minilm",
+    model: Annotated[str, typer.Option(help="A model that answers questions.")] = DEFAULT_MODEL,
     clients: Annotated[str, typer.Option(help="Numbers of clients that ask at once.")] = "1,8,64",
     seconds: Annotated[float, typer.Option(help="Seconds per number of clients.")] = 30.0,
     seed: SeedOption = 0,

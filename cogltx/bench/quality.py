@@ -75,7 +75,7 @@ class _QualityConfig(BaseModel):
         total_seconds: the same for training and reading of the evaluated examples together.
         seeds: each row is trained and evaluated once per seed.
         metric: compares rows with the first one; the task's main metric by default.
-        readers: the rows, the method to argue for first.
+        readers: the rows; the first is the reference of all comparisons.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -29,7 +29,10 @@ from cogltx.cli.train import train
 from cogltx.errors import CogltxError
 from cogltx.progress import logger
 
-_RESUMABLE = {"train", "mlm", "bench", "quickstart", "--output", "--predictions"}  # commands, and options of others
+_RESUMABLE = (  # commands, and the options with which they save what is done
+    {"train"}, {"mlm"}, {"quickstart"}, {"predict", "--output"}, {"evaluate", "--predictions"},
+    {"bench", "cost", "--output"}, {"bench", "quality", "--output"}, {"bench", "positions", "--output"},
+)  # fmt: skip
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a primitive")  # torch's
 
 app = typer.Typer(
@@ -92,7 +95,7 @@ def _main(
         bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say what is done, and how long it takes.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log each step with its duration.")] = False,
 ) -> None:
     """Read documents of any length with a BERT: find the key blocks, reason over them, show the evidence."""
     _log(logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO)
@@ -109,8 +112,10 @@ def _fail_usage(error: TyperException) -> NoReturn:
 
 
 def _interrupted(number: int, frame: object) -> NoReturn:
-    saved = "; the same command goes on from what is saved (train and mlm: with --resume)"
-    _fail(f"interrupted{saved if _RESUMABLE & set(sys.argv) else ''}", 128 + number)
+    words = {argument.partition("=")[0] for argument in sys.argv[1:]}
+    is_saved = any(words >= needed for needed in _RESUMABLE)
+    hint = "; progress is saved; run the same command to resume (train, mlm: with --resume)" if is_saved else ""
+    _fail(f"interrupted{hint}", 128 + number)
 
 
 def _failed_in_thread(error: threading.ExceptHookArgs) -> None:

@@ -14,13 +14,13 @@ from cogltx.cli.documents import read_documents
 from cogltx.cli.options import DeviceOption, JudgeOption, SetOption, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError
+from cogltx.folders import DEFAULT_MODEL
 from cogltx.formats import ENDINGS, FORMATS
 
 if TYPE_CHECKING:
     from cogltx.pipeline import CogLTX
     from cogltx.prediction import Evidence, Prediction
 
-DEFAULT_MODEL = "qa-minilm"
 _SHOWN = 3  # key blocks
 _SNIPPET = 160
 _ENGLISH = frozenset({

@@ -5,7 +5,7 @@ interruption the same command makes the missing parts, and every example is in t
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from glob import has_magic
 from itertools import islice
@@ -93,12 +93,6 @@ def answer_part(predictor: Predictor, part: Part) -> int:
     return len(records)
 
 
-def answer_locally(parts: Sequence[Part], predictor: Predictor, workers: int | None) -> Iterator[int]:
-    """Answer parts one after another in this process; yields the number of predictions of each."""
-    for part in parts:
-        yield answer_part(predictor, part)
-
-
 def answer_with_ray(parts: Sequence[Part], predictor: Predictor, workers: int | None) -> Iterator[int]:
     """Answer parts in workers of a Ray cluster, see ``cogltx.cli.ray_engine``."""
     try:
@@ -106,12 +100,6 @@ def answer_with_ray(parts: Sequence[Part], predictor: Predictor, workers: int | 
     except ImportError as error:
         raise ConfigError('--engine ray: Ray is not installed; pip install "cogltx[ray]"') from error
     return answer_parts(parts, predictor.options, workers)
-
-
-ENGINES: dict[Engine, Callable[[Sequence[Part], Predictor, int | None], Iterator[int]]] = {
-    "local": answer_locally,
-    "ray": answer_with_ray,
-}
 
 
 def answer_corpus(
@@ -124,7 +112,7 @@ def answer_corpus(
         output: the folder of the predictions.
         predictor: the model and its options.
         engine: where the parts are answered.
-        workers: number of processes with a model; None for one per core or GPU of the engine.
+        workers: number of processes of Ray with a model; None for one per core or GPU.
         format: of the predictions.
     """
     with claimed(output):
@@ -132,7 +120,8 @@ def answer_corpus(
         missing = [part for part in parts if not Path(part.output).is_file()]
         if not missing:
             return 0
-        counts = ENGINES[engine](missing, predictor, workers)
+        here = (answer_part(predictor, part) for part in missing)
+        counts = here if engine == "local" else answer_with_ray(missing, predictor, workers)
         return sum(progress(counts, "predict", total=len(missing), unit="parts"))
 
 

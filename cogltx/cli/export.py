@@ -1,7 +1,7 @@
 """``cogltx export``: the model of a run as a folder to share."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,15 +25,14 @@ def export(
     from cogltx.display import model_card
     from cogltx.files import read_json, read_text
     from cogltx.folders import is_released, model_folder
-    from cogltx.model import ModelConfig
     from cogltx.training.config import RunConfig
     from cogltx.training.run import CONFIG_FILE
 
     folder = model_folder(run)
-    reader = load_reader(folder, config=ModelConfig.load(folder, parse_changes(changes or ())), judge=judge)
+    reader = load_reader(folder, changes=parse_changes(changes or ()), judge=judge)
     if not isinstance(reader, WindowReader):
         raise ConfigError(f"{run}: the baseline {reader.config.reader} has no weights to export; copy its folder")
-    known = {}
+    known: dict[str, Any] = {}
     if (Path(run) / CONFIG_FILE).is_file():
         trained, summary = (
             RunConfig.model_validate(read_json(Path(run) / CONFIG_FILE)),
@@ -42,8 +41,9 @@ def export(
         known = {
             "data": trained.data.train_files,
             "training": trained.training.model_dump(mode="json", include={"epochs", "batch_size", "seed"}),
-            "metrics": summary["history"][int(summary["best"].rpartition("-")[2]) - 1],
         }
+        if not judge and not changes:  # otherwise the validated model is another
+            known["metrics"] = summary["history"][int(summary["best"].rpartition("-")[2]) - 1]
     config = reader.config
     card = model_card(output.name, config, **known, about=read_text(about) if about else "")
     reader.model.save(output, int8=int8, card=card)

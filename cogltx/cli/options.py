@@ -12,7 +12,7 @@ KeyBlocks = Literal["recall", "gold"]
 Engine = Literal["local", "ray"]
 Format = Literal["jsonl", "parquet"]
 RunArgument = Annotated[
-    str, typer.Argument(help="A run, a model folder, or owner/name on the Hugging Face hub, with @REVISION if wanted.")
+    str, typer.Argument(help="A run, a model folder, qa-minilm, or owner/name[@REVISION] on the Hugging Face hub.")
 ]
 DocumentOption = Annotated[
     str,

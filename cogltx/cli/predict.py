@@ -43,7 +43,7 @@ def predict(
         Engine | None, typer.Option(help="Answer the parts of a corpus in this process (local) or by Ray.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of the engine; by default one per core or GPU.")
+        int | None, typer.Option(min=1, help="Processes of the engine ray; by default one per core or GPU.")
     ] = None,
     format: Annotated[Format | None, typer.Option(help="Of the predictions for a corpus.")] = None,
     judge: JudgeOption = None,
@@ -58,6 +58,8 @@ def predict(
         raise ConfigError("predict: --output goes with --input; for a document, redirect what --json prints")
     if sum(map(bool, (documents, index, examples))) != 1 or (examples is None) != (output is None):
         raise ConfigError("predict needs either --document FILE, --index FILE, or --input FILE and --output FILE")
+    if workers and engine != "ray":
+        raise ConfigError("predict: --workers goes with --engine ray")
     if examples is not None and (questions or as_json):
         raise ConfigError("predict: --question and --json go with --document; the examples of --input have questions")
     from cogltx.cli.corpus import answer_corpus, is_corpus
@@ -70,8 +72,8 @@ def predict(
         )  # fmt: skip
         note(f"{n_predictions:,} new predictions in {output}")
         return
-    if engine or workers or format:
-        raise ConfigError("predict: --engine, --workers and --format go with --input")
+    if engine or format:
+        raise ConfigError("predict: --engine and --format go with --input")
     from cogltx.document import Example, Query
     from cogltx.files import write_file
     from cogltx.pipeline import CogLTX

@@ -19,7 +19,6 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.files import changed, check_settings, claimed, fingerprint, read_json, write_file, write_json
 from cogltx.folders import model_folder
 from cogltx.memrecall import Recall
-from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.progress import progress
@@ -50,12 +49,11 @@ class Predictor:
         self, run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
     ) -> None:
         self.run, folder = Path(run), model_folder(run)
-        config = ModelConfig.load(folder, parse_changes(changes))
         self.options = {"run": run, "changes": changes, "judge": judge, "device": device}
         self.settings: dict[str, Any] = {"model": fingerprint(folder), "changes": list(changes), "judge": judge}
-        self.reader = load_reader(folder, config=config, judge=judge, device=device)
+        self.reader = load_reader(folder, changes=parse_changes(changes), judge=judge, device=device)
         if judge and not self.reader.uses_judge:
-            raise ConfigError(f"--judge: the baseline {config.reader} does not use a judge")
+            raise ConfigError(f"--judge: the baseline {self.reader.config.reader} does not use a judge")
 
     def tune(self) -> None:
         """Choose thresholds, and options of the task, anew on the validation examples of the run.

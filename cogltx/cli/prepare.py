@@ -13,7 +13,9 @@ def prepare(
         str, typer.Argument(help="hotpotqa, newsqa, squad, cuad, cloze, tagging, classification, newsgroups or jsonl.")
     ],
     output: Annotated[Path, typer.Option(help="The JSON Lines file to write; gzipped if its name ends in .gz.")],
-    source: Annotated[Path | None, typer.Option(help="The file of the data set; downloaded by default.")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="The file of the data set; hotpotqa and squad can be downloaded.")
+    ] = None,
     split: Annotated[Split, typer.Option(help="Part of the data set.")] = "train",
     options: Annotated[
         list[str] | None,

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.ask import DEFAULT_MODEL, load_answering
+from cogltx.cli.ask import load_answering
 from cogltx.cli.options import DeviceOption, JudgeOption, SetOption, note
 from cogltx.errors import ConfigError
+from cogltx.folders import DEFAULT_MODEL
 
 
 def serve(
@@ -19,7 +20,8 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8000,
     api_key: Annotated[
-        str | None, typer.Option(envvar="COGLTX_API_KEY", help="Key that every request must bring; without, none.")
+        str | None,
+        typer.Option(envvar="COGLTX_API_KEY", help="Key that requests must send; by default, none."),
     ] = None,
     max_megabytes: Annotated[int, typer.Option(min=1, help="Size of a request, so of a file.")] = 64,
     max_documents: Annotated[int, typer.Option(min=1, help="Documents held at the same time.")] = 200,

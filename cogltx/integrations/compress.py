@@ -1,7 +1,7 @@
 """Compress a text to the passages that matter for a question, for the prompt of any language model."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,11 +11,11 @@ from cogltx.blocks import Blocks
 from cogltx.document import Document, Query
 from cogltx.encoding.layout import Layout
 from cogltx.errors import ConfigError
+from cogltx.folders import DEFAULT_MODEL
 from cogltx.judges import Memory
 from cogltx.memrecall import fill
 from cogltx.pipeline import CogLTX
 
-DEFAULT_MODEL = "qa-minilm"
 _CANDIDATES = 2  # times the budget that the judge scores
 
 cached_model = lru_cache(maxsize=4)(CogLTX.from_pretrained)
@@ -31,16 +31,16 @@ class Passage:
     heading: str
 
 
-def compress(text: str, query: str, budget: int | float, *, model: CogLTX | str = DEFAULT_MODEL) -> str:
+def compress(text: Document | str, query: str, budget: int | float, *, model: CogLTX | str = DEFAULT_MODEL) -> str:
     """Shorten a text to its passages that are most relevant to a question, in their order.
 
     The key blocks of MemRecall come first; room that is left goes to the blocks that the judge scores next.
 
     Args:
-        text: a text of any length.
+        text: a text or a document of any length; of a document, each kept passage has its heading above it.
         query: the question.
         budget: number of tokens to keep, by the model's tokenizer; or the share of the text to keep, up to 1.0. The
-            most relevant block, of at most 63 tokens, is kept in any case.
+            most relevant block is always kept.
         model: a model, or its name.
 
     Raises:
@@ -48,12 +48,34 @@ def compress(text: str, query: str, budget: int | float, *, model: CogLTX | str 
         DataError: the text or the question is empty.
     """
     reader = cached_model(model) if isinstance(model, str) else model
+    document = Document(text) if isinstance(text, str) else text
     parts, heading = [], ""
-    for passage in passages(reader, Document(text), query, budget):
+    for passage in passages(reader, document, query, budget):
         new_heading = passage.heading and passage.heading != heading
         heading = passage.heading
-        parts.append(f"{heading}\n" * bool(new_heading) + text[passage.start : passage.end])
+        parts.append(f"{heading}\n" * bool(new_heading) + document.text[passage.start : passage.end])
     return "\n\n".join(parts)
+
+
+def ranked(
+    model: str, query: str, texts: Sequence[str], top: int | None, budget: int | float | None
+) -> Iterator[tuple[int, float, str]]:
+    """Rank texts by their relevance to a question; yields index, relevance and text of each, the best first.
+
+    Args:
+        model: a name, a run or a model folder.
+        query: the question.
+        texts: texts of any length; one that is empty has no relevance.
+        top: maximum number of texts; None ranks all.
+        budget: see ``compress``; None keeps texts whole.
+    """
+    reader = cached_model(model)
+    scores = reader.relevance(query, texts)
+    for index in sorted(range(len(texts)), key=lambda index: -scores[index])[:top]:
+        text = texts[index]
+        if budget is not None and text.strip():
+            text = compress(text, query, budget, model=reader)
+        yield index, scores[index], text
 
 
 def passages(reader: CogLTX, document: Document, query: str, budget: int | float) -> list[Passage]:

@@ -9,7 +9,8 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.dataclasses import ExtractedAnswer
 
 from cogltx.document import Document as CogltxDocument
-from cogltx.integrations.compress import DEFAULT_MODEL, cached_model, compress
+from cogltx.folders import DEFAULT_MODEL
+from cogltx.integrations.compress import cached_model, ranked
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
 
@@ -139,18 +140,14 @@ class CogLTXRanker:
         Returns:
             ``documents``, best first, with their relevance in [0, 1] as score.
         """
-        reader = cached_model(self.model)
-        scores = reader.relevance(query, [one.content or "" for one in documents])
-        order = sorted(range(len(documents)), key=lambda i: -scores[i])[: top_k or self.top_k]
-        ranked = [replace(documents[i], score=scores[i]) for i in order]
-        if self.budget is not None:
-            ranked = [
-                replace(one, content=compress(one.content, query, self.budget, model=reader))
-                if one.content and one.content.strip()
-                else one
-                for one in ranked
+        texts = [document.content or "" for document in documents]
+        best = ranked(self.model, query, texts, top_k or self.top_k, self.budget)
+        return {
+            "documents": [
+                replace(documents[index], score=score, content=text or documents[index].content)
+                for index, score, text in best
             ]
-        return {"documents": ranked}
+        }
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize the component."""
@@ -190,7 +187,6 @@ def _extracted(answer: Answer, prediction: Prediction, query: str, documents: di
         data=answer.text,
         document=document,
         document_offset=ExtractedAnswer.Span(answer.start, answer.end),
-        meta={} if answer.page is None else {"answer_page_number": answer.page},
     )
     for block in prediction.evidence:
         if block.document == answer.document and block.start <= answer.start and answer.end <= block.end:

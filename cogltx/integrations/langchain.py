@@ -7,7 +7,8 @@ from langchain_core.documents import Document
 from langchain_core.documents.compressor import BaseDocumentCompressor
 from pydantic import ConfigDict
 
-from cogltx.integrations.compress import DEFAULT_MODEL, cached_model, compress
+from cogltx.folders import DEFAULT_MODEL
+from cogltx.integrations.compress import ranked
 
 
 class CogLTXCompressor(BaseDocumentCompressor):
@@ -35,16 +36,12 @@ class CogLTXCompressor(BaseDocumentCompressor):
             query: the question.
             callbacks: not used.
         """
-        reader = cached_model(self.model)
-        scores = reader.relevance(query, [one.page_content for one in documents])
-        order = sorted(range(len(documents)), key=lambda i: -scores[i])[: self.top_n]
+        texts = [document.page_content for document in documents]
         return [
             Document(
-                id=documents[i].id,
-                page_content=documents[i].page_content
-                if self.budget is None or not documents[i].page_content.strip()
-                else compress(documents[i].page_content, query, self.budget, model=reader),
-                metadata={**documents[i].metadata, "relevance_score": scores[i]},
+                id=documents[index].id,
+                page_content=text,
+                metadata={**documents[index].metadata, "relevance_score": score},
             )
-            for i in order
+            for index, score, text in ranked(self.model, query, texts, self.top_n, self.budget)
         ]

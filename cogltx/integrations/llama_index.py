@@ -5,7 +5,8 @@ from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, Te
 from pydantic import ConfigDict
 
 from cogltx.errors import ConfigError
-from cogltx.integrations.compress import DEFAULT_MODEL, cached_model, compress
+from cogltx.folders import DEFAULT_MODEL
+from cogltx.integrations.compress import ranked
 
 
 class CogLTXPostprocessor(BaseNodePostprocessor):
@@ -33,14 +34,11 @@ class CogLTXPostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise ConfigError("CogLTXPostprocessor needs the query")
-        reader, query = cached_model(self.model), query_bundle.query_str
-        texts = [one.node.get_content(MetadataMode.NONE) for one in nodes]
-        scores = reader.relevance(query, texts)
-        order = sorted(range(len(nodes)), key=lambda i: -scores[i])[: self.top_n]
-        ranked = []
-        for i in order:
-            node = nodes[i].node
-            if self.budget is not None and isinstance(node, TextNode) and texts[i].strip():
-                node = node.model_copy(update={"text": compress(texts[i], query, self.budget, model=reader)})
-            ranked.append(NodeWithScore(node=node, score=scores[i]))
-        return ranked
+        texts = [with_score.node.get_content(MetadataMode.NONE) for with_score in nodes]
+        best = []
+        for index, score, text in ranked(self.model, query_bundle.query_str, texts, self.top_n, self.budget):
+            node = nodes[index].node
+            if isinstance(node, TextNode) and text != texts[index]:
+                node = node.model_copy(update={"text": text})
+            best.append(NodeWithScore(node=node, score=score))
+        return best

@@ -85,8 +85,8 @@ class JudgeConfig(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.is_model and self.args:
-            raise ValueError("args: the judge of a model takes none")
+        if self.args and (self.is_model or self.name in ("encoder", "linear")):
+            raise ValueError(f"args: the judge {self.name} takes none")
         return self
 
 
@@ -157,7 +157,7 @@ def as_judge(judge: object, runner: BatchRunner) -> Judge:
     if isinstance(judge, str):
         judge = create_judge(named_judge(judge))
     if isinstance(judge, EmbeddingJudge):
-        judge.precision = runner.precision
+        judge.runner = runner
     return WindowJudge(judge, runner) if isinstance(judge, nn.Module) else _adapted(judge)
 
 

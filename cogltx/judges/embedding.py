@@ -1,6 +1,7 @@
 """A judge without training: cosine of mean token vectors of query and block. Scores do not depend on z."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,15 +24,14 @@ class EmbeddingJudge(Judge):
 
     Args:
         encoder: the bundled sentence encoder (``minilm``), a folder, or a name on the Hugging Face hub.
-        batch_tokens: maximum number of tokens per batch.
 
     Attributes:
-        precision: device and arithmetic; None: the best available.
+        runner: device, arithmetic and batch size; None: the best device, small batches.
     """
 
-    def __init__(self, encoder: str = BUNDLED, batch_tokens: int = 4096) -> None:
-        self._config = EncoderConfig(name=encoder, batch_tokens=batch_tokens)
-        self.precision: Precision | None = None
+    def __init__(self, encoder: str = BUNDLED) -> None:
+        self._config = EncoderConfig(name=encoder)
+        self.runner: BatchRunner | None = None
         self._vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
 
     def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
@@ -66,6 +66,7 @@ class EmbeddingJudge(Judge):
     @cached_property
     def _model(self) -> tuple[Any, Encoder, BatchRunner]:
         """Tokenizer, encoder and runner."""
-        tokenizer, precision = load_tokenizer(self._config.name), self.precision or Precision.of(self._config)
-        runner = BatchRunner(precision, self._config.batch_tokens, tokenizer.pad_token_id or 0)
-        return tokenizer, load_encoder(self._config).to(precision.device).eval(), runner
+        tokenizer, config = load_tokenizer(self._config.name), self._config
+        runner = self.runner or BatchRunner(Precision.of(config), config.batch_tokens, padding_id=0)
+        runner = replace(runner, padding_id=tokenizer.pad_token_id or 0)
+        return tokenizer, load_encoder(config).to(runner.precision.device).eval(), runner

@@ -1,4 +1,4 @@
-"""A judge for texts without a question: the words that speak for the labels, by a linear model. Scores ignore z."""
+"""A judge for texts without a question: a linear model of the words that predict the labels. Scores ignore z."""
 
 from weakref import WeakKeyDictionary
 
@@ -11,7 +11,7 @@ from cogltx.linear import LinearModel
 
 
 class LinearJudge(Judge):
-    """Scores a block by how much its words speak for a label of the whole text; of several labels, for the best.
+    """Scores a block by what its words add to the decision value of a label of the whole text; of several, the best.
 
     Args:
         model: the linear model; training fits it to the labels of the training texts.

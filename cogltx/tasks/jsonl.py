@@ -55,7 +55,7 @@ def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
     """Convert Example objects, dicts in the JSON Lines form or the rows of a ``datasets.Dataset`` to Examples.
 
     Raises:
-        DataError: an item is neither, is not in the form, or has the id of another; names its index, from 0.
+        DataError: an item is neither, or a dict is not in the form or has the id of another; names its index, from 0.
     """
     examples: list[Example] = []
     report = ReadReport()

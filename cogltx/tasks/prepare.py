@@ -7,7 +7,7 @@ TensorFlow Datasets and ParlAI, the sizes of HotpotQA with GluonNLP.
 import sys
 from pathlib import Path
 
-from cogltx.errors import DataError, suggestion
+from cogltx.errors import DataError
 from cogltx.progress import progress
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import write_examples
@@ -27,10 +27,6 @@ SOURCES: dict[str, dict[Split, tuple[str, str]]] = {  # address and sha256 of ea
         "train": (_SQUAD + "train-v2.0.json", "68dcfbb971bd3e96d5b46c7177b16c1a4e7d4bdef19fb204502738552dede002"),
         "validation": (_SQUAD + "dev-v2.0.json", "80a5225e94905956a6446d296ca1093975c4d3b3260f1d6c8f68bc2ab77182d8"),
     },
-    "squad-1.1": {
-        "train": (_SQUAD + "train-v1.1.json", "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955"),
-        "validation": (_SQUAD + "dev-v1.1.json", "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9"),
-    },
 }
 
 _NOT_PUBLIC = {
@@ -40,6 +36,7 @@ _NOT_PUBLIC = {
         "give that file"
     ),
     "cuad": "unpack data.zip of github.com/TheAtticusProject/cuad, and give its files to the task cuad",
+    "newsgroups": "--source fetch downloads it with scikit-learn",
     "jsonl": "this is the format of your own data; give its file",
 }
 
@@ -70,7 +67,7 @@ def _download(data_set: str, split: Split, folder: Path) -> Path:
     if data_set in _NOT_PUBLIC:
         raise DataError(f"{data_set} cannot be downloaded: {_NOT_PUBLIC[data_set]}")
     if data_set not in SOURCES:
-        raise DataError(f"{data_set} cannot be downloaded{suggestion(data_set, SOURCES)}")
+        raise DataError(f"{data_set} has no official home to download from; name its file with --source")
     if split not in SOURCES[data_set]:
         raise DataError(f"{data_set}: the split {split} is not public; choose {' or '.join(SOURCES[data_set])}")
     import pooch

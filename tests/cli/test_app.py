@@ -9,6 +9,7 @@ import pytest
 from command_line import COUNT, Call, Files
 
 from cogltx import __version__
+from cogltx.cli import app
 
 
 def test_help_is_printed_without_torch() -> None:
@@ -37,6 +38,24 @@ def test_usage_errors_are_one_line(call: Call, arguments: list[str], expected: s
     done = call(*arguments)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
     assert expected in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_saved"),
+    [
+        ("train a.yaml --output=runs/a", True), ("predict RUN --input a.jsonl --output b.jsonl", True),
+        ("predict RUN --document a.txt --question Why?", False), ("evaluate RUN --data a --predictions=b", True),
+        ("export RUN --output b", False), ("bench quality a.yaml --output b", True), ("bench serve --output b", False),
+    ],
+)  # fmt: skip
+def test_an_interrupt_promises_only_what_is_saved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: str, is_saved: bool
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cogltx", *arguments.split()])
+    with pytest.raises(SystemExit) as exit:
+        app._interrupted(2, None)
+    hint = "; progress is saved; run the same command to resume (train, mlm: with --resume)" if is_saved else ""
+    assert (exit.value.code, capsys.readouterr().err) == (130, f"cogltx: interrupted{hint}\n")
 
 
 def test_help_of_a_group_that_is_called_alone(call: Call) -> None:

@@ -147,10 +147,10 @@ def test_what_is_no_corpus(texts: Path, model: str, call: Call, tmp_path: Path) 
     assert done.code == 2
     assert "z.jsonl" in done.err or "example '1'" in done.err
     assert len(predictions(tmp_path / "out")) == 21, "the others are kept"
-    assert (
-        "--engine, --workers and --format go with --input"
-        in call("predict", model, "--document", "x", "--engine", "ray").err
-    )
+    document = call("predict", model, "--document", "x", "--engine", "ray")
+    assert "--engine and --format go with --input" in document.err
+    alone = call("predict", model, "--input", texts, *out, "--workers", "2")
+    assert (alone.code, alone.err) == (2, "cogltx: predict: --workers goes with --engine ray\n")
 
 
 class Ray:

@@ -95,5 +95,8 @@ def test_a_changed_setting_is_exported(files: Files, call: Call, tmp_path: Path)
     changed = "reasoner.no_answer_threshold=1.5"
     assert not call("export", files.run, "--set", changed, "--output", tmp_path / "model").code
     assert json.loads((tmp_path / "model" / "config.json").read_text())["reasoner"]["no_answer_threshold"] == 1.5
+    metrics = json.loads((files.run / "run.json").read_text())["history"][0]
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert not any(f"| {name} |" in card for name in metrics), "they are of the model before the change"
     wrong = call("export", files.run, "--set", "reasoner.threshold=1.5", "--output", tmp_path / "other")
     assert (wrong.code, (tmp_path / "other").exists()) == (2, False)

@@ -156,7 +156,7 @@ def test_interrupted_training_says_how_to_go_on(
     process.send_signal(sent)
     _, err = process.communicate(timeout=120)
     assert process.returncode == code, err
-    assert err.splitlines()[-1].startswith("cogltx: interrupted; the same command goes on from what is saved")
+    assert err.splitlines()[-1].startswith("cogltx: interrupted; progress is saved; run the same command to resume")
     assert "Traceback" not in err
     if sent == signal.SIGINT:
         done = call(*command, "--resume")

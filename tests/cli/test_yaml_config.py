@@ -137,6 +137,11 @@ def test_a_wrong_key_or_value(tmp_path: Path, old: str, new: str, line: int, wor
             "data: {train: a.jsonl}\ntraining: {judge_passes: 0}",
             r"training\.judge_passes is 0, but the judge is new; name a",
         ),
+        (
+            "data: {train: a.jsonl}\njudge: {init_from: reasoner}\ntraining: {judge_passes: 0}",
+            r"training\.judge_passes is 0, but the judge is new; name a",
+        ),
+        ("data: {train: a.jsonl}\njudge: {args: {a: 1}}", r"run\.yaml:2: judge: args: the judge encoder takes none"),
         ("a: " + "[" * 9_000, r"run\.yaml: not valid YAML: nested too deeply"),
     ],
 )

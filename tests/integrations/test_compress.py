@@ -47,6 +47,8 @@ def test_headings_come_once(model: str) -> None:
     reader = CogLTX.from_pretrained(model)
     document = fakes.sentences("It rained.", "Ilse Brandt designed the bridge.", headings=["Weather", "Bridges"])
     assert [one.heading for one in passages(reader, document, QUESTION, 100)] == ["Weather", "Bridges"]
+    expected = "Weather\nIt rained.\n\nBridges\nIlse Brandt designed the bridge."
+    assert compress(document, QUESTION, 100, model=reader) == expected
 
 
 @pytest.mark.parametrize(("text", "query", "budget", "error"), [

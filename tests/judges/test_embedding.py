@@ -5,13 +5,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny
+import torch
 from fakes import sentences
 
 from cogltx.blocks import BUNDLED, Blocks, load_tokenizer, split
 from cogltx.document import Query
+from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.layout import Layout, WindowFormat
+from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.judges import JudgeConfig, Memory, create_judge
+from cogltx.judges import JudgeConfig, Memory, as_judge, create_judge
 from cogltx.judges.embedding import EmbeddingJudge
 
 
@@ -37,7 +40,8 @@ def test_scores_are_cosines_and_the_same_in_rehearsal(tiny_encoder: Path) -> Non
 
 
 def test_scores_do_not_depend_on_the_batch(tiny_encoder: Path) -> None:
-    judge = EmbeddingJudge(str(tiny_encoder), batch_tokens=64)
+    judge = EmbeddingJudge(str(tiny_encoder))
+    judge.runner = BatchRunner(Precision.of(EncoderConfig()), batch_tokens=64, padding_id=0)
     documents = [
         split(sentences(*texts), tiny.make_tokenizer()) for texts in (("A fox.", "A dog."), ("Anna sat.",) * 5)
     ]
@@ -76,5 +80,10 @@ def test_mistakes(tiny_encoder: Path) -> None:
     assert isinstance(made, EmbeddingJudge)
     with pytest.raises(ConfigError, match=r"judge\.args of 'embedding': .*colour"):
         create_judge(JudgeConfig(name="embedding", args={"colour": 1}), None)
-    with pytest.raises(ConfigError, match=r"^judge\.args\.batch_tokens must be greater than .*, but is 0$"):
-        create_judge(JudgeConfig(name="embedding", args={"batch_tokens": 0}), None)
+
+
+def test_batches_are_as_large_as_the_models(tiny_encoder: Path) -> None:
+    runner = BatchRunner(Precision(torch.device("cpu"), bfloat16=False), batch_tokens=96, padding_id=0)
+    judge = as_judge(EmbeddingJudge(str(tiny_encoder)), runner)
+    assert isinstance(judge, EmbeddingJudge)
+    assert judge._model[2].batch_tokens == 96

@@ -124,7 +124,7 @@ def test_addresses_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ),
         ("cuad", "cuad cannot be downloaded: unpack data.zip"),
         ("jsonl", "jsonl cannot be downloaded: this is the format of your own data"),
-        ("imdb", "imdb cannot be downloaded; choose from hotpotqa, squad, squad-1.1"),
+        ("imdb", "imdb has no official home to download from; name its file with --source"),
     ],
 )
 def test_what_cannot_be_downloaded(tmp_path: Path, data_set: str, expected: str) -> None:
