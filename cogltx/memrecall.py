@@ -46,7 +46,7 @@ class MemRecallConfig(BaseModel):
         strides: number of additional blocks that each step keeps.
         shortlist: number of blocks that the judge scores per step, proposed by a retriever for the query and the blocks
             in z; None scores every block, as in the paper.
-        later_shortlist: this number for later steps, in which z leaves less room per window; None: the same.
+        later_shortlist: the same for the second and later steps, in which z leaves less room per window; None: as many.
         retriever: proposes the shortlist: ``bm25``, ``embedding`` (sentence vectors), ``both`` in turn, or ``trained``:
             vectors that are trained with the judge, together with BM25.
         retriever_layers: number of the encoder's layers that compute the trained vectors.
@@ -220,7 +220,8 @@ class MemRecall:
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
         self.judge = as_judge(judge, runner)
-        name = self.config.retriever if self.config.shortlist else "bm25"
+        trained = self.config.retriever == "trained"
+        name = "bm25" if trained and not self.config.shortlist else self.config.retriever
         self.retriever = Retriever(name, retriever, runner, self.config.capacity)
 
     def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:

@@ -60,6 +60,11 @@ def is_first() -> bool:
     return not _together or dist.get_rank() == 0
 
 
+def of_first(report: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a function that the first process calls; in the others, it does nothing."""
+    return report if is_first() else lambda line: None
+
+
 def wait() -> None:
     """Wait until every process is here."""
     if _together:
@@ -77,7 +82,7 @@ def share(costs: Sequence[float]) -> list[list[int]]:
     return [sorted(indices) for indices in shares]
 
 
-def own(shares: Sequence[Sequence[int]]) -> Sequence[int]:
+def local_share(shares: Sequence[Sequence[int]]) -> Sequence[int]:
     """Return the share of this process."""
     return shares[dist.get_rank() if _together else 0]
 
@@ -102,7 +107,7 @@ def gather(
     totals = [sum(n_rows[index] for index in indices) for indices in shares]
     sent = torch.zeros((max(totals), *outputs), device=_device())
     if mine:
-        rows = np.concatenate([mine[index] for index in own(shares)])
+        rows = np.concatenate([mine[index] for index in local_share(shares)])
         sent[: len(rows)] = torch.from_numpy(rows)
     received = [torch.empty_like(sent) for _ in shares]
     _exchange(lambda: dist.all_gather(received, sent))

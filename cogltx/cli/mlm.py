@@ -17,11 +17,16 @@ def mlm(
     as_json: JsonOption = False,
 ) -> None:
     """Continue to pretrain an encoder as a masked language model on your texts, optionally with more positions."""
+    from cogltx import processes
     from cogltx.cli.yaml_config import load_yaml
     from cogltx.training.masked_lm import MaskedConfig
     from cogltx.training.masked_lm import mlm as train_encoder
 
-    figures = train_encoder(load_yaml(MaskedConfig, config, changes or ()), output, resume=resume, report=note)
+    with processes.joined():
+        figures = train_encoder(load_yaml(MaskedConfig, config, changes or ()), output, resume=resume, report=note)
+        prints = processes.is_first()
+    if not prints:
+        return
     if as_json:
         print(json.dumps(figures, indent=2))
         return

@@ -203,7 +203,7 @@ class BatchRunner:
         shares = processes.share([len(group) * padded_length(len(windows[group[0]])) for group in groups])
         outputs: dict[int, np.ndarray] = {}
         with torch.no_grad(), self.precision.autocast():  # inference_mode would cast all weights again per batch
-            for group in (groups[number] for number in processes.own(shares)):
+            for group in (groups[number] for number in processes.local_share(shares)):
                 members = [windows[index] for index in group]
                 batch_outputs = model(self.tensors(members)).float().cpu().numpy()
                 for index, window, rows in zip(group, members, batch_outputs, strict=True):

@@ -27,6 +27,7 @@ class ReasonerConfig(BaseModel):
         default_task: the task of a run that names none.
         default_judge: the judge of a run that names none.
         pipeline_tag: the task in the vocabulary of the Hugging Face hub.
+        gold: what the reasoner learns from each example, for messages.
         name: the reasoner.
         init_from: a run or model folder whose reasoner initializes this one, or ``judge``: the encoder of this run's
             judge, and its head if the reasoner has a relevance loss.
@@ -36,6 +37,7 @@ class ReasonerConfig(BaseModel):
     default_task: ClassVar[str] = "jsonl"
     default_judge: ClassVar[str] = "encoder"
     pipeline_tag: ClassVar[str] = "question-answering"
+    gold: ClassVar[str] = "place of the answer"
 
     name: str
     init_from: str | None = None

@@ -115,10 +115,10 @@ def _run_probabilities(
     forward, backward = np.empty(emissions.shape), np.zeros(emissions.shape)
     forward[0] = transitions[OUTSIDE] + emissions[0]
     for word in range(1, n_words):
-        forward[word] = _log_sum(forward[word - 1][:, None] + transitions, axis=0) + emissions[word]
+        forward[word] = np.logaddexp.reduce(forward[word - 1][:, None] + transitions, axis=0) + emissions[word]
     for word in range(n_words - 2, -1, -1):
-        backward[word] = _log_sum(transitions + emissions[word + 1] + backward[word + 1], axis=1)
-    total = _log_sum(forward[-1], axis=0)
+        backward[word] = np.logaddexp.reduce(transitions + emissions[word + 1] + backward[word + 1], axis=1)
+    total = np.logaddexp.reduce(forward[-1])
     probabilities = []
     for label, first, last in runs:
         tag, score = begin(label), forward[first, begin(label)]
@@ -127,11 +127,6 @@ def _run_probabilities(
             tag = inside(label)
         if last + 1 < n_words:
             following = transitions[tag] + emissions[last + 1] + backward[last + 1]
-            score += _log_sum(np.delete(following, inside(label)), axis=0)
+            score += np.logaddexp.reduce(np.delete(following, inside(label)), axis=0)
         probabilities.append(float(np.exp(min(0.0, score - total))))
     return probabilities
-
-
-def _log_sum(values: np.ndarray, axis: int) -> np.ndarray:
-    highest = values.max(axis=axis, keepdims=True)
-    return np.asarray(np.log(np.exp(values - highest).sum(axis=axis)) + highest.squeeze(axis))

@@ -289,8 +289,8 @@ def _logit(probability: float) -> float:
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    shifted = logits.astype(np.float64) - logits.max()
-    return np.asarray(shifted - np.log(np.exp(shifted).sum()))
+    exact = logits.astype(np.float64)
+    return np.asarray(exact - np.logaddexp.reduce(exact))
 
 
 def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " tokens"], longest: int) -> np.ndarray:

@@ -38,6 +38,7 @@ class TaggingConfig(ReasonerConfig):
 
     default_task: ClassVar[str] = "tagging"
     pipeline_tag: ClassVar[str] = "token-classification"
+    gold: ClassVar[str] = "entities"
     default_judge: ClassVar[str] = "bm25"
 
     name: Literal["tagging"]

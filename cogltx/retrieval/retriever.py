@@ -37,26 +37,32 @@ class Retriever:
         capacity: int = 512,
     ) -> None:
         self.bm25, self.embedding = BM25Judge(), EmbeddingJudge()
-        self.embedding.precision = runner.precision if runner is not None else None
+        self.embedding.runner = runner
         self.trained = BlockVectors(encoder, runner) if encoder is not None and runner is not None else None
         if name == "trained" and self.trained is None:
             raise ConfigError("memrecall.retriever: trained needs a model that was trained with it; use both")
         self.name, self.capacity = name, capacity
 
     def index(self, layout: Layout) -> Index:
-        """Compute what does not depend on a question."""
-        vectors = self.embedding.vectors(layout.blocks) if self.trained is None else self.trained.of(layout)
+        """Compute what does not depend on a question; BM25 needs no vectors."""
+        if self.name == "bm25":
+            vectors = np.empty((len(layout.blocks), 0), dtype=np.float32)
+        else:
+            vectors = self.embedding.vectors(layout.blocks) if self.trained is None else self.trained.of(layout)
         return Index(layout.blocks, vectors, self.encoder)
 
     @property
     def encoder(self) -> str:
         """Name or fingerprint of what makes the vectors; a trained encoder with the size of its windows."""
+        if self.name == "bm25":
+            return "bm25"
         return "embedding" if self.trained is None else f"{self.trained.fingerprint}, {self.capacity} tokens"
 
     def keep(self, index: Index) -> None:
         """Use the vectors of an index."""
         keeper = self.embedding if self.trained is None else self.trained
-        keeper.keep(index.blocks, index.vectors)
+        if self.name != "bm25":
+            keeper.keep(index.blocks, index.vectors)
 
     def shortlist(self, memory: Memory, count: int) -> tuple[int, ...]:
         """Select blocks for the query together with the blocks in z, in document order.
@@ -68,16 +74,22 @@ class Retriever:
         Raises:
             ConfigError: there is no query.
         """
+        if len(memory.candidates) <= count and memory.query is not None:
+            return tuple(memory.candidates)
+        return tuple(np.sort(np.argsort(-self.scores(memory), kind="stable")[:count]).tolist())
+
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """Score the blocks outside z by their best place in a ranking: 1, 1/2, 1/3, …; NaN for all others.
+
+        Raises:
+            ConfigError: there is no query.
+        """
         if memory.query is None:
-            raise ConfigError(
-                "give a question, which memrecall.shortlist needs; set it to null for tasks without questions"
-            )
-        candidates = np.array(memory.candidates)
-        if len(candidates) <= count:
-            return tuple(candidates.tolist())
-        places = [_places(scores[candidates]) for scores in self._rankings(memory)]
-        best = np.argsort(np.min(places, axis=0), kind="stable")[:count]
-        return tuple(np.sort(candidates[best]).tolist())
+            raise ConfigError("give a question, which a retriever needs; for tasks without, memrecall.shortlist: null")
+        candidates, scores = list(memory.candidates), np.full(len(memory.blocks), np.nan)
+        places = [_places(ranking[candidates]) for ranking in self._rankings(memory)]
+        scores[candidates] = 1 / (1 + np.min(places, axis=0))
+        return scores
 
     def _rankings(self, memory: Memory) -> list[Float[np.ndarray, " blocks"]]:
         text, blocks = _text(memory), memory.blocks

@@ -1,7 +1,7 @@
 """Configuration of a run: its model, its data and its training."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from torch import nn
@@ -18,6 +18,8 @@ from cogltx.tasks import TASKS
 from cogltx.tasks.classification import Classification
 from cogltx.training.optimizer import OptimizerConfig, Seed
 from cogltx.training.relevance import RelevanceConfig
+
+ReasonerBlocks: TypeAlias = Literal["recall", "retriever", "random"]
 
 
 class TrainingConfig(BaseModel):
@@ -36,8 +38,11 @@ class TrainingConfig(BaseModel):
             document once, which costs less. None: all, as in the paper.
         hard_negatives: fill half of the irrelevant part of a rehearsal window with the blocks that the judge scored
             highest, from the second epoch on; otherwise with random blocks only, as in the paper.
-        reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: the judge's best-scoring
-            (``recall``) or random ones (``random``, the paper's ablation of train-test matching).
+        judge_examples: number of examples that judge and trained retriever learn from per epoch, drawn at random;
+            None: all, as in the paper.
+        reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: those that the judge scores
+            best (``recall``, the paper's), that the retriever ranks best for the query (``retriever``), which costs no
+            pass of the judge, or random ones (``random``, the paper's ablation of train-test matching).
         judge_windows: windows that the judge learns from per example: ``both``, as in retrieval and as in rehearsal
             (the paper's), or the latter alone (``rehearsal``), at half the cost.
         memory_share: share of the judge's retrieval windows with some relevant blocks in z, as in later steps of
@@ -58,16 +63,17 @@ class TrainingConfig(BaseModel):
 
     epochs: int = Field(4, ge=1)
     batch_size: int = Field(32, ge=1)
-    judge: Annotated[OptimizerConfig, OptimizerConfig.default_rate(4e-5)] = OptimizerConfig(learning_rate=4e-5)
-    reasoner: Annotated[OptimizerConfig, OptimizerConfig.default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
-    retriever: Annotated[OptimizerConfig, OptimizerConfig.default_rate(2e-4)] = OptimizerConfig(
+    judge: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=4e-5)] = OptimizerConfig(learning_rate=4e-5)
+    reasoner: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=1e-4)] = OptimizerConfig(learning_rate=1e-4)
+    retriever: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=2e-4, head_rate=10.0)] = OptimizerConfig(
         learning_rate=2e-4, head_rate=10.0
     )
     ranking_weight: float = Field(0.0, ge=0)
     judge_passes: int = Field(1, ge=0)
     judge_epochs: int | None = Field(None, ge=1)
     hard_negatives: bool = True
-    reasoner_blocks: Literal["recall", "random"] = "recall"
+    judge_examples: int | None = Field(None, ge=1)
+    reasoner_blocks: ReasonerBlocks = "recall"
     judge_windows: Literal["both", "rehearsal"] = "both"
     memory_share: float = Field(0.5, ge=0, le=1)
     relevant_share: float = Field(0.5, ge=0, le=1)
@@ -185,7 +191,8 @@ class RunConfig(ModelConfig):
 
     @model_validator(mode="after")
     def _check_judge(self) -> "RunConfig":
-        is_new = self.reader == "cogltx" and self.judge.name == "encoder" and self.judge.init_from is None
+        starts_anew = self.judge.init_from in (None, "reasoner")
+        is_new = self.reader == "cogltx" and self.judge.name == "encoder" and starts_anew
         if is_new and not self.training.judge_passes:
             raise ValueError(
                 "training.judge_passes is 0, but the judge is new; name a trained one with judge.init_from, or use bm25"

@@ -105,7 +105,7 @@ def _rises(
     shares, group_losses = processes.share(list(map(len, groups))), {}
     reasoner.eval()
     with torch.no_grad(), runner.precision.autocast():
-        for number in processes.own(shares):
+        for number in processes.local_share(shares):
             windows, targets = zip(*(measured[index] for index in groups[number]), strict=True)
             rises = reasoner.intervention_losses(reasoner(runner.tensors(windows)), windows, targets)
             group_losses[number] = rises.float().cpu().numpy()

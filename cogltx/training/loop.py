@@ -86,7 +86,7 @@ class TrainingLoop:
         if found:
             *older, last = self._numbers()
             self._load(self.folder / f"{last:06d}")
-            self._remove(older)  # a killed run may not have come to this
+            self._remove(older)  # left by a run that was killed before it removed them
         processes.wait()
         self.log.open(self.progress.logged if found else 0)
         return found

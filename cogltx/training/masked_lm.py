@@ -78,7 +78,7 @@ class _TrainingConfig(BaseModel):
 
     steps: int = Field(1000, ge=1)
     batch_size: int = Field(32, ge=1)
-    learner: Annotated[OptimizerConfig, OptimizerConfig.default_rate(1e-4)] = OptimizerConfig(learning_rate=1e-4)
+    learner: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=1e-4)] = OptimizerConfig(learning_rate=1e-4)
     share: float = Field(0.15, gt=0, lt=1)
     gradient_checkpointing: bool = False
     validation_steps: int = Field(100, ge=1)
@@ -361,7 +361,7 @@ class _MaskedTrainer:
         self.model.eval()
         loss, correct = 0.0, 0
         groups = batches(windows, runner.batch_tokens)
-        mine = [groups[number] for number in processes.own(processes.share(list(map(len, groups))))]
+        mine = [groups[number] for number in processes.local_share(processes.share(list(map(len, groups))))]
         for group in progress(mine, "validation", unit="batches"):
             batch = runner.tensors([windows[index] for index in group])
             with runner.precision.autocast():
@@ -398,7 +398,7 @@ def mlm(
         TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
     """
     check_folder(run, output, resume)
-    data = run.data
+    data, report = run.data, processes.of_first(report)
     tokenizer = load_tokenizer(run.encoder.name)
     train = _packed(read_texts(expand(data.train)), tokenizer, run.length)
     other = _packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None

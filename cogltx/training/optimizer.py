@@ -22,7 +22,7 @@ Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class OptimizerConfig(BaseModel):
-    """Settings of the optimizer of one model; the defaults are the paper's.
+    """Settings of the optimizer of one model.
 
     Attributes:
         learning_rate: peak learning rate.
@@ -41,9 +41,9 @@ class OptimizerConfig(BaseModel):
     max_gradient_norm: float = Field(1.0, gt=0)
 
     @staticmethod
-    def default_rate(rate: float) -> BeforeValidator:
-        """Fill in the learning rate if a configuration sets only other values."""
-        return BeforeValidator(lambda given: {"learning_rate": rate, **given} if isinstance(given, Mapping) else given)
+    def fill(**values: float) -> BeforeValidator:
+        """Fill in the values that a configuration does not set."""
+        return BeforeValidator(lambda given: {**values, **given} if isinstance(given, Mapping) else given)
 
 
 def _rate(step: int, steps: int, warmup: float) -> float:
@@ -111,7 +111,8 @@ class Optimizer:
             if processes.count() > 1:
                 tokens = min(tokens, sum(lengths) // (_GROUPS_PER_PROCESS * processes.count()))
             groups = batches(windows, tokens, self.runner.training_padding)
-        for number in processes.own(processes.share([sum(lengths[index] for index in group) for group in groups])):
+        costs = [sum(lengths[index] for index in group) for group in groups]
+        for number in processes.local_share(processes.share(costs)):
             batch = self.runner.tensors([windows[index] for index in groups[number]])
             with self.runner.precision.autocast():
                 value = loss(self.model, batch, groups[number]) / divisor

@@ -21,6 +21,7 @@ from cogltx.encoding.weights import load_tensors, to_safetensors
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import read_lines, write_file
 from cogltx.judges.bm25 import BM25Judge
+from cogltx.retrieval.block_encoder import block_means
 
 _EPOCH = re.compile(r"epoch-(\d+)\.safetensors")
 
@@ -230,6 +231,5 @@ def _token_means(reader: WindowReader, blocks: Blocks) -> Float[np.ndarray, "blo
     model, encoder = reader.model, reader.model.reasoner.encoder.eval()
     means = np.zeros((len(blocks), encoder.width))
     for window, vectors in model.runner.run(model.form.layout(None, blocks).windows(), encoder):
-        for block in np.unique(window.block[window.block >= 0]):
-            means[block] = vectors[window.block == block].mean(axis=0)
+        means[window.blocks] = block_means(window, torch.from_numpy(vectors))
     return means

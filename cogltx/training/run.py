@@ -92,9 +92,8 @@ def train_run(
     replace the files of the run. Other arguments and errors as ``train``.
     """
     check_folder(run, output, resume)
-    if not processes.is_first():
-        report = _silent
-    elif processes.count() > 1:
+    report = processes.of_first(report)
+    if processes.count() > 1:
         report(f"{processes.count()} processes share the work")
     task = make_task(run.task.name, run.task.options)
     examples, held_out, unmapped = run_examples(run, data, validation)
@@ -130,16 +129,10 @@ def train_run(
     with run_folder(run, output, resume):
         summary = trainer.run(resume=resume)
     if summary.skipped:
-        lacking = (
-            "entities" if reader.model.reasoner.by_block else "place of the answer; only the judge learned from them"
-        )
-        report(f"{summary.skipped} training examples have no known {lacking}")
+        gold = f"{run.reasoner.gold}; the reasoner does not learn from them"
+        report(f"{summary.skipped} training examples have no known {gold}")
     best = summary.history[summary.best_epoch][trainer.main_metric]
     report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
-
-
-def _silent(line: str) -> None:
-    """Report nothing."""
 
 
 def _new_reader(run: RunConfig) -> Reader:

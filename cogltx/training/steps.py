@@ -276,7 +276,6 @@ class ReasonerSteps:
             for index, rng in zip(indices, map(random, indices), strict=True)
             for layout in layouts_of(reader, self.examples[index], rng, self.config)
         )
-        by_judge = self.config.reasoner_blocks == "recall"
         by_example: dict[int, list[ReasonerTarget]] = {index: [] for index in indices}
         for some in chunked(asked, _LAYOUTS_AT_ONCE):
             of_example, rngs, layouts = zip(*some, strict=True)
@@ -288,9 +287,9 @@ class ReasonerSteps:
                 for key, layout in zip(keys, layouts, strict=True)
             ]
             items, scores = reasoner_windows(
-                reasoner, examples, layouts, relevance, reader.memrecall, rngs, known, by_judge=by_judge
+                reasoner, examples, layouts, relevance, reader.memrecall, rngs, known, self.config.reasoner_blocks
             )
-            if by_judge:
+            if self.config.reasoner_blocks == "recall":
                 self.scores.update(zip(keys, (one.astype(np.float32) for one in scores), strict=True))
             for index, item in zip(of_example, items, strict=True):
                 by_example[index] += [] if item is None else [item]

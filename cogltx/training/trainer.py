@@ -28,7 +28,7 @@ from cogltx.reasoners import ReasonerConfig
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import TrainingConfig
 from cogltx.training.loop import TrainingLoop
-from cogltx.training.optimizer import Optimizer
+from cogltx.training.optimizer import Optimizer, OptimizerConfig
 from cogltx.training.relevance import RelevanceLabels
 from cogltx.training.steps import JudgeSteps, ReasonerSteps, RetrieverSteps
 
@@ -104,18 +104,24 @@ class Trainer:
         self.reasoner_steps = ReasonerSteps(model, optimizers["reasoner"], train, self.relevance, self.scores, config)
 
     def _optimizers(self) -> dict[str, Optimizer]:
-        batches = -(-len(self.train_examples) // self.config.batch_size)
         model, config, runner = self.reader.model, self.config, self.reader.model.runner
-        steps = batches * config.epochs
-        optimizers = {"reasoner": Optimizer("reasoner", model.reasoner, config.reasoner, steps, runner)}
+
+        def optimizer(name: str, part: nn.Module, settings: OptimizerConfig, passes: int) -> Optimizer:
+            steps = passes * -(-self._n_examples(name) // config.batch_size)
+            return Optimizer(name, part, settings, steps, runner)
+
+        optimizers = {"reasoner": optimizer("reasoner", model.reasoner, config.reasoner, config.epochs)}
         epochs = max(1, self._learning_epochs)
         if model.retriever is not None and config.recall_epochs:
-            steps = batches * epochs
-            optimizers["retriever"] = Optimizer("retriever", model.retriever, config.retriever, steps, runner)
-        if not self.trains_judge:
-            return optimizers
-        steps = batches * epochs * config.judge_passes
-        return optimizers | {"judge": Optimizer("judge", model.judge, config.judge, steps, runner)}
+            optimizers["retriever"] = optimizer("retriever", model.retriever, config.retriever, epochs)
+        if self.trains_judge:
+            optimizers["judge"] = optimizer("judge", model.judge, config.judge, epochs * config.judge_passes)
+        return optimizers
+
+    def _n_examples(self, name: str) -> int:
+        """The number of examples that a part of the model learns from in a pass."""
+        total = len(self.train_examples)
+        return total if name == "reasoner" else min(total, self.config.judge_examples or total)
 
     @property
     def _learning_epochs(self) -> int:
@@ -123,6 +129,11 @@ class Trainer:
         relevance = self.config.relevance
         waits = relevance.source == "interventions" and relevance.initial == "none"
         return max(0, self.config.recall_epochs - relevance.from_epoch * waits)
+
+    @property
+    def _recall_epochs(self) -> int:
+        """The number of epochs in which key blocks can change; 0 if neither judge nor retriever learns."""
+        return self.config.recall_epochs if self.trains_judge or "retriever" in self.optimizers else 0
 
     def run(self, *, resume: bool = False) -> _Summary:
         """Train to the end, or continue; the best epoch's model is in the folder of the run.
@@ -134,7 +145,7 @@ class Trainer:
             self.reader.model.reasoner.config.fit(linear, self.train_examples, seed=self.config.seed)
         if self.loop.start(self.config.seed, resume=resume):
             epoch = f"at epoch {self.loop.progress.epoch + 1} of {self.config.epochs}"
-            self.report(f"resumed {epoch if self._goes_on else 'a finished run'}")
+            self.report(f"resumed {epoch if self._has_next_epoch else 'a finished run'}")
         elif self.intervenes:
             n_labelled = self.relevance.start(self.train_examples, self.reader)
             if n_labelled is not None:
@@ -147,7 +158,7 @@ class Trainer:
             )
         self.reasoner_steps.counts |= self.loop.progress.counts
         self.loop.progress.counts = self.reasoner_steps.counts
-        while self._goes_on:
+        while self._has_next_epoch:
             self._epoch()
         self.loop.log.close()
         if self.trains_judge and not self.optimizers["judge"].step:
@@ -162,14 +173,14 @@ class Trainer:
         return _Summary(progress.history, best, len(self.reasoner_steps.skipped))
 
     @property
-    def _goes_on(self) -> bool:
-        """Whether an epoch is left, and the last ones have not been in vain."""
+    def _has_next_epoch(self) -> bool:
+        """Whether another epoch follows: one is left, and the patience is not used up."""
         done, patience = self.loop.progress, self.config.patience or self.config.epochs
         return done.epoch < self.config.epochs and done.epoch - (done.best_epoch or 0) <= patience
 
     def _epoch(self) -> None:
         progress, phases = self.loop.progress, ["reasoner"]
-        if progress.epoch < self.config.recall_epochs:
+        if progress.epoch < self._recall_epochs:
             judge = ["judge"] * (self.config.judge_passes if self.trains_judge else 0)
             phases = ["retriever"] * ("retriever" in self.optimizers) + judge + phases
         for phase in range(progress.phase, len(phases)):
@@ -185,7 +196,7 @@ class Trainer:
         if name == "reasoner" and epoch == 0 and self.loop.progress.batch == 0:
             self._start_from_judge()
         order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(len(self.train_examples))
-        size = self.config.batch_size
+        order, size = order[: self._n_examples(name)], self.config.batch_size
         batches = [order[first : first + size].tolist() for first in range(0, len(order), size)]
         step = self._step(phase, name)
         title = f"epoch {epoch + 1}/{self.config.epochs} {name}"
@@ -202,7 +213,7 @@ class Trainer:
 
         if name == "reasoner":
             intervenes = self.intervenes and epoch + 1 >= self.config.relevance.from_epoch
-            scored = epoch >= max(1, self.config.recall_epochs) and not self.intervenes
+            scored = epoch >= max(1, self._recall_epochs) and not self.intervenes
             return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes, scored=scored)
         if not self.relevance.known(self.train_examples):
             return lambda indices: None  # no block is known to be relevant yet
@@ -247,7 +258,7 @@ class Trainer:
 
     def _predictions(self) -> Iterator[Prediction]:
         """Predict the validation examples; after the judge's last epoch, their key blocks stay the same."""
-        reader, learns = self.reader, self.loop.progress.epoch + 1 < self.config.recall_epochs
+        reader, learns = self.reader, self.loop.progress.epoch + 1 < self._recall_epochs
         if learns or not isinstance(reader, CogLTX) or reader.model.reasoner.by_block:
             return reader.predict_many(self.validation)
         if not self.recalls:

@@ -16,7 +16,7 @@ from cogltx.judges import Memory
 from cogltx.memrecall import MemRecall, fill, passages_of
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import Reasoner
-from cogltx.training.config import TrainingConfig
+from cogltx.training.config import ReasonerBlocks, TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
 
 
@@ -148,51 +148,86 @@ def reasoner_windows(
     memrecall: MemRecall,
     rngs: Sequence[np.random.Generator],
     known: Sequence[Float[np.ndarray, " _"] | None],
-    *,
-    by_judge: bool = True,
+    blocks: ReasonerBlocks = "recall",
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
     """Build windows of all relevant blocks and the best others, or of their passages, as at inference.
 
     The others are ranked as in MemRecall's last retrieval, with the relevant blocks in z, unless their scores are
-    known; or at random.
-    Also returns the scores of all blocks, NaN where the document is read whole.
+    ``known``; or as ``blocks`` says. Also returns the scores of all blocks, NaN where the document is read whole.
     """
-    golds, memories = [], []
-    for example, layout, labels in zip(examples, layouts, relevance, strict=True):
-        blocks, room = layout.blocks, layout.room
-        gold = gold_blocks(example, layout, np.zeros(len(blocks), dtype=bool) if labels is None else labels)
-        golds.append(gold)
-        kept = _fitting(gold, blocks, min(room // 2, room - blocks.max_size))
-        memories.append(Memory(layout, tuple(sorted(kept))))
-    scores = []
-    for layout, rng, found in zip(layouts, rngs, known, strict=True):
-        block_scores = np.full(len(layout.blocks), np.nan)
-        values = rng.random(len(layout.blocks)) if found is None else found
-        block_scores[layout.candidates] = values[layout.candidates]
-        scores.append(block_scores)
-    if by_judge:
-        contested = [index for index, layout in enumerate(layouts) if not layout.fits and known[index] is None]
-        coarse = memrecall.retrieve([memories[index] for index in contested]) if contested else []
-        for index, block_scores in zip(contested, coarse, strict=True):
-            scores[index] = block_scores
-    targets, most_blocks, passages = [], memrecall.config.most_blocks, memrecall.config.passages
-    for index, (example, layout, gold) in enumerate(zip(examples, layouts, golds, strict=True)):
-        blocks, others = layout.blocks, scores[index].copy()
-        others[gold] = np.nan
-        if by_judge:
-            others = memrecall.compete(others, dict.fromkeys(gold, 1.0), blocks, memrecall.lexical_bonus(layout))
-        if passages is None or layout.fits:
-            max_others = None if layout.fits or most_blocks is None else max(0, most_blocks - len(gold))
-            shown = [*gold, *fill(others, blocks, layout.room - blocks.total_size(gold), max_others)]
-        else:
-            ranked = [block for block in np.argsort(-others, kind="stable").tolist() if not np.isnan(others[block])]
-            shown = list(chain.from_iterable(passages_of(ranked, layout, passages, certain=gold)))
-        window = layout.window(sorted(shown))
-        target = reasoner.target(example, blocks, window)
-        targets.append(None if target is None else ReasonerTarget(layout, window, target))
-        if layout.fits:
-            scores[index] = np.full(len(blocks), np.nan)
+    golds = [
+        gold_blocks(example, layout, np.zeros(len(layout.blocks), dtype=bool) if labels is None else labels)
+        for example, layout, labels in zip(examples, layouts, relevance, strict=True)
+    ]
+    scores = _block_scores(layouts, golds, memrecall, rngs, known, blocks)
+    targets = [
+        _reasoner_target(reasoner, *document, memrecall, with_bonuses=blocks != "random")
+        for document in zip(examples, layouts, golds, scores, strict=True)
+    ]
     return targets, scores
+
+
+def _block_scores(
+    layouts: Sequence[Layout],
+    golds: Sequence[list[int]],
+    memrecall: MemRecall,
+    rngs: Sequence[np.random.Generator],
+    known: Sequence[Float[np.ndarray, " _"] | None],
+    blocks: ReasonerBlocks,
+) -> list[Float[np.ndarray, " blocks"]]:
+    """Score the blocks that compete for the room that the gold blocks leave; NaN where all blocks fit."""
+    scores = [
+        np.full(len(layout.blocks), np.nan) if layout.fits or block_scores is None else block_scores
+        for layout, block_scores in zip(layouts, known, strict=True)
+    ]
+    asked = [index for index, layout in enumerate(layouts) if not layout.fits and known[index] is None]
+    if blocks == "random":
+        for index in asked:
+            candidates = layouts[index].candidates
+            scores[index][candidates] = rngs[index].random(len(scores[index]))[candidates]
+    elif blocks == "retriever":
+        for index in asked:
+            scores[index] = memrecall.retriever.scores(Memory(layouts[index]))
+    elif asked:
+        memories = [_memory_of(layouts[index], golds[index]) for index in asked]
+        for index, coarse in zip(asked, memrecall.retrieve(memories), strict=True):
+            scores[index] = coarse
+    return scores
+
+
+def _memory_of(layout: Layout, gold: list[int]) -> Memory:
+    """The state of MemRecall with the gold blocks in z, as far as they leave room for others."""
+    room = min(layout.room // 2, layout.room - layout.blocks.max_size)
+    return Memory(layout, tuple(sorted(_fitting(gold, layout.blocks, room))))
+
+
+def _reasoner_target(
+    reasoner: Reasoner[Any],
+    example: Example,
+    layout: Layout,
+    gold: list[int],
+    scores: Float[np.ndarray, " blocks"],
+    memrecall: MemRecall,
+    *,
+    with_bonuses: bool,
+) -> ReasonerTarget | None:
+    """Fill a window with the gold blocks and the best others, or their passages; None without a known target."""
+    blocks, most_blocks, passages = layout.blocks, memrecall.config.most_blocks, memrecall.config.passages
+    others = scores.copy()
+    others[gold] = np.nan
+    if with_bonuses:
+        others = memrecall.compete(others, dict.fromkeys(gold, 1.0), blocks, memrecall.lexical_bonus(layout))
+    if layout.fits:
+        chosen = layout.candidates
+    elif passages is None:
+        max_others = None if most_blocks is None else max(0, most_blocks - len(gold))
+        chosen = [*gold, *fill(others, blocks, layout.room - blocks.total_size(gold), max_others)]
+    else:
+        ranked = [block for block in np.argsort(-others, kind="stable").tolist() if not np.isnan(others[block])]
+        chosen = list(chain.from_iterable(passages_of(ranked, layout, passages, certain=gold)))
+    window = layout.window(sorted(chosen))
+    target = reasoner.target(example, blocks, window)
+    return None if target is None else ReasonerTarget(layout, window, target)
 
 
 def drawn_windows(

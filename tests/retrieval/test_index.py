@@ -177,3 +177,16 @@ def test_an_answer_ends_with_its_document() -> None:
     assert (found.document, found.start, found.end, found.answer) == ("a", 4, 7, "two")
     unknown = Prediction(id="", answer="", start=None, end=None, score=1.0).within(joined)
     assert (unknown.document, unknown.start) == ("", None)
+
+
+def test_bm25_needs_no_vectors(tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = config(tiny_encoder).model_dump(mode="json")
+    values["memrecall"] |= {"shortlist": 3, "retriever": "bm25"}
+    values["max_block_tokens"] = 16
+    made = CogLTX(Model.create(config(tiny_encoder).model_validate(values), with_judge=True, device="cpu"))
+    monkeypatch.setattr("cogltx.judges.embedding.load_encoder", None)
+    made.open(TEXT).save(tmp_path / "words.index")
+    expected = [made.predict(TEXT, question) for question in QUESTIONS]
+    assert [made.open(index=tmp_path / "words.index").ask(question) for question in QUESTIONS] == expected
+    with pytest.raises(DataError, match="made for a model with another retriever"):
+        reader(tiny_encoder).open(index=tmp_path / "words.index")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from cogltx.encoding.encoder import Batch, BatchRunner, Precision
 from cogltx.encoding.layout import Window
 from cogltx.errors import TrainingError
+from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import FLOOR, Optimizer, OptimizerConfig, _rate
 
 EXACT = Precision(torch.device("cpu"), bfloat16=False)
@@ -154,3 +155,9 @@ def test_the_state_comes_back() -> None:
         made.learn(windows(7), squared, 1.0)
     assert torch.equal(first.values.weight, second.values.weight)
     assert one.step == two.step == 4
+
+
+def test_what_a_configuration_does_not_set_has_its_default() -> None:
+    config = TrainingConfig(retriever={"learning_rate": 1e-4}, judge={"warmup": 0.2})
+    assert (config.retriever.learning_rate, config.retriever.head_rate) == (1e-4, 10)
+    assert (config.judge.learning_rate, config.judge.warmup) == (4e-5, 0.2)

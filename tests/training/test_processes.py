@@ -122,7 +122,10 @@ def test_masked_lm_in_two_processes(corpus_encoder: Path, tmp_path: Path) -> Non
     path.write_text(yaml.safe_dump(values))
     figures = {}
     for name, launcher in {"one": ("-m", "cogltx"), "two": TORCHRUN}.items():
-        run(launcher, "mlm", str(path), "--output", str(tmp_path / name))
+        process = start(launcher, "mlm", str(path), "--output", str(tmp_path / name))
+        printed, errors = process.communicate(timeout=240)
+        assert process.returncode == 0, errors[-3000:]
+        assert printed.count("masked accuracy") == 1, "only the first prints"
         figures[name] = json.loads((tmp_path / name / "mlm.json").read_text())["history"]
     assert len(figures["two"]) == 3
     for ours, theirs in zip(figures["two"], figures["one"], strict=True):
@@ -150,5 +153,5 @@ def test_one_of_two_is_killed(config: Path, alone: Path, tmp_path: Path) -> None
 
 def test_shares_are_fair_and_whole() -> None:
     assert processes.share([5.0, 1.0]) == [[0, 1]]
-    assert processes.own(processes.share([1.0])) == [0]
+    assert processes.local_share(processes.share([1.0])) == [0]
     assert processes.gather({0: np.ones((2, 3)), 1: np.zeros((1, 3))}, [2, 1], [[0, 1]])[1].shape == (1, 3)

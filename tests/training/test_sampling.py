@@ -79,7 +79,9 @@ def windows_of(
     relevance = [layout.blocks.relevance_labels(item) for item, layout in zip(items, layouts, strict=True)]
     memrecall = MemRecall(judge or BM25Judge(), MemRecallConfig(capacity=form.capacity, **options), tokenizer=TOKENIZER)
     unknown = [None] * len(items)
-    return reasoner_windows(reasoner, items, layouts, relevance, memrecall, rngs, unknown, by_judge=judge is not None)
+    return reasoner_windows(
+        reasoner, items, layouts, relevance, memrecall, rngs, unknown, "random" if judge is None else "recall"
+    )
 
 
 def shown(window: Window) -> list[int]:
@@ -498,3 +500,18 @@ def test_windows_of_a_baseline_for_yes_and_no(tiny_encoder: Path) -> None:
         assert made.target.kind == (YES if 5 in shown(made.window) else NO_ANSWER)
     unknown = Example(id="", document=Document("anna"), query=Query("?"))
     assert drawn_windows(reader, unknown, rng(), TrainingConfig()) == []
+
+
+def test_reasoner_windows_hold_the_retrievers_best_others(reasoner: SpanReasoner) -> None:
+    item = hops()
+    layout = layout_of(item)
+    memrecall = MemRecall(BM25Judge(), MEMRECALL.config, tokenizer=TOKENIZER)
+    (made,), (scores,) = reasoner_windows(
+        reasoner, [item], [layout], [labels_of(item)], memrecall, [rng()], [None], "retriever"
+    )
+    assert made is not None
+    best = [block for block in np.argsort(-scores, kind="stable").tolist() if block not in (2, 5)]
+    others = [block for block in shown(made.window) if block not in (2, 5)]
+    assert sorted(best[: len(others)]) == others
+    words = memrecall.retriever.bm25.text_scores("what does anna have?", layout.blocks)
+    assert words[others].min() >= words[best[len(others) :]].max()

@@ -22,6 +22,8 @@ from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reade
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
+from cogltx.judges import Memory
+from cogltx.memrecall import MemRecall
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
@@ -584,3 +586,40 @@ def test_a_run_is_not_overwritten(corpus_encoder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has a run; resume it, or choose another folder"):
         train(reader(corpus_encoder), tmp_path, examples=corpus.make(4))
     assert all(equal(before[name], found) for name, found in final(tmp_path).items())
+
+
+def test_a_judge_that_does_not_learn_scores_documents_once(
+    corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = list[int]()
+    real = MemRecall.retrieve
+
+    def retrieve(self: MemRecall, memories: list[Memory]) -> list[Any]:
+        calls[-1] += len(memories)
+        return real(self, memories)
+
+    monkeypatch.setattr(MemRecall, "retrieve", retrieve)
+    for epochs in (1, 3):
+        calls.append(0)
+        train(reader(corpus_encoder, judge="bm25"), tmp_path / str(epochs), epochs=epochs)
+    assert calls[0] == calls[1] > 0
+
+
+def test_the_retrievers_blocks_for_the_reasoner_cost_no_pass_of_the_judge(corpus_encoder: Path, tmp_path: Path) -> None:
+    judges = []
+    for blocks in ("recall", "retriever"):
+        made = reader(corpus_encoder, judge="fakes:Asked")
+        train(made, tmp_path / blocks, reasoner_blocks=blocks)
+        assert isinstance(made.model.judge, fakes.Asked)
+        judges.append(made.model.judge)
+    by_recall, in_all = (judge.n_asked for judge in judges)
+    list(made.predict_many(corpus.make(8)[:4]))
+    assert by_recall > in_all == judges[-1].n_asked - in_all, "only validation asks the judge"
+    assert final(tmp_path / "retriever")["scores.arrays.safetensors"] == {}
+
+
+def test_the_judge_learns_from_some_examples(corpus_encoder: Path, tmp_path: Path) -> None:
+    for count, n_steps in ((3, 2), (None, 4), (100, 4)):
+        run = tmp_path / str(count)
+        train(reader(corpus_encoder), run, judge_examples=count, epochs=2)
+        assert [len(fakes.logged(run, f"{part}/loss")) for part in ("judge", "reasoner")] == [2 * n_steps, 2 * 4]
