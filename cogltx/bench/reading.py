@@ -148,13 +148,13 @@ def _training_step(model: WindowReader) -> Callable[[Document], object]:
         return Optimizer(name, trained, OptimizerConfig(learning_rate=1e-5), _N_DOCUMENTS, parts.runner)
 
     config = TrainingConfig()
-    reasoner = ReasonerSteps(model, learner("reasoner", parts.reasoner), examples, relevance, {}, config)
+    reasoner = ReasonerSteps(model, learner("reasoner", parts.reasoner), examples, relevance, config, {})
     retriever = judge = None
     if isinstance(model, CogLTX) and parts.retriever is not None:
         optimizer = learner("retriever", parts.retriever)
         retriever = RetrieverSteps(model, optimizer, examples, relevance, config)
     if isinstance(model, CogLTX) and isinstance(parts.judge, nn.Module):
-        judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, {}, config)
+        judge = JudgeSteps(model, learner("judge", parts.judge), examples, relevance, config, {})
 
     def step(document: Document) -> None:
         start = document.text.index(" ", len(document.text) // 2) + 1  # the answer is a word in the middle

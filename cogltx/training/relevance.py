@@ -102,10 +102,10 @@ class RelevanceLabels:
             return any(example.has_relevance for example in examples)
         return any(labels.any() for labels in self.by_query.values())
 
-    def answered(self, index: int, n_blocks: int) -> list[int]:
+    def queries_with_relevant_blocks(self, index: int, n_blocks: int) -> list[int]:
         """The blocks of an example that, as queries, have a relevant block."""
-        found = ((block, self.by_query.get(query_key(index, block))) for block in range(n_blocks))
-        return [block for block, labels in found if labels is not None and labels.any()]
+        labels_of = {block: self.by_query.get(query_key(index, block)) for block in range(n_blocks)}
+        return [block for block, labels in labels_of.items() if labels is not None and labels.any()]
 
     def of(self, index: int, example: Example, layout: Layout) -> _Labels | None:
         """Return the labels of an example's blocks for a query; None if they are unknown."""

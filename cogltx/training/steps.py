@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -37,19 +37,38 @@ Randomness: TypeAlias = Callable[[int], np.random.Generator]
 """Returns the generator of one example in the current phase."""
 
 
+class _Lesson(NamedTuple):
+    """What judge or retriever learns from a document in a step: its windows, and which of its blocks are relevant."""
+
+    windows: list[Window]
+    relevant: Bool[np.ndarray, " blocks"]
+    memory: Memory
+
+
 @dataclass
-class RetrieverSteps:
-    """Trains the retriever to rank the relevant blocks of a document above its others (InfoNCE, van den Oord 2018).
-
-    A step shows each document by some windows of consecutive blocks, some of them with relevant blocks; all of their
-    irrelevant blocks are negatives. As in later steps of MemRecall, some relevant blocks may be in z.
-    """
-
+class _RecallSteps:
     reader: CogLTX
     optimizer: Optimizer
     examples: Sequence[Example]
     relevance: RelevanceLabels
     config: TrainingConfig
+
+    def _labelled(self, index: int, rng: np.random.Generator) -> Iterator[tuple[Layout, Bool[np.ndarray, " blocks"]]]:
+        """Lay out an example for each of its queries whose relevant blocks are known; yields them with the labels."""
+        example, queries = self.examples[index], partial(self.relevance.queries_with_relevant_blocks, index)
+        for layout in layouts_of(self.reader, example, rng, self.config, queries):
+            relevant = self.relevance.of(index, example, layout)
+            if relevant is not None:
+                yield layout, relevant
+
+
+@dataclass
+class RetrieverSteps(_RecallSteps):
+    """Trains the retriever to rank the relevant blocks of a document above its others (InfoNCE, van den Oord 2018).
+
+    A step shows each document by some windows of consecutive blocks, some of them with relevant blocks; all of their
+    irrelevant blocks are negatives. As in later steps of MemRecall, some relevant blocks may be in z.
+    """
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
         """Run one optimizer step; returns the mean loss per example, None if no long document has relevant blocks."""
@@ -59,83 +78,64 @@ class RetrieverSteps:
         retriever = self.reader.memrecall.retriever
         trained = retriever.trained
         assert trained is not None, "the run trains a retriever"
-        windows = [window for _, windows, _ in lessons for window in windows]
-        first = [0, *accumulate(len(windows) for _, windows, _ in lessons)]
+        windows = [window for lesson in lessons for window in lesson.windows]
+        first = [0, *accumulate(len(lesson.windows) for lesson in lessons)]
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            memory, windows, relevant = lessons[first.index(group[0])]
+            windows, relevant, memory = lessons[first.index(group[0])]
             asked = memory.layout.window(memory.kept)
             question = model(self.optimizer.runner.tensors([asked])).float()[0, : asked.n_prefix].mean(dim=0)
             vectors = torch.cat(list(map(block_means, windows, model(batch).float())))
-            shown = np.concatenate([window.blocks for window in windows])
-            words = torch.from_numpy(retriever.bm25_shares(memory)[shown]).to(vectors)
+            blocks = np.concatenate([window.blocks for window in windows])
+            words = torch.from_numpy(retriever.bm25_shares(memory)[blocks]).to(vectors)
             logits = trained.encoder.scores(question, vectors, words)
-            found = relevant[shown] & np.isin(shown, memory.kept)
             # a relevant block in z is neither to be found nor wrong, and neither is a block that is the query
-            counts = ~found & np.isin(shown, memory.layout.candidates)
-            return _ranking_loss(logits[torch.from_numpy(counts)], relevant[shown[counts]])
+            in_z = relevant[blocks] & np.isin(blocks, memory.kept)
+            counts = ~in_z & np.isin(blocks, memory.layout.candidates)
+            return _ranking_loss(logits[torch.from_numpy(counts)], relevant[blocks[counts]])
 
-        loss_value = self.optimizer.learn(
-            windows, loss, len(lessons), [list(range(start, end)) for start, end in pairwise(first)]
-        )
+        groups = [list(range(start, end)) for start, end in pairwise(first)]
+        loss_value = self.optimizer.learn(windows, loss, len(lessons), groups)
         trained.forget()
         return loss_value
 
-    def _lessons(
-        self, index: int, rng: np.random.Generator
-    ) -> Iterator[tuple[Memory, list[Window], Bool[np.ndarray, " blocks"]]]:
+    def _lessons(self, index: int, rng: np.random.Generator) -> Iterator[_Lesson]:
         """Draw z and the windows of an example, for each query for which something is to be found."""
-        example = self.examples[index]
-        for layout in layouts_of(self.reader, example, rng, self.config, partial(self.relevance.answered, index)):
-            labels = None if layout.fits else self.relevance.of(index, example, layout)
-            if labels is not None and labels.any():
-                yield self._lesson(layout, labels, rng)
+        for layout, relevant in self._labelled(index, rng):
+            if relevant.any() and not layout.fits:
+                yield self._lesson(layout, relevant, rng)
 
-    def _lesson(
-        self, layout: Layout, labels: Bool[np.ndarray, " blocks"], rng: np.random.Generator
-    ) -> tuple[Memory, list[Window], Bool[np.ndarray, " blocks"]]:
-        relevant = np.flatnonzero(labels).tolist()
-        kept = random_memory(relevant, layout.blocks, layout.room, rng, self.config.memory_share)
+    def _lesson(self, layout: Layout, relevant: Bool[np.ndarray, " blocks"], rng: np.random.Generator) -> _Lesson:
+        to_find = np.flatnonzero(relevant).tolist()
+        kept = random_memory(to_find, layout.blocks, layout.room, rng, self.config.memory_share)
         windows = list(layout.form.layout(None, layout.blocks).windows())
-        wanted = set(relevant).difference(kept)
+        remaining = set(to_find).difference(kept)
         order = rng.permutation(len(windows)).tolist()
-        holding = [i for i in order if wanted.intersection(windows[i].blocks)][: _RETRIEVER_WINDOWS - 1]
-        others = [i for i in order if i not in holding][: _RETRIEVER_WINDOWS - len(holding)]
-        return Memory(layout, tuple(kept)), [windows[i] for i in sorted(holding + others)], labels
+        relevant_windows = [i for i in order if remaining.intersection(windows[i].blocks)][: _RETRIEVER_WINDOWS - 1]
+        others = [i for i in order if i not in relevant_windows][: _RETRIEVER_WINDOWS - len(relevant_windows)]
+        drawn = [windows[i] for i in sorted(relevant_windows + others)]
+        return _Lesson(drawn, relevant, Memory(layout, tuple(kept)))
 
 
 @dataclass
-class JudgeSteps:
+class JudgeSteps(_RecallSteps):
     """Trains the judge on windows as in retrieval and as in rehearsal.
 
     Attributes:
         scores: coarse scores of an earlier epoch, by query, for hard negatives.
     """
 
-    reader: CogLTX
-    optimizer: Optimizer
-    examples: Sequence[Example]
-    relevance: RelevanceLabels
     scores: dict[str, np.ndarray]
-    config: TrainingConfig
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
         """Run one optimizer step; returns the mean loss per token, None if no example has labels."""
-        lessons: list[tuple[list[Window], Bool[np.ndarray, " blocks"]]] = []
-        for index in indices:
-            example, rng = self.examples[index], random(index)
-            for layout in layouts_of(self.reader, example, rng, self.config, partial(self.relevance.answered, index)):
-                relevant = self.relevance.of(index, example, layout)
-                if relevant is not None:
-                    scores = self.scores.get(key_of(index, layout)) if self.config.hard_negatives else None
-                    shown = judge_windows(layout, relevant, rng, scores, self.config, self.reader.memrecall)
-                    lessons.append((shown, relevant))
+        lessons = [lesson for index in indices for lesson in self._lessons(index, random(index))]
         if not lessons:
             return None
-        windows = [window for shown, _ in lessons for window in shown]
-        labels_of = [_token_labels(window, relevant) for shown, relevant in lessons for window in shown]
+        windows = [window for lesson in lessons for window in lesson.windows]
+        labels_of = [_token_labels(window, lesson.relevant) for lesson in lessons for window in lesson.windows]
         n_tokens = sum(float(weights.sum()) for _, weights in labels_of)
-        counts = [len(shown) for shown, _ in lessons]
+        counts = [len(lesson.windows) for lesson in lessons]
         first = [0, *accumulate(counts)]
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
@@ -149,7 +149,7 @@ class JudgeSteps:
             if not self.config.ranking_weight:
                 return loss
             ranking = [
-                _document_ranking(*lesson, logits[group.index(start) :])
+                _document_ranking(lesson, logits[group.index(start) :])
                 for start, lesson in zip(first, lessons, strict=False)
                 if start in group
             ]
@@ -158,14 +158,19 @@ class JudgeSteps:
         together = _whole_groups(counts, list(map(len, windows)), self.optimizer.runner.batch_tokens)
         return self.optimizer.learn(windows, loss, n_tokens, together if self.config.ranking_weight else None)
 
+    def _lessons(self, index: int, rng: np.random.Generator) -> Iterator[_Lesson]:
+        """Draw the windows of an example, for each query whose relevant blocks are known."""
+        for layout, relevant in self._labelled(index, rng):
+            scores = self.scores.get(key_of(index, layout)) if self.config.hard_negatives else None
+            windows = judge_windows(layout, relevant, rng, scores, self.config, self.reader.memrecall)
+            yield _Lesson(windows, relevant, Memory(layout))
 
-def _document_ranking(
-    windows: Sequence[Window], relevant: Bool[np.ndarray, " blocks"], logits: Float[Tensor, "windows tokens"]
-) -> Tensor:
+
+def _document_ranking(lesson: _Lesson, logits: Float[Tensor, "windows tokens"]) -> Tensor:
     """The ranking loss over all blocks that a document's windows show; a block's score is as in ``WindowJudge``."""
-    means = [block_means(window, row.sigmoid()[:, None]) for window, row in zip(windows, logits, strict=False)]
-    shown = np.concatenate([np.unique(window.block[window.block >= 0]) for window in windows])
-    return _ranking_loss(torch.cat(means)[:, 0].logit(eps=1e-6), relevant[shown])
+    means = [block_means(window, row.sigmoid()[:, None]) for window, row in zip(lesson.windows, logits, strict=False)]
+    blocks = np.concatenate([np.unique(window.block[window.block >= 0]) for window in lesson.windows])
+    return _ranking_loss(torch.cat(means)[:, 0].logit(eps=1e-6), lesson.relevant[blocks])
 
 
 def _ranking_loss(scores: Float[Tensor, " blocks"], relevant: Bool[np.ndarray, " blocks"]) -> Tensor:
@@ -203,8 +208,8 @@ class ReasonerSteps:
     optimizer: Optimizer
     examples: Sequence[Example]
     relevance: RelevanceLabels
-    scores: dict[str, np.ndarray]
     config: TrainingConfig
+    scores: dict[str, np.ndarray]
     skipped: set[str] = field(default_factory=set)
     counts: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("tried", "changed", "steps", "interventions"), 0.0)

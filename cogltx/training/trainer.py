@@ -101,7 +101,7 @@ class Trainer:
         data = fingerprint([*train, len(train), *validation])  # cogltx relevance checks it
         modules, optimizers = model.model.modules, self.optimizers
         self.loop = TrainingLoop(self.output, data, modules, optimizers, config.checkpoint_steps, arrays)
-        self.reasoner_steps = ReasonerSteps(model, optimizers["reasoner"], train, self.relevance, self.scores, config)
+        self.reasoner_steps = ReasonerSteps(model, optimizers["reasoner"], train, self.relevance, config, self.scores)
 
     def _optimizers(self) -> dict[str, Optimizer]:
         model, config, runner = self.reader.model, self.config, self.reader.model.runner
@@ -218,15 +218,9 @@ class Trainer:
         if not self.relevance.known(self.train_examples):
             return lambda indices: None  # no block is known to be relevant yet
         assert isinstance(self.reader, CogLTX), "no other reader has a judge"
-        if name == "retriever":
-            retriever = RetrieverSteps(
-                self.reader, self.optimizers["retriever"], self.train_examples, self.relevance, self.config
-            )
-            return lambda indices: retriever.step(indices, random)
-        judge = JudgeSteps(
-            self.reader, self.optimizers["judge"], self.train_examples, self.relevance, self.scores, self.config
-        )
-        return lambda indices: judge.step(indices, random)
+        shared = self.reader, self.optimizers[name], self.train_examples, self.relevance, self.config
+        steps = RetrieverSteps(*shared) if name == "retriever" else JudgeSteps(*shared, self.scores)
+        return lambda indices: steps.step(indices, random)
 
     def _start_from_judge(self) -> None:
         """Initialize the reasoner from the judge after its first passes, if ``init_from`` says so."""

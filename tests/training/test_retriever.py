@@ -85,7 +85,7 @@ def test_what_a_step_shows(corpus_encoder: Path, tmp_path: Path, seed: int) -> N
     made = reader(corpus_encoder)
     steps, seen = steps_of(trainer(made, tmp_path, [two] * 4)), set()
     for number in range(30):
-        ((memory, windows, labels),) = steps._lessons(0, np.random.default_rng([seed, number]))
+        ((windows, labels, memory),) = steps._lessons(0, np.random.default_rng([seed, number]))
         relevant, shown = set(np.flatnonzero(labels).tolist()), {block for window in windows for block in window.blocks}
         assert set(memory.kept) < relevant
         assert shown & (relevant - set(memory.kept)), "nothing to find"
@@ -94,7 +94,7 @@ def test_what_a_step_shows(corpus_encoder: Path, tmp_path: Path, seed: int) -> N
         seen.add(bool(memory.kept))
     assert seen == {False, True}
     without = steps_of(trainer(made, tmp_path, [two] * 4), 0)
-    assert not any(memory.kept for n in range(9) for memory, _, _ in without._lessons(0, np.random.default_rng(n)))
+    assert not any(memory.kept for n in range(9) for _, _, memory in without._lessons(0, np.random.default_rng(n)))
 
 
 def test_nothing_to_learn(corpus_encoder: Path, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
-from cogltx.training.steps import _document_ranking, _token_labels, _whole_groups
+from cogltx.training.steps import _document_ranking, _Lesson, _token_labels, _whole_groups
 from cogltx.training.windows import (
     _random_run,
     drawn_windows,
@@ -140,8 +140,10 @@ def test_ranking_across_the_windows_of_a_document() -> None:
     logits = torch.nn.utils.rnn.pad_sequence([torch.tensor(row).logit() for row in rows], batch_first=True)
     odds = {block: one / (1 - one) for block, one in score.items()}
     expected = -math.log(odds[2] / (odds[2] + odds[1] + odds[4]))
-    assert float(_document_ranking(windows, labels, logits)) == pytest.approx(expected, rel=1e-4)
-    nothing = _document_ranking(windows[1:], labels, logits[1:].requires_grad_())
+    assert float(_document_ranking(_Lesson(windows, labels, Memory(layout)), logits)) == pytest.approx(
+        expected, rel=1e-4
+    )
+    nothing = _document_ranking(_Lesson(windows[1:], labels, Memory(layout)), logits[1:].requires_grad_())
     assert nothing.item() == 0
     nothing.backward()
 

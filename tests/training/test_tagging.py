@@ -19,7 +19,6 @@ from cogltx.document import Document, Entity, Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import read_json
-from cogltx.judges import Memory
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
@@ -114,7 +113,7 @@ def generator(index: int) -> np.random.Generator:
 def reasoner_steps(made: WindowReader, examples: list[Example], **options: object) -> ReasonerSteps:
     config = TrainingConfig.model_validate(options)
     optimizer = Optimizer("reasoner", made.model.reasoner, FAST, 9, made.model.runner)
-    return ReasonerSteps(made, optimizer, examples, RelevanceLabels(config.relevance), {}, config)
+    return ReasonerSteps(made, optimizer, examples, RelevanceLabels(config.relevance), config, {})
 
 
 def asked_windows(made: WindowReader, example: Example, seed: int = 0, **options: object) -> list[ReasonerTarget]:
@@ -335,7 +334,7 @@ def test_what_the_judge_is_shown(corpus_encoder: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(steps, "judge_windows", recorded)
     optimizer = Optimizer("judge", made.model.modules["judge"], FAST, 9, made.model.runner)
-    loss = JudgeSteps(made, optimizer, [example], relevance, {}, config).step([0], generator)
+    loss = JudgeSteps(made, optimizer, [example], relevance, config, {}).step([0], generator)
     assert loss is not None
     assert {query: labels for query, labels, _ in shown} == {2: [5], 4: [1, 3]}
     assert all(query not in blocks for query, _, blocks in shown)
@@ -379,9 +378,7 @@ def test_the_retriever_is_not_shown_the_query(corpus_encoder: Path, monkeypatch:
     optimizer = Optimizer("retriever", made.model.modules["retriever"], FAST, 9, made.model.runner)
     taught = RetrieverSteps(made, optimizer, [example], relevance, config)
     for seed in range(8):
-        lessons = list(taught._lessons(0, np.random.default_rng(seed)))
-        ((memory, windows, _),) = lessons
-        assert isinstance(memory, Memory)
+        ((windows, _, _),) = taught._lessons(0, np.random.default_rng(seed))
         taught.step([0], lambda index, seed=seed: np.random.default_rng(seed))  # type: ignore[misc]
         blocks = [block for window in windows for block in window.blocks]
         assert ranked.pop() == len(blocks) - (2 in blocks)
