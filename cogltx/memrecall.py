@@ -352,11 +352,12 @@ class MemRecall:
                 search.read = list(chain.from_iterable(passages_of(search.read, search.layout, count)))
                 search.note_added(len(self.config.strides))
             return
-        found = [passages_of(search.read, search.layout, 2 * count) for search in searches]
+        proposed = [passages_of(search.read, search.layout, 2 * count) for search in searches]
         memories = [
-            search.memory(list(chain.from_iterable(passages))) for search, passages in zip(searches, found, strict=True)
+            search.memory(list(chain.from_iterable(passages)))
+            for search, passages in zip(searches, proposed, strict=True)
         ]
-        for search, passages, memory, fine in zip(searches, found, memories, self._rehearse(memories), strict=True):
+        for search, passages, memory, fine in zip(searches, proposed, memories, self._rehearse(memories), strict=True):
             search.fine.update(zip(memory.kept, fine.tolist(), strict=True))
             strengths = search.strengths(memory.kept)
             best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))[:count]

@@ -244,19 +244,7 @@ class Model:
         Raises:
             ModelError: the folder is incomplete, or is not a model; its judge is a class that is not named here.
         """
-        config = config or ModelConfig.load(folder)
-        if isinstance(judge, str) and judge == config.judge.name:
-            judge = None
-        elif config.judge.is_class and judge is None and config.judge.name == ModelConfig.load(folder).judge.name:
-            raise ModelError(
-                f"{folder}: its judge is the class {config.judge.name}, whose code would run; if you trust it, "
-                f"name it: --judge {config.judge.name}, or judge= in Python"
-            )
-        elif judge is not None:
-            name = judge if isinstance(judge, str) else f"{type(judge).__module__}:{type(judge).__qualname__}"
-            config = config.model_copy(update={"judge": named_judge(name)})
-            if config.judge.is_model:
-                judge = _judge_of(config.judge.name, device)
+        config, other_judge = _replaced_judge(folder, config or ModelConfig.load(folder), judge, device)
         logger.debug("load %s", folder)
         encoder_folder, tokenizer_folder = folder / "encoder", folder / "tokenizer"
         if is_checkpoint(folder):
@@ -265,15 +253,11 @@ class Model:
         read_json(encoder_folder / "config.json")
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, encoder_folder), config.reasoner)
         _load_reasoner(reasoner, folder)
-        uses_linear = _uses_linear(config, config.reader == "cogltx" and judge is None)
+        uses_linear = _uses_linear(config, config.reader == "cogltx" and other_judge is None)
         linear = LinearModel.load(folder) if uses_linear else None
-        model_judge: Any = judge
-        if judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
-            uses_encoder = config.judge.name == "encoder"
-            encoder = load_encoder(config.encoder, encoder_folder) if uses_encoder else None
-            model_judge = _create_judge(config.judge, encoder, linear, device)
-            if isinstance(model_judge, nn.Module):
-                load_weights(model_judge, folder / "judge.safetensors")
+        model_judge: Any = other_judge
+        if other_judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
+            model_judge = _saved_judge(folder, encoder_folder, config, linear, device)
         retriever = _retriever(config, folder / "encoder") if config.reader == "cogltx" else None
         if retriever is not None:
             load_weights(retriever, folder / "retriever.safetensors")
@@ -399,6 +383,43 @@ def _load_reasoner(reasoner: Reasoner[Any], folder: Path, optional: tuple[str, .
         load_checkpoint(reasoner, folder)
     else:
         load_weights(reasoner, folder / "reasoner.safetensors", optional=optional)
+
+
+def _replaced_judge(
+    folder: Path, config: ModelConfig, judge: Judge | ScoringJudge | str | None, device: torch.device | str | None
+) -> tuple[ModelConfig, Judge | ScoringJudge | str | None]:
+    """Name the given judge in the configuration; also returns it, None if it is the saved one.
+
+    Raises:
+        ModelError: the saved judge is a class of a user's own that is not named, or the given judge cannot be loaded.
+    """
+    if isinstance(judge, str) and judge == config.judge.name:
+        return config, None
+    if judge is None:
+        if config.judge.is_class and config.judge.name == ModelConfig.load(folder).judge.name:
+            raise ModelError(
+                f"{folder}: its judge is the class {config.judge.name}, whose code would run; if you trust it, "
+                f"name it: --judge {config.judge.name}, or judge= in Python"
+            )
+        return config, None
+    name = judge if isinstance(judge, str) else f"{type(judge).__module__}:{type(judge).__qualname__}"
+    config = config.model_copy(update={"judge": named_judge(name)})
+    return config, _judge_of(name, device) if config.judge.is_model else judge
+
+
+def _saved_judge(
+    folder: Path,
+    encoder_folder: Path,
+    config: ModelConfig,
+    linear: LinearModel | None,
+    device: torch.device | str | None,
+) -> nn.Module | Judge:
+    """Create the judge of a saved model, with its weights if it has any."""
+    encoder = load_encoder(config.encoder, encoder_folder) if config.judge.name == "encoder" else None
+    judge = _create_judge(config.judge, encoder, linear, device)
+    if isinstance(judge, nn.Module):
+        load_weights(judge, folder / "judge.safetensors")
+    return judge
 
 
 def _create_judge(

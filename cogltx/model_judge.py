@@ -61,12 +61,12 @@ class ModelJudge(Judge):
         owners, runs = list[int](), list[Memory]()
         for number, memory in enumerate(memories):
             layout, kept = self._layout(memory), self._pieces_of(memory.blocks).of(memory.kept)
-            for run in pack(layout.blocks.sizes[kept].tolist(), layout.room):
+            for places in pack(layout.blocks.sizes[kept].tolist(), layout.room):
                 owners.append(number)
-                runs.append(Memory(layout, tuple(kept[place] for place in run)))
+                runs.append(Memory(layout, tuple(kept[place] for place in places)))
         fine = [np.full(len(self._pieces_of(memory.blocks).pieces), np.nan) for memory in memories]
-        for number, own, scores in zip(owners, runs, self.memrecall.judge.rehearse(runs), strict=True):
-            fine[number][list(own.kept)] = scores
+        for number, run, scores in zip(owners, runs, self.memrecall.judge.rehearse(runs), strict=True):
+            fine[number][list(run.kept)] = scores
         return [
             np.nan_to_num(self._block_scores(memory, scores)[list(memory.kept)])
             for memory, scores in zip(memories, fine, strict=True)
@@ -75,8 +75,8 @@ class ModelJudge(Judge):
     def index(self, layout: Layout) -> Index:
         """See ``Retriever.index``; the vectors are those of the pieces."""
         pieces = self._pieces_of(layout.blocks).pieces
-        found = self.memrecall.retriever.index(self.memrecall.form.layout(None, pieces))
-        return replace(found, blocks=layout.blocks, encoder=self.encoder)
+        index = self.memrecall.retriever.index(self.memrecall.form.layout(None, pieces))
+        return replace(index, blocks=layout.blocks, encoder=self.encoder)
 
     @property
     def encoder(self) -> str:

@@ -243,12 +243,12 @@ class CogLTX(Reader):
         if index is None:
             return OpenDocument(self, _request(document or "", None)[0])
         retriever = self.indexer
-        found = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, retriever.encoder)
-        blocks = found.blocks
+        loaded = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, retriever.encoder)
+        blocks = loaded.blocks
         if document is not None and _request(document, None)[0].text != blocks.document.text:
             raise DataError(f"{index}: the index of another text; make one with cogltx index")
         self.model.keep(blocks)
-        retriever.keep(found)
+        retriever.keep(loaded)
         return OpenDocument(self, blocks.document)
 
 

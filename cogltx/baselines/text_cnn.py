@@ -139,9 +139,9 @@ class _Network(nn.Module):
         ends = (words != _PADDING).sum(dim=1, keepdim=True)
         best = []
         for width, convolution in zip(_WIDTHS, self.convolutions, strict=True):
-            found = convolution(vectors).relu()
-            padding = torch.arange(found.shape[2]) > (ends - width).clamp(min=0)
-            best.append(found.masked_fill(padding[:, None], 0).amax(dim=2))
+            features = convolution(vectors).relu()
+            padding = torch.arange(features.shape[2]) > (ends - width).clamp(min=0)
+            best.append(features.masked_fill(padding[:, None], 0).amax(dim=2))
         logits: Tensor = self.output(nn.functional.dropout(torch.cat(best, dim=1), 0.5, self.training))
         return logits
 

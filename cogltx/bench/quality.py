@@ -278,8 +278,8 @@ class _Bench:
                 epochs, n_trained = fitting()
             changes = [f"training.epochs={epochs}", *_size(run, n_trained, len(validation))]
             write_json(record, {"pilots": pilots, "changes": changes})
-        found: list[str] = read_json(record)["changes"]
-        return found
+        recorded: list[str] = read_json(record)["changes"]
+        return recorded
 
     def _train_seconds(self, rates: "_Rates") -> float:
         """Return the seconds that are left for training."""

@@ -45,8 +45,8 @@ class Mentions:
             name = [word.lower() for word in WORD.findall(_ADDITION.sub("", heading))]
             if name:
                 names[name[-1]].append((name, number))
-        found = np.array(list(_occurrences(text, names)), dtype=np.int64).reshape(-1, 2)
-        blocks, named = np.searchsorted(starts, found[:, 0], side="right") - 1, found[:, 1]
+        occurrences = np.array(list(_occurrences(text, names)), dtype=np.int64).reshape(-1, 2)
+        blocks, named = np.searchsorted(starts, occurrences[:, 0], side="right") - 1, occurrences[:, 1]
         pairs = np.unique(np.stack([blocks, named], axis=1)[heading_of[blocks] != named], axis=0)
         return cls(pairs[:, 0], pairs[:, 1], heading_of, dict(names))
 

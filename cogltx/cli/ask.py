@@ -149,8 +149,8 @@ def _format(prediction: "Prediction", documents: Sequence[Document]) -> str:
             for other in prediction.alternatives[:1]
             if other.start is not None
         ]
-    shown = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
-    pairs = ((_place(block, documents), _passage(block, prediction)) for block in shown)
+    best = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
+    pairs = ((_place(block, documents), _passage(block, prediction)) for block in best)
     return "\n".join([*lines, "", *(f"  {': '.join(filter(None, pair))}" for pair in pairs)])
 
 

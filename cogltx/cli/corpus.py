@@ -129,20 +129,22 @@ def _find_inputs(given: str, output: Path) -> list[tuple[Path, Path]]:
     """The files of a corpus in order, each with the folder that its place in the output is relative to."""
     path = Path(given)
     if path.is_dir():
-        root, found = path, [*path.rglob("*")]
+        root, candidates = path, [*path.rglob("*")]
     elif is_corpus(given):
         fixed = next(n for n, name in enumerate(path.parts) if has_magic(name))
         root = Path(*path.parts[:fixed])
-        found = [*root.glob(str(Path(*path.parts[fixed:])))]
+        candidates = [*root.glob(str(Path(*path.parts[fixed:])))]
     else:
-        root, found = path.parent, [path]
-    if found == [path] and not path.exists():
+        root, candidates = path.parent, [path]
+    if candidates == [path] and not path.exists():
         raise DataError(f"{given}: file not found")
-    own = output.resolve()
+    output_folder = output.resolve()
     files = sorted(
         file
-        for file in found
-        if file.is_file() and (file.name.endswith(_INPUTS) or file == path) and own not in file.resolve().parents
+        for file in candidates
+        if file.is_file()
+        and (file.name.endswith(_INPUTS) or file == path)
+        and output_folder not in file.resolve().parents
     )
     if not files:
         raise DataError(f"{given}: no file {', '.join(_INPUTS[:-1])} or {_INPUTS[-1]}")

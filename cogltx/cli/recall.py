@@ -43,7 +43,7 @@ def recall(
         reader = Predictor(run, changes or (), judge, device).reader
         if not isinstance(reader, CogLTX):
             raise ConfigError(f"{run}: the baseline {reader.config.reader} has no judge; recall needs a CogLTX model")
-        found = reader.recall(text, query)
+        recalled = reader.recall(text, query)
     elif judge is not None:
         config = validated(ModelConfig, changed(ModelConfig().model_dump(mode="json"), parse_changes(changes or ())))
         encoder, tokenizer = config.encoder, load_tokenizer(config.encoder.name)
@@ -51,10 +51,10 @@ def recall(
         recall_blocks = MemRecall(
             judge, config.memrecall, tokenizer=tokenizer, max_block_tokens=config.max_block_tokens, runner=runner
         )
-        found = recall_blocks.recall(text, query)
+        recalled = recall_blocks.recall(text, query)
     else:
         raise ConfigError("recall needs a run or --judge NAME, such as --judge bm25")
-    result = _to_dict(found)
+    result = _to_dict(recalled)
     print(json.dumps(result, ensure_ascii=False, indent=2) if as_json else _format(result))
 
 

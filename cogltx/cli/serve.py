@@ -44,8 +44,8 @@ def serve(
     with _listen(host, port) as listening:
         app = create_app(load_answering(model, judge, device, changes), model.rstrip("/").rpartition("/")[2], config)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=30, lifespan="on"))
-        shown = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
-        note(f"cogltx serves {model} at http://{shown}:{listening.getsockname()[1]}/")
+        address = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
+        note(f"cogltx serves {model} at http://{address}:{listening.getsockname()[1]}/")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again when it has ended
         server.run(sockets=[listening])

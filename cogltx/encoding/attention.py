@@ -40,9 +40,9 @@ def _attend(
 def _mask(**options: Any) -> Tensor | None:
     from transformers.masking_utils import bidirectional_mask_function, sdpa_mask
 
-    shown: Tensor | None = options.get("attention_mask")
+    visible: Tensor | None = options.get("attention_mask")
     hides_padding_alone = options.get("mask_function") is bidirectional_mask_function
-    if shown is None or not hides_padding_alone or not options.get("allow_is_bidirectional_skip"):
+    if visible is None or not hides_padding_alone or not options.get("allow_is_bidirectional_skip"):
         mask: Tensor | None = sdpa_mask(**options)
         return mask
-    return None if shown.all() else shown.bool()[:, None, None, :]
+    return None if visible.all() else visible.bool()[:, None, None, :]

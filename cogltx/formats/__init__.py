@@ -73,10 +73,10 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
     Raises:
         DataError: a folder has no file of a known format.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():
-            found.append(path)
+            files.append(path)
             continue
         inside = sorted(file for file in path.rglob("*") if file.is_file() and not is_hidden(file.relative_to(path)))
         known = [file for file in inside if file.suffix.lower() in ENDINGS]
@@ -85,8 +85,8 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
         if others := Counter(file.suffix or "without ending" for file in inside if file.suffix.lower() not in ENDINGS):
             counts = ", ".join(f"{count} {ending}" for ending, count in sorted(others.items()))
             logger.info(f"{path}: files of other formats are not read: {counts}")
-        found += known
-    return list(unique_everseen(found, key=Path.resolve))
+        files += known
+    return list(unique_everseen(files, key=Path.resolve))
 
 
 def _check_text(path: Path) -> None:

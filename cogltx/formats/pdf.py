@@ -48,10 +48,10 @@ def paragraphs(text: str) -> list[str]:
     lines = [line.strip() for line in _HYPHEN.sub("", text.replace("\r\n", "\n")).split("\n")]
     lengths = [len(line) for line in lines if line]
     long = quantiles(lengths, n=10, method="inclusive")[-1] if len(lengths) > 1 else 0
-    found, current = [], ""
+    joined, current = [], ""
     for line in lines:
         current = f"{current} {line}".strip()
         if current and len(line) < _FULL * long:
-            found.append(current)
+            joined.append(current)
             current = ""
-    return found + [current] * bool(current)
+    return joined + [current] * bool(current)

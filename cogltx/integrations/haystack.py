@@ -83,8 +83,8 @@ class CogLTXReader:
         joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
         n_answers = top_k or self.top_k
         prediction = _answering(cached_model(self.model), max(n_answers, _CANDIDATES)).predict(joined, query)
-        found = [Answer(prediction.answer, prediction.start, prediction.end, prediction.score, prediction.document)]
-        candidates = sorted([*found, *prediction.alternatives], key=lambda answer: -answer.score)
+        best = [Answer(prediction.answer, prediction.start, prediction.end, prediction.score, prediction.document)]
+        candidates = sorted([*best, *prediction.alternatives], key=lambda answer: -answer.score)
         overlap = self.overlap_threshold if overlap_threshold is None else overlap_threshold
         kept: list[Answer] = []
         for answer in candidates:

@@ -92,5 +92,5 @@ class Index:
 def splitter_key(tokenizer: Any, max_block_tokens: int) -> str:
     """Fingerprint of what the blocks of a text depend on."""
     state = json.loads(tokenizer.backend_tokenizer.to_str())
-    own = {**state, "truncation": None, "padding": None}  # these two are of the last call
-    return fingerprint([own, max_block_tokens])
+    settings = {**state, "truncation": None, "padding": None}  # these two are of the last call
+    return fingerprint([settings, max_block_tokens])

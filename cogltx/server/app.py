@@ -135,8 +135,8 @@ async def answer(ask: Ask, service: Served) -> Prediction:
 async def recall(ask: Ask, service: Served) -> KeyBlocks:
     """Find the key blocks for a question, without an answer."""
     document, _ = _asked(ask, service)
-    found = await service.recall(document, ask.question)
-    return KeyBlocks(blocks=[block.within(document) for block in found.evidence])
+    recalled = await service.recall(document, ask.question)
+    return KeyBlocks(blocks=[block.within(document) for block in recalled.evidence])
 
 
 @router.post("/report", tags=["questions"], response_class=HTMLResponse)

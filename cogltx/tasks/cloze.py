@@ -155,15 +155,15 @@ class _Section:
 
     def recurring(self, rng: np.random.Generator) -> list[tuple[int, list[int]]]:
         """Find the spans that occur in several sentences, not inside longer ones only: words, and where they start."""
-        shown = {i: self.text[self.words[i].start : self.words[i].end] for words in self.sentences for i in words}
-        edges = {i for i, word in shown.items() if word[0].isalnum() and word.casefold() not in _function_words()}
+        word_texts = {i: self.text[self.words[i].start : self.words[i].end] for words in self.sentences for i in words}
+        edges = {i for i, word in word_texts.items() if word[0].isalnum() and word.casefold() not in _function_words()}
         places: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for sentence in self.sentences:
             for first in filter(edges.__contains__, sentence):
                 for end in range(first + 1, min(first + _LONGEST_ANSWER, sentence.stop) + 1):
                     if end - 1 in edges:
-                        places[tuple(shown[i] for i in range(first, end))].append(first)
-        found, inside = [], set[tuple[int, int]]()
+                        places[tuple(word_texts[i] for i in range(first, end))].append(first)
+        spans, inside = [], set[tuple[int, int]]()
         for words in sorted(places, key=len, reverse=True):
             starts, size = sorted(places[words]), len(words)
             if len({self.sentence_of(start) for start in starts}) < 2:
@@ -173,10 +173,10 @@ class _Section:
                 is_name or rng.random() < _COMMON_WORDS
             ):
                 continue
-            found.append((size, starts))
+            spans.append((size, starts))
             for start in starts:
                 inside |= {(a, b) for a in range(start, start + size) for b in range(a + 1, start + size + 1)}
-        return found
+        return spans
 
     def with_blank(self, sentence: int, places: Sequence[int], size: int, blank: str) -> str:
         """Return a sentence with a blank wherever a recurring span is in it; ``places`` are as in ``recurring``."""

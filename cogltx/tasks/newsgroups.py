@@ -81,11 +81,11 @@ def _fetched(_: Path, part: str) -> Iterator[tuple[str, str, str]]:
     from sklearn.datasets import fetch_20newsgroups
 
     try:
-        found = fetch_20newsgroups(subset=part, shuffle=False)
+        posts = fetch_20newsgroups(subset=part, shuffle=False)
     except OSError as error:
         raise DataError(f"20 Newsgroups: cannot be downloaded by scikit-learn: {error}") from error
-    for name, text, label in zip(found.filenames, found.data, found.target, strict=True):
-        yield found.target_names[label], Path(name).name, text
+    for name, text, label in zip(posts.filenames, posts.data, posts.target, strict=True):
+        yield posts.target_names[label], Path(name).name, text
 
 
 def _from_folder(path: Path, part: str) -> Iterator[tuple[str, str, str]]:

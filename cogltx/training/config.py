@@ -223,8 +223,10 @@ def _started_from(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     model = source.model_dump(mode="json", include=set(_INHERITED))
     reasoner, judge = (_get(values.get(part), "name") for part in ("reasoner", "judge"))
     if reasoner not in (None, source.reasoner.name):
-        own = source.reasoner.name
-        raise ConfigError(f"init_from: {name} has the reasoner {own}, not {reasoner}; remove one of the two settings")
+        its_reasoner = source.reasoner.name
+        raise ConfigError(
+            f"init_from: {name} has the reasoner {its_reasoner}, not {reasoner}; remove one of the two settings"
+        )
     if judge is None and source.judge.is_class:
         raise ConfigError(
             f"init_from: the judge of {name} is the class {source.judge.name}, whose code would run; if you trust it, "

@@ -82,14 +82,14 @@ class TrainingLoop:
         if not resume and self._numbers():
             raise ConfigError(f"{self.folder.parent}: has a run; resume it, or choose another folder")
         torch.manual_seed(seed)
-        found = resume and bool(self._numbers())
-        if found:
+        resumes = resume and bool(self._numbers())
+        if resumes:
             *older, last = self._numbers()
             self._load(self.folder / f"{last:06d}")
             self._remove(older)  # left by a run that was killed before it removed them
         processes.wait()
-        self.log.open(self.progress.logged if found else 0)
-        return found
+        self.log.open(self.progress.logged if resumes else 0)
+        return resumes
 
     def _numbers(self) -> list[int]:
         """The numbers of the checkpoints, each the name of a folder."""

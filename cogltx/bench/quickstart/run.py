@@ -186,8 +186,8 @@ def _measure(output: Path, system: str, examples: Sequence[Example]) -> list[str
     def share(metric: str, answerable: bool) -> str:
         return f"{100 * fmean(score[metric] for has_answer, score in scores if has_answer is answerable):.1f} %"
 
-    found = share("evidence_complete", True) if name == "cogltx" else "–"
-    return [system, share("exact_match", True), found, share("exact_match", False)]
+    both_found = share("evidence_complete", True) if name == "cogltx" else "–"
+    return [system, share("exact_match", True), both_found, share("exact_match", False)]
 
 
 def _predictions(output: Path, system: str) -> Path:
