@@ -63,7 +63,9 @@ def model_folder(name: str | Path) -> Path:
 
     try:
         return downloaded(str(name))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+    except LocalEntryNotFoundError as error:
+        raise ModelError(f"{name}: no such folder, and the Hugging Face hub cannot be reached") from error
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise ModelError(
             f"{name}: no such folder, and no model of this name on the Hugging Face hub: {reason}"

@@ -773,9 +773,7 @@ def test_a_shorter_shortlist_in_later_steps() -> None:
 
 
 def test_a_shortlist_needs_a_question() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^give a question, which memrecall\.shortlist needs; set it to null for tasks without"
-    ):
+    with pytest.raises(ConfigError, match=r"^give a question, which a retriever needs; for tasks without, memrecall\."):
         find(memrecall(shortlist=3), [(None, split(HOPS, TOKENIZER, max_tokens=16))])
 
 

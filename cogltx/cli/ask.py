@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from cogltx.prediction import Evidence, Prediction
 
 _SHOWN = 3  # key blocks
-_SNIPPET = 160
+_SNIPPET = 160  # characters
+_LOWEST_SHOWN = 0.01  # probability of a candidate
 _ENGLISH = frozenset({
     "the", "of", "and", "to", "in", "a", "is", "that", "for", "with", "on", "by", "as", "it", "was", "be", "or", "are",
     "from", "this", "not", "at",
@@ -144,11 +145,10 @@ def _format(prediction: "Prediction", documents: Sequence[Document]) -> str:
     else:
         where = (documents[0].id or "the text") if len(documents) == 1 else f"{len(documents)} files"
         lines = [typer.style(f"No answer in {where}", bold=True)]
-        lines += [
-            f"  the best candidate was {' '.join(other.text.split())!r} ({100 * other.score:.0f} %)"
-            for other in prediction.alternatives[:1]
-            if other.start is not None
-        ]
+        for other in prediction.alternatives[:1]:
+            if other.start is not None and other.score >= _LOWEST_SHOWN:
+                candidate = _begin(" ".join(other.text.split()), _SNIPPET // 2)
+                lines.append(f"  the best candidate was {candidate!r} ({100 * other.score:.0f} %)")
     best = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
     pairs = ((_place(block, documents), _passage(block, prediction)) for block in best)
     return "\n".join([*lines, "", *(f"  {': '.join(filter(None, pair))}" for pair in pairs)])

@@ -47,8 +47,9 @@ class Part:
 
 
 def is_corpus(given: str) -> bool:
-    """Whether an input names several files: a folder or a pattern."""
-    return Path(given).is_dir() or (has_magic(given) and not Path(given).is_file())
+    """Whether an input is answered in parts: a folder, a pattern or a Parquet file."""
+    path = Path(given)
+    return path.is_dir() or path.suffix == ".parquet" or (has_magic(given) and not path.is_file())
 
 
 def find_parts(given: str, output: Path, format: Format, settings: Mapping[str, Any]) -> list[Part]:
@@ -130,7 +131,7 @@ def _find_inputs(given: str, output: Path) -> list[tuple[Path, Path]]:
     path = Path(given)
     if path.is_dir():
         root, candidates = path, [*path.rglob("*")]
-    elif is_corpus(given):
+    elif has_magic(given) and not path.is_file():
         fixed = next(n for n, name in enumerate(path.parts) if has_magic(name))
         root = Path(*path.parts[:fixed])
         candidates = [*root.glob(str(Path(*path.parts[fixed:])))]
@@ -187,13 +188,20 @@ def _records(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{path}:{number}", {name: value for name, value in row.items() if value is not None}
 
 
+def check_parquet(file: str) -> None:
+    """Raise ConfigError if pyarrow is not installed, which reads and writes Parquet files."""
+    try:
+        import pyarrow.parquet  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f'{file}: Parquet needs pyarrow; pip install "cogltx[parquet]"') from error
+
+
 def _opened_parquet(path: Path) -> Any:
     """A Parquet file; raises DataError if it is none."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ConfigError(f'{path}: pyarrow is not installed, which reads it; pip install "cogltx[ray]"') from error
+    check_parquet(str(path))
+    import pyarrow
+    import pyarrow.parquet
+
     try:
         return pyarrow.parquet.ParquetFile(path)
     except (OSError, pyarrow.ArrowException) as error:

@@ -62,8 +62,11 @@ def predict(
         raise ConfigError("predict: --workers goes with --engine ray")
     if examples is not None and (questions or as_json):
         raise ConfigError("predict: --question and --json go with --document; the examples of --input have questions")
-    from cogltx.cli.corpus import answer_corpus, is_corpus
+    from cogltx.cli.corpus import answer_corpus, check_parquet, is_corpus
     from cogltx.cli.predictions import Predictor
+
+    if format == "parquet":
+        check_parquet("--format parquet")
 
     if examples is not None and output is not None and (is_corpus(examples) or engine or format):
         n_predictions = answer_corpus(

@@ -1,32 +1,48 @@
-"""Markdown files, by markdown-it: the text stays as it is; headings begin sections."""
+"""Markdown files, by markdown-it: the text without markup; headings begin sections."""
 
 import re
-from itertools import pairwise
 from pathlib import Path
 
+from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from cogltx.files import read_text
 from cogltx.formats.sections import Sections
 
-_LINE_END = re.compile(r"\r\n?|\n")
 _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(?:[^\n]*\S[^\n]*\n)*?---[^\S\n]*(?:\n|\Z)")  # settings, as of a blog
+_BREAKS = ("softbreak", "hardbreak")
 
 
 def read(path: Path) -> Sections:
     """Read a Markdown file."""
-    text = read_text(path)
-    front = _FRONT_MATTER.match(text)
-    first_character = front.end() if front else 0
-    line_ends = (match.end() for match in _LINE_END.finditer(text, first_character))
-    starts = [first_character, *line_ends, len(text)]
-    tokens = MarkdownIt().parse(text[first_character:])
-    sections, at = Sections(), 0
-    for opening, content in pairwise(tokens):
-        if opening.type == "heading_open" and opening.map and opening.level == 0:
-            first, end = opening.map
-            sections.paragraph(text[at : starts[first]])
-            sections.heading(content.content)
-            at = starts[end]
-    sections.paragraph(text[at:])
+    text, sections = read_text(path), Sections()
+    if front := _FRONT_MATTER.match(text):
+        sections.paragraph(front[0])
+        text = text[front.end() :]
+    cells, opening = list[str](), ""
+    for token in MarkdownIt().enable("table").parse(text):
+        if token.type == "inline":
+            if opening in ("th_open", "td_open"):
+                cells.append(_plain(token))
+            elif opening == "heading_open" and token.level == 1:  # not in a quotation
+                sections.heading(_plain(token))
+            else:
+                sections.paragraph(_plain(token))
+        elif token.type == "tr_close":
+            sections.paragraph(" | ".join(filter(None, cells)))
+            cells = []
+        elif token.type in ("fence", "code_block"):
+            sections.paragraph(token.content)
+        elif token.type == "html_block":
+            sections.paragraph(BeautifulSoup(token.content, "html.parser").get_text())
+        opening = token.type
     return sections
+
+
+def _plain(inline: Token) -> str:
+    """The text of a paragraph, a heading or a cell; of a picture, what it shows."""
+    children = inline.children or ()
+    return "".join(
+        "\n" if child.type in _BREAKS else child.content for child in children if child.type != "html_inline"
+    )

@@ -309,9 +309,12 @@ class _MaskedTrainer:
         training, loop = self.config.training, self.loop
         head = "a new head" if self.model.new_head else "its own head"
         self.report(f"{len(self.rows)} training and {len(self.validation)} validation rows; {head}")
-        if loop.start(training.seed, resume=resume):
+        resumes = loop.start(training.seed, resume=resume)
+        if resumes:
             self.report(f"resumed at step {loop.progress.batch} of {training.steps}")
-        else:
+        elif resume:
+            self.report("no checkpoint to resume from; starting from the beginning")
+        if not resumes:
             self._measure()
         if loop.steps(training.steps, _NAME, _NAME, self._step, self._epoch, self._after_step):
             loop.save()

@@ -143,10 +143,13 @@ class Trainer:
         """
         if (linear := self.reader.model.linear) is not None:
             self.reader.model.reasoner.config.fit(linear, self.train_examples, seed=self.config.seed)
-        if self.loop.start(self.config.seed, resume=resume):
+        resumes = self.loop.start(self.config.seed, resume=resume)
+        if resumes:
             epoch = f"at epoch {self.loop.progress.epoch + 1} of {self.config.epochs}"
             self.report(f"resumed {epoch if self._has_next_epoch else 'a finished run'}")
-        elif self.intervenes:
+        elif resume:
+            self.report("no checkpoint to resume from; starting from the beginning")
+        if self.intervenes and not resumes:
             n_labelled = self.relevance.start(self.train_examples, self.reader)
             if n_labelled is not None:
                 name, total = self.config.relevance.initial, len(self.train_examples)

@@ -133,6 +133,8 @@ def test_parquet_out(texts: Path, model: str, call: Call, tmp_path: Path) -> Non
     assert not done.code, done.err
     assert [one["id"] for one in predictions(tmp_path / "out")] == [f"c{n}" for n in range(7)]
     assert [path.name for path in (tmp_path / "out" / "c.parquet").glob("*.parquet")] == ["000000000000.parquet"]
+    assert not call("predict", model, "--input", texts / "c.parquet", "--output", tmp_path / "lines").code
+    assert len((tmp_path / "lines" / "c.parquet" / "000000000000.jsonl").read_text().splitlines()) == 7
 
 
 def test_what_is_no_corpus(texts: Path, model: str, call: Call, tmp_path: Path) -> None:
@@ -151,6 +153,15 @@ def test_what_is_no_corpus(texts: Path, model: str, call: Call, tmp_path: Path) 
     assert "--engine and --format go with --input" in document.err
     alone = call("predict", model, "--input", texts, *out, "--workers", "2")
     assert (alone.code, alone.err) == (2, "cogltx: predict: --workers goes with --engine ray\n")
+
+
+def test_parquet_needs_pyarrow(
+    texts: Path, model: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    done = call("predict", model, "--input", texts, "--output", tmp_path / "out", "--format", "parquet")
+    needed = 'cogltx: --format parquet: Parquet needs pyarrow; pip install "cogltx[parquet]"\n'
+    assert (done.code, done.err, (tmp_path / "out").exists()) == (2, needed, False)
 
 
 class Ray:

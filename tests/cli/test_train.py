@@ -27,6 +27,8 @@ def test_training_reports_and_does_not_overwrite(files: Files, call: Call) -> No
     done = call("train", files.config, "--output", files.run, "--resume")
     assert done.code == 0
     assert "resumed a finished run" in done.err
+    new = call("train", files.config, "--output", files.run.parent / "new", "--resume")
+    assert "no checkpoint to resume from; starting from the beginning" in new.err
     other = call("train", files.config, "--output", files.run, "--resume", "--set", "training.epochs=2")
     assert other.code == 2
     assert other.err.startswith(f"cogltx: {files.run}: was started with training.epochs 1, not 2; choose")

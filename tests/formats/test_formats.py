@@ -163,11 +163,22 @@ def test_chapters_of_an_epub_in_reading_order(tmp_path: Path) -> None:
 
 def test_sections_of_markdown(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(
-        f"Before\n\n# Bridges *here*\n\n{BRIDGE}\n\n```\n# no heading\n```\n\nMills\n=====\n- {MILL}\n"
+        f"Before\n\n# Bridges *here*\n\n{BRIDGE}\n\n```\n# no heading\n```\n\nMills\n=====\n- {MILL}\n\n> # Quoted\n"
     )
     document = read_document(tmp_path / "a.md")
-    assert document.text == f"Before\n\nBridges *here*\n\n{BRIDGE}\n\n```\n# no heading\n```\n\nMills\n\n- {MILL}"
-    assert headings(document) == [("Bridges *here*", "Bridges"), ("Mills", "Mills")]
+    assert document.text == f"Before\n\nBridges here\n\n{BRIDGE}\n\n# no heading\n\nMills\n\n{MILL}\n\nQuoted"
+    assert headings(document) == [("Bridges here", "Bridges"), ("Mills", "Mills")]
+
+
+def test_markdown_is_read_without_its_markup(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "Released by **Maria *Olsen*** ([mail](mailto:a@b)),\nsee `run.py` &amp; <b>this</b>.  \nEnd ![a map](m.png)\n\n"
+        "| part | owner |\n|---|---|\n| `ask` | Anna |\n| serve | |\n\n<div>In a <i>block</i>.</div>\n"
+    )
+    assert read_document(tmp_path / "a.md").text == (
+        "Released by Maria Olsen (mail),\nsee run.py & this.\nEnd a map\n\n"
+        "part | owner\n\nask | Anna\n\nserve\n\nIn a block."
+    )
 
 
 def test_other_files_are_text(tmp_path: Path) -> None:
