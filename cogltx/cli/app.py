@@ -107,8 +107,8 @@ def _fail_usage(error: TyperException) -> NoReturn:
     if "Usage:" in message:
         print(message, file=sys.stderr)
         sys.exit(2)
-    command = context.command_path if context else "cogltx"
-    _fail(f"{' '.join(message.split()).rstrip('.')}; see {command} --help", 2)
+    command, line = context.command_path if context else "cogltx", " ".join(message.split()).rstrip(".")
+    _fail(f"{line} See {command} --help" if line.endswith("?") else f"{line}; see {command} --help", 2)
 
 
 def _interrupted(number: int, frame: object) -> NoReturn:

@@ -181,6 +181,7 @@ class BatchRunner:
         model: Callable[[Batch], Tensor],
         title: str = "windows",
         lookahead: int = _LOOKAHEAD,
+        total: int | None = None,
     ) -> Iterator[tuple[Window, Float[np.ndarray, "tokens *outputs"]]]:
         """Run windows through a model in bounded memory; yield each with its outputs, in order.
 
@@ -189,8 +190,9 @@ class BatchRunner:
             model: computes the outputs of a batch.
             title: labels the progress bar that appears on a terminal after two seconds.
             lookahead: number of windows that are grouped into batches, and whose outputs are in memory, together.
+            total: number of windows, for the progress bar, if ``windows`` has no length.
         """
-        stream = iter(progress(windows, title, unit="windows", delay=_PROGRESS_DELAY))
+        stream = iter(progress(windows, title, unit="windows", total=total, delay=_PROGRESS_DELAY))
         n_windows, start = 0, time.perf_counter()
         while chunk := list(islice(stream, lookahead)):
             n_windows += len(chunk)

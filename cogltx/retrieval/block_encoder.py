@@ -81,7 +81,8 @@ class BlockVectors:
         """Return the vectors of a document's blocks."""
         if layout.blocks not in self._vectors:
             vectors = np.empty((len(layout.blocks), self.encoder.encoder.width), dtype=np.float32)
-            for window, tokens in self._run(layout.form.layout(None, layout.blocks).windows()):
+            document = layout.form.layout(None, layout.blocks)
+            for window, tokens in self._run(document.windows(), document.n_windows):
                 vectors[window.blocks] = block_means(window, torch.from_numpy(tokens))
             self.keep(layout.blocks, vectors)
         return self._vectors[layout.blocks]
@@ -102,6 +103,8 @@ class BlockVectors:
             tensors = (torch.from_numpy(array).to(self.runner.precision.device) for array in arrays)
             return np.asarray(self.encoder.scores(*tensors).cpu().numpy())
 
-    def _run(self, windows: Iterable[Window]) -> Iterator[tuple[Window, Float[np.ndarray, "tokens width"]]]:
+    def _run(
+        self, windows: Iterable[Window], total: int | None = None
+    ) -> Iterator[tuple[Window, Float[np.ndarray, "tokens width"]]]:
         self.encoder.eval()
-        return self.runner.run(windows, self.encoder, title="block vectors", lookahead=_LOOKAHEAD)
+        return self.runner.run(windows, self.encoder, title="block vectors", lookahead=_LOOKAHEAD, total=total)

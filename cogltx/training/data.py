@@ -140,8 +140,8 @@ def _hold_out(examples: Sequence[Example], held_out: int | None, seed: int) -> t
     kept = [example for index, example in enumerate(examples) if index not in chosen]
     if not kept:
         raise DataError(
-            f"data.held_out: holding out {count} of {len(examples)} examples ({len(documents)} documents) leaves none "
-            "to train on; hold out fewer, or name a validation file with data.validation (a CoNLL file without "
-            "-DOCSTART- lines is one document)"
+            f"data.held_out: holding out {count} of {len(examples)} examples, by whole documents, leaves none to train "
+            "on; hold out fewer, or name a validation file with data.validation (a CoNLL file without -DOCSTART- lines "
+            "is one document)"
         )
     return kept, [examples[index] for index in sorted(chosen)]
