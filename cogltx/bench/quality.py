@@ -264,8 +264,9 @@ class _Bench:
             n = max(1, min(_N_PILOT, len(examples) // 2))
             n_validation = max(1, min(_N_VALIDATED, len(validation) // 2))
             recall_epochs = run.training.judge_epochs or 1  # later ones may cost less
+            judge_share = (run.training.judge_examples or len(examples)) / len(examples)
             sizes = [(n, n_validation, 1), (2 * n, n_validation, 1), (n, 2 * n_validation, 1)]
-            pilots = [self._pilot(reader, run, *size) for size in sizes]
+            pilots = [self._pilot(reader, run, judge_share, *size) for size in sizes]
 
             def fitting() -> tuple[int, int]:
                 rates = _Rates.of(pilots, n, n_validation, recall_epochs)
@@ -274,9 +275,9 @@ class _Bench:
 
             epochs, n_trained = fitting()
             if epochs > recall_epochs and reader_class(run.reader).uses_judge:
-                pilots.append(self._pilot(reader, run, n, n_validation, recall_epochs + 1))
+                pilots.append(self._pilot(reader, run, judge_share, n, n_validation, recall_epochs + 1))
                 epochs, n_trained = fitting()
-            changes = [f"training.epochs={epochs}", *_size(run, n_trained, len(validation))]
+            changes = [f"training.epochs={epochs}", *_size(run, judge_share, n_trained, len(validation))]
             write_json(record, {"pilots": pilots, "changes": changes})
         recorded: list[str] = read_json(record)["changes"]
         return recorded
@@ -292,11 +293,13 @@ class _Bench:
             raise ConfigError(f"total_seconds: reading the {self.n_examples} examples alone takes about {spent:,.0f} s")
         return left
 
-    def _pilot(self, reader: _ReaderEntry, run: RunConfig, n_examples: int, n_validation: int, epochs: int) -> float:
+    def _pilot(
+        self, reader: _ReaderEntry, run: RunConfig, judge_share: float, n_examples: int, n_validation: int, epochs: int
+    ) -> float:
         """Return the seconds of a training on some examples, validated on some others."""
         size_text = f"{n_examples} examples, validate on {n_validation}" + f", {epochs} epochs" * (epochs > 1)
         self.report(f"{reader.name}: train on {size_text}, to measure seconds")
-        size = [f"training.epochs={epochs}", *_size(run, n_examples, n_validation)]
+        size = [f"training.epochs={epochs}", *_size(run, judge_share, n_examples, n_validation)]
         options = _options([*self.config.changes, *reader.changes, *size])
         with TemporaryDirectory() as folder:
             return run_command(["train", str(self.base), *options, "--output", folder])[1]
@@ -312,11 +315,15 @@ class _Bench:
         return read_json(record)
 
 
-def _size(run: RunConfig, n_examples: int, n_validation: int) -> list[str]:
-    """Return the changes with which a run trains on some examples and validates on some."""
+def _size(run: RunConfig, judge_share: float, n_examples: int, n_validation: int) -> list[str]:
+    """Return the changes for training on some examples, the judge on a share of them, and validation on some."""
     if run.data.validation:
-        return [f"data.train_limit={n_examples}", f"data.validation_limit={n_validation}"]
-    return [f"data.train_limit={n_examples + n_validation}", f"data.held_out={n_validation}"]
+        changes = [f"data.train_limit={n_examples}", f"data.validation_limit={n_validation}"]
+    else:
+        changes = [f"data.train_limit={n_examples + n_validation}", f"data.held_out={n_validation}"]
+    if run.training.judge_examples is not None:
+        changes.append(f"training.judge_examples={max(1, round(judge_share * n_examples))}")
+    return changes
 
 
 @dataclass(frozen=True)

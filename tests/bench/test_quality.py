@@ -160,6 +160,24 @@ def test_equal_seconds(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(trained) == 4
 
 
+def test_in_shorter_trainings_the_judge_learns_from_the_same_share(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[tuple[int, int]] = []
+
+    def clocked(arguments: Sequence[str]) -> tuple[str, float, int]:
+        printed, _, memory = in_this_process(arguments)
+        values = dict(one.split("=", 1) for one in arguments if "=" in one)
+        if arguments[0] == "train":
+            sizes.append((int(values["data.train_limit"]), int(values["training.judge_examples"])))
+        return printed, 10.0 + sizes[-1][0], memory
+
+    monkeypatch.setattr(quality, "run_command", clocked)
+    reader = "{name: some, changes: [training.judge_examples=2, training.epochs=1]}"
+    run(folder / "bench.yaml", tmp_path / "out", ["seeds=[0]", "train_seconds=13", f"readers=[{reader}]"])
+    assert set(sizes) == {(2, 1), (4, 2), (3, 1)}, "two of five examples"
+
+
 def test_equal_seconds_of_training_and_reading(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What reads slowly has less time to train: reading takes 2.5 s of 60, or 12.5 s."""
     trained: list[list[str]] = []
