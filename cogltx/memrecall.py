@@ -46,7 +46,8 @@ class MemRecallConfig(BaseModel):
         strides: number of additional blocks that each step keeps.
         shortlist: number of blocks that the judge scores per step, proposed by a retriever for the query and the blocks
             in z; None scores every block, as in the paper.
-        later_shortlist: the same for the second and later steps, in which z leaves less room per window; None: as many.
+        later_shortlist: number of blocks that the judge scores in the second and each later step, where z leaves less
+            room per window; None: as many as ``shortlist``.
         retriever: proposes the shortlist: ``bm25``, ``embedding`` (sentence vectors), ``both`` in turn, or ``trained``:
             vectors that are trained with the judge, together with BM25.
         retriever_layers: number of the encoder's layers that compute the trained vectors.

@@ -32,12 +32,15 @@ def predict(
     examples: Annotated[
         str | None,
         typer.Option(
-            "--input", help="A JSON Lines file of examples; a folder or a pattern such as 'corpus/*.jsonl.gz'."
+            "--input",
+            help="A JSON Lines or Parquet file of examples, a folder, or a pattern such as 'corpus/*.jsonl.gz'.",
         ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Where the predictions for --input go, a file, or a folder for several inputs; resumable."),
+        typer.Option(
+            help="Predictions for --input: a file, or a folder for several inputs, Parquet, --engine, --format. Resumable."
+        ),
     ] = None,
     engine: Annotated[
         Engine | None, typer.Option(help="Answer the parts of a corpus in this process (local) or by Ray.")

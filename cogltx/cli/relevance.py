@@ -41,8 +41,8 @@ def _history(run: Path, example: str, query_block: int | None, judge: str | None
     folder = run / "relevance"
     if not (run / CONFIG_FILE).is_file() or not folder.is_dir():
         raise ConfigError(
-            f"{run}: not a run of interventions, which a judge that learns and data without relevance labels have "
-            "(--set judge.name=encoder)"
+            f"{run}: not a run with interventions, which need data without relevance labels and a judge that learns "
+            "(train with --set judge.name=encoder)"
         )
     config = RunConfig.model_validate(read_json(run / CONFIG_FILE))
     examples, validation, _ = run_examples(config)

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from bs4 import BeautifulSoup
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from cogltx.files import read_text
+from cogltx.formats import html
 from cogltx.formats.sections import Sections
 
 _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(?:[^\n]*\S[^\n]*\n)*?---[^\S\n]*(?:\n|\Z)")  # settings, as of a blog
@@ -35,14 +35,18 @@ def read(path: Path) -> Sections:
         elif token.type in ("fence", "code_block"):
             sections.paragraph(token.content)
         elif token.type == "html_block":
-            sections.paragraph(BeautifulSoup(token.content, "html.parser").get_text())
+            html.add(token.content, sections)
         opening = token.type
     return sections
 
 
 def _plain(inline: Token) -> str:
     """The text of a paragraph, a heading or a cell; of a picture, what it shows."""
-    children = inline.children or ()
-    return "".join(
-        "\n" if child.type in _BREAKS else child.content for child in children if child.type != "html_inline"
-    )
+    return "".join(map(_text, inline.children or ()))
+
+
+def _text(child: Token) -> str:
+    is_tag = child.type == "html_inline"
+    if child.type in _BREAKS or (is_tag and child.content.lower().startswith("<br")):
+        return "\n"
+    return "" if is_tag else child.content

@@ -11,7 +11,7 @@ from cogltx.linear import LinearModel
 
 
 class LinearJudge(Judge):
-    """Scores a block by what its words add to the decision value of a label of the whole text; of several, the best.
+    """Scores a block by the largest contribution of its words to a label that the model predicts for the whole text.
 
     Args:
         model: the linear model; training fits it to the labels of the training texts.

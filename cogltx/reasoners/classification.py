@@ -39,7 +39,7 @@ class ClassificationConfig(ReasonerConfig):
         multi_label: a text may have any number of labels.
         pooling: input of the head: the first token of a window, as in the paper, or the mean over its tokens.
         label_smoothing: share of the target that is spread over all labels, in [0, 1).
-        class_weights: weigh labels by the inverse of their number of examples, those held out included.
+        class_weights: weigh labels by the inverse of their number of training and validation examples.
         weights: weights of the labels in the loss, with mean 1; training computes them if ``class_weights`` is set.
         threshold: probability from which a label is chosen if ``multi_label`` is set; training chooses it on the
             validation data.

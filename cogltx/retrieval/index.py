@@ -73,7 +73,9 @@ class Index:
             raise DataError(
                 f"{path}: made for a model with another tokenizer or max_block_tokens; make one for this model"
             )
-        if about.get("encoder") not in (encoder, encoder.partition(",")[0]):  # an earlier version named no window size
+        made_by = about.get("encoder", "")
+        needs_none = encoder.endswith("bm25") and made_by.rpartition(": ")[0] == encoder.rpartition(": ")[0]
+        if not needs_none and made_by not in (encoder, encoder.partition(",")[0]):  # once without the window size
             raise DataError(f"{path}: made for a model with another retriever; make one for this model")
         try:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))

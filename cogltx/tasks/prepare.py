@@ -36,7 +36,6 @@ _NOT_PUBLIC = {
         "give that file"
     ),
     "cuad": "unpack data.zip of github.com/TheAtticusProject/cuad, and give its files to the task cuad",
-    "newsgroups": "--source fetch downloads it with scikit-learn",
     "jsonl": "this is the format of your own data; give its file",
 }
 
@@ -64,10 +63,12 @@ def prepare(task: Task, source: Path | None, output: Path, split: Split) -> Read
 
 def _download(data_set: str, split: Split, folder: Path) -> Path:
     """Download one split into a folder, under its official name, unless a file with the right checksum is there."""
+    if data_set == "newsgroups":
+        raise DataError("newsgroups: name its archive or folder with --source; --source fetch downloads it")
     if data_set in _NOT_PUBLIC:
         raise DataError(f"{data_set} cannot be downloaded: {_NOT_PUBLIC[data_set]}")
     if data_set not in SOURCES:
-        raise DataError(f"{data_set} has no official home to download from; name its file with --source")
+        raise DataError(f"{data_set}: there is no download; name its file with --source")
     if split not in SOURCES[data_set]:
         raise DataError(f"{data_set}: the split {split} is not public; choose {' or '.join(SOURCES[data_set])}")
     import pooch

@@ -37,9 +37,10 @@ class TrainingConfig(BaseModel):
         judge_epochs: epochs in which judge and trained retriever learn; afterwards they are frozen and score each
             document once, which costs less. None: all, as in the paper.
         hard_negatives: fill half of the irrelevant part of a rehearsal window with the blocks that the judge scored
-            highest, from the second epoch on; otherwise with random blocks only, as in the paper.
-        judge_examples: number of examples that judge and trained retriever learn from per epoch, drawn at random;
-            None: all, as in the paper.
+            highest in the epoch before, from the second epoch on, and only with ``reasoner_blocks: recall``, which
+            computes these scores; otherwise with random blocks only, as in the paper.
+        judge_examples: number of training examples in each pass of the judge and of the trained retriever, drawn anew
+            at random; None: all, as in the paper.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: those that the judge scores
             best (``recall``, the paper's), that the retriever ranks best for the query (``retriever``), which costs no
             pass of the judge, or random ones (``random``, the paper's ablation of train-test matching).

@@ -84,7 +84,7 @@ class Trainer:
         self.task = task or make_task(model.config.task.name, model.config.task.options)
         self.config, self.output, self.report = config, Path(output), report
         self.main_metric = check_examples(self.task, model, train, validation)
-        _check_config(config, model)
+        _check_config(config, model, train)
         _check_questions(model, [*train, *validation])
         self.trains_judge = config.trains_judge(model)
         if self.trains_judge and config.relevance.source == "data" and not any(one.has_relevance for one in train):
@@ -351,9 +351,10 @@ def check_examples(task: Task, reader: Reader, train: Sequence[Example], validat
     return metric
 
 
-def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
-    """Check that the settings fit the model."""
+def _check_config(config: TrainingConfig, reader: WindowReader, train: Sequence[Example]) -> None:
+    """Check that the settings fit the model and the examples."""
     by_block, from_data = reader.model.reasoner.by_block, config.relevance.source == "data"
+    asks_nothing = isinstance(reader, CogLTX) and not by_block and any(example.query is None for example in train)
     if not from_data and config.relevance.initial == "glove":
         config.relevance.vectors_file()
     judge = reader.model.judge
@@ -381,6 +382,8 @@ def _check_config(config: TrainingConfig, reader: WindowReader) -> None:
                 "memrecall.retriever: where each block is a query, the retriever learns from interventions, which need "
                 "a judge that learns; set judge.name to encoder, or memrecall.retriever to bm25"
             )
+    if config.reasoner_blocks == "retriever" and asks_nothing:
+        raise ConfigError("training.reasoner_blocks: retriever needs a question in every example; use recall or random")
     if config.windows is not None and isinstance(reader, CogLTX) and not by_block:
         raise ConfigError(f"training.windows is {config.windows}, but CogLTX reads one window per document; remove it")
 

@@ -221,7 +221,7 @@ def test_labels(files: Files, classified: Path, call: Call, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["relevance", "RUN", "--example", "0"], "not a run of interventions, which a judge that learns and data without relevance"),
+        (["relevance", "RUN", "--example", "0"], "not a run with interventions, which need data without relevance labels and"),
         (["relevance", "LABELS/run", "--example", "cup/0.txt", "--picture", "/tmp/a.doc"], "/tmp/a.doc: '.doc' is not a picture format"),
         (["evaluate", "RUN", "--data", "DATA", "--confusion", "/tmp/a.png"], "--confusion needs texts with one label each"),
         (["evaluate", "LABELS/run", "--data", "LABELS/other.jsonl"], "the model was not trained on the label 'egg'"),

@@ -173,11 +173,12 @@ def test_sections_of_markdown(tmp_path: Path) -> None:
 def test_markdown_is_read_without_its_markup(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(
         "Released by **Maria *Olsen*** ([mail](mailto:a@b)),\nsee `run.py` &amp; <b>this</b>.  \nEnd ![a map](m.png)\n\n"
-        "| part | owner |\n|---|---|\n| `ask` | Anna |\n| serve | |\n\n<div>In a <i>block</i>.</div>\n"
+        "| part | owner |\n|---|---|\n| `ask` | Anna |\n| serve | a<br>b |\n\n"
+        "<table><tr><td>Length</td><td>503 m</td></tr></table><p hidden>no</p>\n"
     )
     assert read_document(tmp_path / "a.md").text == (
         "Released by Maria Olsen (mail),\nsee run.py & this.\nEnd a map\n\n"
-        "part | owner\n\nask | Anna\n\nserve\n\nIn a block."
+        "part | owner\n\nask | Anna\n\nserve | a\nb\n\nLength | 503 m"
     )
 
 

@@ -190,3 +190,7 @@ def test_bm25_needs_no_vectors(tiny_encoder: Path, tmp_path: Path, monkeypatch: 
     assert [made.open(index=tmp_path / "words.index").ask(question) for question in QUESTIONS] == expected
     with pytest.raises(DataError, match="made for a model with another retriever"):
         reader(tiny_encoder).open(index=tmp_path / "words.index")
+    monkeypatch.undo()
+    reader(tiny_encoder).open(TEXT).save(tmp_path / "vectors.index")
+    opened = made.open(index=tmp_path / "vectors.index")  # as an earlier version wrote it; the vectors are not used
+    assert [opened.ask(question) for question in QUESTIONS] == expected

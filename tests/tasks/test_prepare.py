@@ -124,7 +124,8 @@ def test_addresses_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ),
         ("cuad", "cuad cannot be downloaded: unpack data.zip"),
         ("jsonl", "jsonl cannot be downloaded: this is the format of your own data"),
-        ("imdb", "imdb has no official home to download from; name its file with --source"),
+        ("imdb", "imdb: there is no download; name its file with --source"),
+        ("newsgroups", "newsgroups: name its archive or folder with --source; --source fetch downloads it"),
     ],
 )
 def test_what_cannot_be_downloaded(tmp_path: Path, data_set: str, expected: str) -> None:

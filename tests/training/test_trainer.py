@@ -623,3 +623,9 @@ def test_the_judge_learns_from_some_examples(corpus_encoder: Path, tmp_path: Pat
         run = tmp_path / str(count)
         train(reader(corpus_encoder), run, judge_examples=count, epochs=2)
         assert [len(fakes.logged(run, f"{part}/loss")) for part in ("judge", "reasoner")] == [2 * n_steps, 2 * 4]
+
+
+def test_the_retrievers_blocks_need_questions(corpus_encoder: Path, tmp_path: Path) -> None:
+    examples = [replace(example, query=None) for example in corpus.make(4)]
+    with pytest.raises(ConfigError, match=r"^training\.reasoner_blocks: retriever needs a question in every example; "):
+        train(reader(corpus_encoder), tmp_path, examples=examples, reasoner_blocks="retriever")
