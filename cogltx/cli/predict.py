@@ -39,7 +39,7 @@ def predict(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="Predictions for --input: a file, or a folder for several inputs, Parquet, --engine, --format. Resumable."
+            help="Predictions: a file; a folder for several inputs, Parquet, --engine or --format. Resumable."
         ),
     ] = None,
     engine: Annotated[
