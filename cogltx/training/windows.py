@@ -148,20 +148,20 @@ def reasoner_windows(
     memrecall: MemRecall,
     rngs: Sequence[np.random.Generator],
     known: Sequence[Float[np.ndarray, " _"] | None],
-    blocks: ReasonerBlocks = "recall",
+    fill_with: ReasonerBlocks = "recall",
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
     """Build windows of all relevant blocks and the best others, or of their passages, as at inference.
 
     The others are ranked as in MemRecall's last retrieval, with the relevant blocks in z, unless their scores are
-    ``known``; or as ``blocks`` says. Also returns the scores of all blocks, NaN where the document is read whole.
+    ``known``; or as ``fill_with`` says. Also returns the scores of all blocks, NaN where the document is read whole.
     """
     golds = [
         gold_blocks(example, layout, np.zeros(len(layout.blocks), dtype=bool) if labels is None else labels)
         for example, layout, labels in zip(examples, layouts, relevance, strict=True)
     ]
-    scores = _block_scores(layouts, golds, memrecall, rngs, known, blocks)
+    scores = _block_scores(layouts, golds, memrecall, rngs, known, fill_with)
     targets = [
-        _reasoner_target(reasoner, *document, memrecall, with_bonuses=blocks != "random")
+        _reasoner_target(reasoner, *document, memrecall, with_bonuses=fill_with != "random")
         for document in zip(examples, layouts, golds, scores, strict=True)
     ]
     return targets, scores
@@ -173,7 +173,7 @@ def _block_scores(
     memrecall: MemRecall,
     rngs: Sequence[np.random.Generator],
     known: Sequence[Float[np.ndarray, " _"] | None],
-    blocks: ReasonerBlocks,
+    fill_with: ReasonerBlocks,
 ) -> list[Float[np.ndarray, " blocks"]]:
     """Score the blocks that compete for the room that the gold blocks leave; NaN where all blocks fit."""
     scores = [
@@ -181,11 +181,11 @@ def _block_scores(
         for layout, block_scores in zip(layouts, known, strict=True)
     ]
     asked = [index for index, layout in enumerate(layouts) if not layout.fits and known[index] is None]
-    if blocks == "random":
+    if fill_with == "random":
         for index in asked:
             candidates = layouts[index].candidates
             scores[index][candidates] = rngs[index].random(len(scores[index]))[candidates]
-    elif blocks == "retriever":
+    elif fill_with == "retriever":
         for index in asked:
             scores[index] = memrecall.retriever.scores(Memory(layouts[index]))
     elif asked:
