@@ -38,7 +38,7 @@ Randomness: TypeAlias = Callable[[int], np.random.Generator]
 
 
 class _Lesson(NamedTuple):
-    """What judge or retriever learns from a document in a step: its windows, and which of its blocks are relevant."""
+    """The windows of a document in a training step, its relevant blocks, and the state of z (the retriever's)."""
 
     windows: list[Window]
     relevant: Bool[np.ndarray, " blocks"]

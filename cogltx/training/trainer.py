@@ -354,7 +354,6 @@ def check_examples(task: Task, reader: Reader, train: Sequence[Example], validat
 def _check_config(config: TrainingConfig, reader: WindowReader, train: Sequence[Example]) -> None:
     """Check that the settings fit the model and the examples."""
     by_block, from_data = reader.model.reasoner.by_block, config.relevance.source == "data"
-    asks_nothing = isinstance(reader, CogLTX) and not by_block and any(example.query is None for example in train)
     if not from_data and config.relevance.initial == "glove":
         config.relevance.vectors_file()
     judge = reader.model.judge
@@ -382,9 +381,10 @@ def _check_config(config: TrainingConfig, reader: WindowReader, train: Sequence[
                 "memrecall.retriever: where each block is a query, the retriever learns from interventions, which need "
                 "a judge that learns; set judge.name to encoder, or memrecall.retriever to bm25"
             )
-    if config.reasoner_blocks == "retriever" and asks_nothing:
+    reads_one_window = isinstance(reader, CogLTX) and not by_block
+    if config.reasoner_blocks == "retriever" and reads_one_window and any(example.query is None for example in train):
         raise ConfigError("training.reasoner_blocks: retriever needs a question in every example; use recall or random")
-    if config.windows is not None and isinstance(reader, CogLTX) and not by_block:
+    if config.windows is not None and reads_one_window:
         raise ConfigError(f"training.windows is {config.windows}, but CogLTX reads one window per document; remove it")
 
 
