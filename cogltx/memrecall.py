@@ -9,6 +9,7 @@
 
 The last step removes no blocks: all of z is the reasoner's window, and the blocks within the limit are marked as kept.
 Or the reasoner reads whole passages around the best blocks: twice as many are rehearsed together, the best are read.
+The best of what it reads it may read again, in a window of their own.
 Between steps, two or more blocks take at most half of the room, so that new blocks fit. A document that fits one window
 is read whole. A block that is the query is not a candidate.
 """
@@ -81,6 +82,7 @@ class MemRecallConfig(BaseModel):
     mention_bonus: float = Field(0.0, ge=0)
     most_blocks: int | None = Field(None, ge=1)
     passages: int | None = Field(None, ge=1)
+    reread: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -88,6 +90,9 @@ class MemRecallConfig(BaseModel):
             raise ValueError("most_blocks and passages exclude each other; set one of them to null")
         if self.later_shortlist is not None and self.shortlist is None:
             raise ValueError("later_shortlist needs shortlist; set it, or later_shortlist to null")
+        most = self.passages or self.most_blocks
+        if self.reread is not None and most is not None and self.reread >= most:
+            raise ValueError(f"reread is {self.reread}; it must be less than the {most} that are read at first")
         return self
 
     @property
@@ -127,6 +132,7 @@ class Recall:
         kept: the key blocks that survived the last decay.
         steps: the step that retrieved each key block, from 1; 0 if the document was read whole.
         trace: the steps.
+        reread: the key blocks that the reasoner reads again, in document order; none by default.
     """
 
     layout: Layout
@@ -135,6 +141,7 @@ class Recall:
     kept: frozenset[int]
     steps: tuple[int, ...]
     trace: tuple[Step, ...] = ()
+    reread: tuple[int, ...] = ()
 
     @property
     def query(self) -> AnyQuery:
@@ -150,6 +157,11 @@ class Recall:
     def window(self) -> Window:
         """The reasoner's window: the query and all key blocks, in document order."""
         return self.layout.window(self.key_blocks)
+
+    @property
+    def windows(self) -> list[Window]:
+        """The reasoner's window and, if it reads some of the key blocks again, their window."""
+        return [self.window, *([self.layout.window(self.reread)] if self.reread else [])]
 
     @cached_property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -342,6 +354,7 @@ class MemRecall:
             search.trace.append(Step(block_scores, tuple(new), fine_of_z, tuple(kept), tuple(decayed)))
             search.kept = kept
             search.read = ranked[: self.config.most_blocks]
+            search.reread = ranked[: self.config.reread or 0]
             if not is_last:
                 for block in decayed:
                     search.first_step.pop(block)
@@ -350,8 +363,7 @@ class MemRecall:
         """Replace z by the best passages around its best blocks: of twice as many, which are rehearsed together."""
         if not self.config.rehearse:
             for search in searches:
-                search.read = list(chain.from_iterable(passages_of(search.read, search.layout, count)))
-                search.note_added(len(self.config.strides))
+                self._read(search, passages_of(search.read, search.layout, count))
             return
         proposed = [passages_of(search.read, search.layout, 2 * count) for search in searches]
         memories = [
@@ -361,9 +373,14 @@ class MemRecall:
         for search, passages, memory, fine in zip(searches, proposed, memories, self._rehearse(memories), strict=True):
             search.fine.update(zip(memory.kept, fine.tolist(), strict=True))
             strengths = search.strengths(memory.kept)
-            best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))[:count]
-            search.read = list(chain.from_iterable(best))
-            search.note_added(len(self.config.strides))
+            best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))
+            self._read(search, best[:count])
+
+    def _read(self, search: "_Search", passages: Sequence[list[int]]) -> None:
+        """Choose what the reasoner reads and reads again, from the passages, best first."""
+        search.read = list(chain.from_iterable(passages))
+        search.reread = list(chain.from_iterable(passages[: self.config.reread or 0]))
+        search.note_added(len(self.config.strides))
 
     def _result(self, search: "_Search") -> Recall:
         key_blocks = tuple(sorted(search.read))
@@ -375,6 +392,7 @@ class MemRecall:
             kept=frozenset(search.kept).intersection(key_blocks) or frozenset(key_blocks),
             steps=tuple(search.first_step[block] for block in key_blocks),
             trace=tuple(search.trace),
+            reread=tuple(sorted(search.reread)) if len(search.reread) < len(key_blocks) else (),
         )
 
 
@@ -382,7 +400,7 @@ class MemRecall:
 class _Search:
     """The state of one document.
 
-    Besides z and its limit: the blocks of the reasoner's window, best first, and the first step and latest score of
+    Besides z and its limit: the blocks of the reasoner's windows, best first, and the first step and latest score of
     each block that was in z.
     """
 
@@ -392,6 +410,7 @@ class _Search:
     kept: list[int] = field(default_factory=list)
     n_kept: int = 0
     read: list[int] = field(default_factory=list)
+    reread: list[int] = field(default_factory=list)
     first_step: dict[int, int] = field(default_factory=dict)
     fine: dict[int, float] = field(default_factory=dict)
     trace: list[Step] = field(default_factory=list)

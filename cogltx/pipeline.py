@@ -9,6 +9,7 @@ import abc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Self, TypeVar
@@ -125,6 +126,8 @@ class CogLTX(Reader):
             raise ConfigError(
                 "reasoner.over_windows: a network over windows needs reader: sliding_window; use mean or max"
             )
+        if model.reasoner.by_block and model.config.memrecall.reread is not None:
+            raise ConfigError("memrecall.reread: a reasoner that labels every block reads once; remove it")
         super().__init__(model)
         self.memrecall = model.memrecall()
 
@@ -173,16 +176,18 @@ class CogLTX(Reader):
 
     def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
         """Solve the task on the key blocks of each document."""
-        outputs = self.model.reason(recall.window for recall in recalls)
+        windows = [recall.windows for recall in recalls]
+        outputs = self.model.reason(chain.from_iterable(windows))
         predictions = []
-        for recall, window_outputs in zip(recalls, outputs, strict=True):
-            by_judge, relevance = self.memrecall.judge.probabilities, self.model.reasoner.relevance_of(window_outputs)
+        for recall, of_recall in zip(recalls, windows, strict=True):
+            first, *again = islice(outputs, len(of_recall))
+            by_judge, relevance = self.memrecall.judge.probabilities, self.model.reasoner.relevance_of(first)
             if relevance:
                 scores = [relevance[block] for block in recall.key_blocks]
                 both = map(fmean, zip(recall.scores, scores, strict=True)) if by_judge else scores
                 recall = replace(recall, scores=tuple(both))
             probabilities = recall.evidence if by_judge or relevance else None
-            prediction = self.model.reasoner.predict(recall.layout, [window_outputs], probabilities)
+            prediction = self.model.reasoner.predict(recall.layout, [first], probabilities, again)
             predictions.append(replace(prediction, evidence=recall.evidence))
         return predictions
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -399,6 +400,39 @@ def test_a_passage_is_read_whole_or_in_its_share_of_the_window() -> None:
     assert 9 not in passages_of([8], asked, 1)[0]
 
 
+def test_the_best_of_what_is_read_is_read_again() -> None:
+    blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
+    fine = {2: 0.9, 9: 0.8, 5: 0.1}
+    second_look = dict.fromkeys(range(len(blocks)), 0.1) | {8: 0.6, 2: 0.3}
+    for options, key_blocks, again in (
+        ({"passages": 2}, (0, 1, 2, 3, 8, 9, 10), (8, 9, 10)),
+        ({"passages": 2, "rehearse": False}, (0, 1, 2, 3, 8, 9, 10), (0, 1, 2, 3)),
+        ({"most_blocks": 3}, (2, 5, 9), (2,)),
+    ):
+        judge = Fixed([fine], [fine, second_look])
+        (once,) = find(memrecall(judge, capacity=48, strides=(2,), **options), [(QUERY, blocks)])
+        judge = Fixed([fine], [fine, second_look])
+        (recall,) = find(memrecall(judge, capacity=48, strides=(2,), reread=1, **options), [(QUERY, blocks)])
+        assert recall == replace(once, layout=recall.layout, trace=recall.trace, reread=again)
+        assert recall.key_blocks == key_blocks
+        assert [window.blocks for window in recall.windows] == [list(key_blocks), list(again)]
+        assert (once.reread, len(once.windows)) == ((), 1)
+
+
+def test_nothing_is_read_again_if_it_is_all_that_is_read() -> None:
+    (whole,) = find(memrecall(strides=(1,), reread=1), [(QUERY, blocks_of("the fox.", "alpha beta."))])
+    (all_of_z,) = find(memrecall(strides=(1,), reread=9), [(QUERY, split(HOPS, TOKENIZER))])
+    for recall in (whole, all_of_z):
+        assert recall.reread == ()
+
+
+@pytest.mark.parametrize("options", [{"passages": 2}, {"most_blocks": 2}])
+def test_less_is_read_again_than_at_first(options: dict[str, int]) -> None:
+    assert MemRecallConfig(reread=1, **options).reread == 1
+    with pytest.raises(ValidationError, match="reread is 2; it must be less than the 2 that are read at first"):
+        MemRecallConfig(reread=2, **options)
+
+
 def test_passages_and_a_number_of_blocks_exclude_each_other() -> None:
     with pytest.raises(ValidationError, match="exclude each other"):
         MemRecallConfig(passages=2, most_blocks=3)
@@ -586,7 +620,7 @@ def test_earlier_blocks_win_ties() -> None:
 def test_the_default_configuration_is_the_papers() -> None:
     paper = {"capacity": 512, "strides": (3, 5), "rehearse": True}
     extensions = {"shortlist": None, "later_shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0}
-    extensions |= {"mention_bonus": 0, "most_blocks": None, "passages": None}
+    extensions |= {"mention_bonus": 0, "most_blocks": None, "passages": None, "reread": None}
     assert MemRecallConfig() == MemRecallConfig(**paper, **extensions)
 
 
@@ -598,6 +632,7 @@ def test_the_default_configuration_is_the_papers() -> None:
         {"neighbour_bonus": -1},
         {"most_blocks": 0},
         {"passages": 0},
+        {"reread": 0},
         {"shortlist": 8, "later_shortlist": 0},
         {"later_shortlist": 8},
         {"lexical_bonus": -0.1},

@@ -301,6 +301,31 @@ def test_recall_is_what_the_reasoner_reads(tiny_encoder: Path) -> None:
     assert prediction == model.predict(TEXT, QUESTION)
 
 
+def test_the_best_blocks_are_read_again(tiny_encoder: Path) -> None:
+    torch.manual_seed(5)
+    model = reader(tiny_encoder)
+    recall = model.recall(TEXT, QUESTION)
+    again = replace(recall, reread=recall.key_blocks[:1])
+    (first,) = model.reason_over([recall])
+    (second,) = model.reason_over(
+        [replace(recall, key_blocks=again.reread, scores=recall.scores[:1], steps=recall.steps[:1])]
+    )
+    both, once = model.reason_over([again, recall])
+    assert same(once, first)
+    assert both.evidence == first.evidence
+    assert both.no_answer_score is not None
+    assert first.no_answer_score is not None
+    assert second.no_answer_score is not None
+    assert both.no_answer_score == pytest.approx((first.no_answer_score + second.no_answer_score) / 2)
+
+
+def test_a_reasoner_that_labels_blocks_reads_once(tiny_encoder: Path) -> None:
+    settings = config(tiny_encoder).model_dump() | {"reasoner": {"name": "tagging", "labels": ["PER"]}}
+    settings["memrecall"]["reread"] = 1
+    with pytest.raises(ConfigError, match=r"^memrecall\.reread: a reasoner that labels every block reads once"):
+        CogLTX.create(ModelConfig.model_validate(settings))
+
+
 def test_changes_of_a_saved_model(tiny_encoder: Path, tmp_path: Path) -> None:
     reader(tiny_encoder).save_pretrained(tmp_path / "model")
     changes = {"memrecall.strides": [8], "reasoner.top_k": 1}

@@ -168,7 +168,11 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
 
     @abc.abstractmethod
     def predict(
-        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
+        self,
+        layout: Layout,
+        outputs: Iterable[WindowOutputs],
+        evidence: Sequence[Evidence] | None = None,
+        again: Sequence[WindowOutputs] = (),
     ) -> Prediction:
         """Decode the windows of one document.
 
@@ -176,6 +180,7 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
             layout: the query and the document.
             outputs: all windows of the document, with their outputs.
             evidence: the key blocks with their probabilities of relevance, to weigh answers by; None leaves them out.
+            again: a second reading of some of the blocks; the mean of both readings counts.
 
         Returns:
             a prediction without evidence.

@@ -8,6 +8,7 @@ names.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -251,10 +252,14 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         return self.losses(outputs, windows, targets) * (len(self.config.labels) if self.config.multi_label else 1)
 
     def predict(
-        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
+        self,
+        layout: Layout,
+        outputs: Iterable[WindowOutputs],
+        evidence: Sequence[Evidence] | None = None,
+        again: Sequence[WindowOutputs] = (),
     ) -> Prediction:
         """Combine the windows of a document: mean or maximum of their probabilities, or the network over them."""
-        rows = np.stack([row[0] for _, row in outputs])
+        rows = np.stack([row[0] for _, row in chain(outputs, again)])
         if self.joins_windows:
             with torch.inference_mode():
                 vectors = torch.from_numpy(rows.astype(np.float32)).to(self.head.weight.device)

@@ -8,8 +8,10 @@ A judge whose fine scores are probabilities weighs the answers of its blocks (no
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -185,16 +187,21 @@ class SpanReasoner(Reasoner[_Target]):
         return dict(zip(*(values.tolist() for values in window.block_means(relevance)), strict=True))
 
     def predict(
-        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
+        self,
+        layout: Layout,
+        outputs: Iterable[WindowOutputs],
+        evidence: Sequence[Evidence] | None = None,
+        again: Sequence[WindowOutputs] = (),
     ) -> Prediction:
         """Find the best answers over all windows.
 
         A window without the answer is trained to say so, which makes the probabilities of windows comparable. The
-        no-answer score of a document is the minimum over its windows.
+        no-answer score of a document is the minimum over its windows. A second reading is joined by its mean with the
+        first.
         """
-        decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
-        answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
-        log_no_answer = min(no_answer for _, no_answer in decoded)
+        readings = [self._over_windows(layout.blocks, reading) for reading in (outputs, again) if reading]
+        answers = _means([answers for answers, _ in readings])
+        log_no_answer = float(np.logaddexp.reduce([no_answer for _, no_answer in readings]) - math.log(len(readings)))
         margin = alone = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
         config = self.config if evidence is not None else self.config.without_evidence()
         if evidence is not None:
@@ -210,6 +217,12 @@ class SpanReasoner(Reasoner[_Target]):
         )  # fmt: skip
         answered: Prediction = config.apply_thresholds(prediction)
         return answered
+
+    def _over_windows(self, blocks: Blocks, outputs: Iterable[WindowOutputs]) -> tuple[list[Answer], float]:
+        """The best answers of all windows, best first, and the lowest log p(none)."""
+        decoded = [self._decode(window, logits, blocks) for window, logits in outputs]
+        answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
+        return answers, min(no_answer for _, no_answer in decoded)
 
     def _decode(
         self, window: Window, logits: Float[np.ndarray, "tokens outputs"], blocks: Blocks
@@ -238,6 +251,15 @@ def _distinct(answers: Iterable[Answer]) -> list[Answer]:
     for answer in sorted(answers, key=lambda answer: -answer.score):
         distinct.setdefault(answer.text.lower(), answer)
     return list(distinct.values())
+
+
+def _means(readings: Sequence[Sequence[Answer]]) -> list[Answer]:
+    """Answers with the mean of their scores in each reading, best first; 0 where a reading does not have one."""
+    totals: dict[str, float] = defaultdict(float)
+    for answer in chain.from_iterable(readings):
+        totals[answer.text.lower()] += answer.score / len(readings)
+    distinct = _distinct(chain.from_iterable(readings))
+    return sorted((replace(one, score=totals[one.text.lower()]) for one in distinct), key=lambda one: -one.score)
 
 
 def _apart(answers: Sequence[Answer], count: int) -> list[Answer]:

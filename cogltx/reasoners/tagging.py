@@ -159,7 +159,11 @@ class TaggingReasoner(Reasoner[_Target]):
         return not any(run.tags.any() for run in target)
 
     def predict(
-        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: Sequence[Evidence] | None = None
+        self,
+        layout: Layout,
+        outputs: Iterable[WindowOutputs],
+        evidence: Sequence[Evidence] | None = None,
+        again: Sequence[WindowOutputs] = (),
     ) -> Prediction:
         """Find the entities of the best tag sequence over the whole document; words in no window are "O"."""
         blocks = layout.blocks

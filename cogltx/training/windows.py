@@ -19,6 +19,8 @@ from cogltx.reasoners import Reasoner
 from cogltx.training.config import ReasonerBlocks, TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
 
+_REREAD_SHARE = 0.5  # of the reasoner's windows, if it reads some blocks again
+
 
 def layouts_of(
     reader: WindowReader,
@@ -152,6 +154,7 @@ def reasoner_windows(
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
     """Build windows of all relevant blocks and the best others, or of their passages, as at inference.
 
+    Where the reasoner reads the best of them again, half of the windows, drawn at random, are of this second reading.
     The others are ranked as in MemRecall's last retrieval, with the relevant blocks in z, unless their scores are
     ``known``; or as ``fill_with`` says. Also returns the scores of all blocks, NaN where the document is read whole.
     """
@@ -162,7 +165,7 @@ def reasoner_windows(
     scores = _block_scores(layouts, golds, memrecall, rngs, known, fill_with)
     targets = [
         _reasoner_target(reasoner, *document, memrecall, with_bonuses=fill_with != "random")
-        for document in zip(examples, layouts, golds, scores, strict=True)
+        for document in zip(examples, layouts, golds, scores, rngs, strict=True)
     ]
     return targets, scores
 
@@ -207,12 +210,16 @@ def _reasoner_target(
     layout: Layout,
     gold: list[int],
     scores: Float[np.ndarray, " blocks"],
+    rng: np.random.Generator,
     memrecall: MemRecall,
     *,
     with_bonuses: bool,
 ) -> ReasonerTarget | None:
     """Fill a window with the gold blocks and the best others, or their passages; None without a known target."""
     blocks, most_blocks, passages = layout.blocks, memrecall.config.most_blocks, memrecall.config.passages
+    again = memrecall.config.reread
+    if again is not None and rng.random() < _REREAD_SHARE:
+        most_blocks, passages = again, None if passages is None else again
     others = scores.copy()
     others[gold] = np.nan
     if with_bonuses:

@@ -302,6 +302,27 @@ def test_white_space_is_no_part_of_an_answer(whole_words: bool) -> None:
             assert answer.start is None or blocks.document.text[answer.start : answer.end] == answer.text
 
 
+def test_a_second_reading_counts_half() -> None:
+    """The readings of some blocks and of fewer of them; by hand: the mean of both probabilities."""
+    first, second = window_of([0, 1, 2]), window_of([0])
+    anna, fox = place(first, "Anna"), place(first, "fox")
+    once = outputs_of(first, start={anna: 6, fox: 7}, end={anna: 6, fox: 7})
+    again = outputs_of(second, start={place(second, "Anna"): 6}, end={place(second, "Anna"): 6}, kinds=(9, 0, 0, 8))
+    reasoner = bare_reasoner()
+    alone = [best(once, first), best(again, second)]
+    assert [prediction.answer for prediction in alone] == ["fox", "Anna"]
+    joined = reasoner.predict(layout_of(), [(first, once)], again=[(second, again)])
+    score_of = [{one.text: one.score for one in answers_of(prediction)} for prediction in alone]
+    assert joined.answer == "Anna"
+    assert joined.score == pytest.approx((score_of[0]["Anna"] + score_of[1]["Anna"]) / 2)
+    assert {one.text: one.score for one in joined.alternatives}["fox"] == pytest.approx(score_of[0]["fox"] / 2)
+    assert no_answer_score(joined) == pytest.approx(sum(map(no_answer_score, alone)) / 2)
+    twice = reasoner.predict(layout_of(), [(first, once)], again=[(first, once)])
+    assert twice.answer == alone[0].answer
+    assert twice.score == pytest.approx(alone[0].score)
+    assert twice.no_answer_margin == pytest.approx(alone[0].no_answer_margin)
+
+
 def test_no_answer_is_as_probable_as_in_the_window_that_doubts_it_most() -> None:
     windows = [window_of([0, 1]), window_of([2, 3])]
     outputs = [outputs_of(windows[0], kinds=(1, 0, 0, 3)), outputs_of(windows[1], kinds=(3, 0, 0, 1))]

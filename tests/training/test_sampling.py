@@ -395,6 +395,24 @@ def test_reasoner_windows_hold_the_passages_that_will_be_read(reasoner: SpanReas
     assert set(range(8)) < set(shown(made.window))
 
 
+def test_half_of_the_reasoner_windows_are_of_the_second_reading(reasoner: SpanReasoner) -> None:
+    document = paragraphs(FACTS[:4], FACTS[4:8], FACTS[8:10], [*corpus.FILLER, *corpus.FILLER])
+    item = example(document, "what does anna have?", FACTS[5].split()[-1].strip("."), FACTS[2], FACTS[5])
+    judge, form = ScoringJudgeAdapter(Checksums()), WindowFormat(TOKENIZER, 96)
+
+    def window(seed: int, **options: int) -> list[int]:
+        (made,), _ = windows_of(reasoner, [item], judge, [np.random.default_rng(seed)], form, **options)
+        assert made is not None
+        return shown(made.window)
+
+    for name, first, again in (("most_blocks", 5, 3), ("passages", 3, 2)):
+        both = [window(0, **{name: first}), window(0, **{name: again})]
+        assert len(both[0]) > len(both[1])
+        drawn = [window(seed, reread=again, **{name: first}) for seed in range(60)]
+        assert all(one in both for one in drawn)
+        assert 15 <= drawn.count(both[1]) <= 45
+
+
 def test_words_of_the_query_count_in_reasoner_windows_too(reasoner: SpanReasoner) -> None:
     item = hops()
     blocks = blocks_of(item)
