@@ -146,6 +146,7 @@ def test_examples_from_python_stay_in_the_named_folder(tiny_encoder: Path, tmp_p
         ({"reasoner": {"name": "classify"}}, "reasoner.name: 'classify' is not known"),
         ({"training": {"epoch": 2}}, "epoch is not a setting of training; did you mean epochs?"),
         ({"reader": "truncation"}, r"reader: train\(\) returns a CogLTX model"),
+        ({"reader": "trunc"}, "reader: 'trunc' is not a reader; use cogltx, sliding_window"),
     ],
 )
 def test_a_wrong_setting_of_a_call_is_named(config: dict[str, Any], expected: str) -> None:

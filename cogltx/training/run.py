@@ -55,7 +55,7 @@ def train(
         model.predict("A long text").answer
     """
     run = config if isinstance(config, RunConfig) else _run_config(config)
-    if run.reader != "cogltx":
+    if reader_class(run.reader) is not CogLTX:
         raise ConfigError(f"reader: train() returns a CogLTX model; train the baseline {run.reader} with cogltx train")
     if output is None and processes.count() > 1:
         raise ConfigError("output: several processes train together; name a folder that all of them see")
