@@ -9,7 +9,7 @@
 
 The last step removes no blocks: all of z is the reasoner's window, and the blocks within the limit are marked as kept.
 Or the reasoner reads whole passages around the best blocks: twice as many are rehearsed together, the best are read.
-The best of what it reads it may read again, in a window of their own.
+It may read the best of these a second time, in a window of their own.
 Between steps, two or more blocks take at most half of the room, so that new blocks fit. A document that fits one window
 is read whole. A block that is the query is not a candidate.
 """
@@ -66,6 +66,11 @@ class MemRecallConfig(BaseModel):
         passages: number of passages that the reasoner reads instead of single blocks. Of twice as many around the best
             blocks of z, those with the best fine scores are read. A passage is a block's paragraph or, if that is too
             long, its share of the window around the block. None reads blocks, as in the paper.
+        reread: number of these passages (without ``passages``: of blocks) that the reasoner reads a second time, in a
+            window of their own: the best by fine score and bonuses, without the distraction of the others. An answer's
+            probability is the mean of both readings. Half of the reasoner's training windows are of the second kind.
+            Less than ``passages`` or ``most_blocks``; a document that fits one window is read once. None reads once, as
+            in the paper.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -90,9 +95,11 @@ class MemRecallConfig(BaseModel):
             raise ValueError("most_blocks and passages exclude each other; set one of them to null")
         if self.later_shortlist is not None and self.shortlist is None:
             raise ValueError("later_shortlist needs shortlist; set it, or later_shortlist to null")
-        most = self.passages or self.most_blocks
-        if self.reread is not None and most is not None and self.reread >= most:
-            raise ValueError(f"reread is {self.reread}; it must be less than the {most} that are read at first")
+        for name, n_read in (("passages", self.passages), ("most_blocks", self.most_blocks)):
+            if self.reread is not None and n_read is not None and self.reread >= n_read:
+                raise ValueError(
+                    f"reread is {self.reread} and {name} is {n_read}; set reread to less, or to null to read once"
+                )
         return self
 
     @property
@@ -363,7 +370,7 @@ class MemRecall:
         """Replace z by the best passages around its best blocks: of twice as many, which are rehearsed together."""
         if not self.config.rehearse:
             for search in searches:
-                self._read(search, passages_of(search.read, search.layout, count))
+                self._choose(search, passages_of(search.read, search.layout, count))
             return
         proposed = [passages_of(search.read, search.layout, 2 * count) for search in searches]
         memories = [
@@ -374,10 +381,10 @@ class MemRecall:
             search.fine.update(zip(memory.kept, fine.tolist(), strict=True))
             strengths = search.strengths(memory.kept)
             best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))
-            self._read(search, best[:count])
+            self._choose(search, best[:count])
 
-    def _read(self, search: "_Search", passages: Sequence[list[int]]) -> None:
-        """Choose what the reasoner reads and reads again, from the passages, best first."""
+    def _choose(self, search: "_Search", passages: Sequence[list[int]]) -> None:
+        """Note the passages, best first, for the reasoner to read and to read again."""
         search.read = list(chain.from_iterable(passages))
         search.reread = list(chain.from_iterable(passages[: self.config.reread or 0]))
         search.note_added(len(self.config.strides))

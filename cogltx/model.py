@@ -48,7 +48,12 @@ _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 
 
 class TaskConfig(BaseModel):
-    """The task that a model was trained for: how its data is read and measured, with the options of both."""
+    """The task that a model was trained for: how its data is read and measured.
+
+    Attributes:
+        name: the name of the task, such as ``squad``.
+        options: the settings of its class in ``cogltx.tasks``.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -9,7 +9,7 @@ import abc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, ClassVar, Self, TypeVar
@@ -127,7 +127,7 @@ class CogLTX(Reader):
                 "reasoner.over_windows: a network over windows needs reader: sliding_window; use mean or max"
             )
         if model.reasoner.by_block and model.config.memrecall.reread is not None:
-            raise ConfigError("memrecall.reread: a reasoner that labels every block reads once; remove it")
+            raise ConfigError("memrecall.reread: a reasoner that labels every block reads once; set it to null")
         super().__init__(model)
         self.memrecall = model.memrecall()
 
@@ -176,19 +176,19 @@ class CogLTX(Reader):
 
     def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
         """Solve the task on the key blocks of each document."""
-        windows = [recall.windows for recall in recalls]
-        outputs = self.model.reason(chain.from_iterable(windows))
+        outputs = self.model.reason(window for recall in recalls for window in recall.windows)
         predictions = []
-        for recall, of_recall in zip(recalls, windows, strict=True):
-            first, *again = islice(outputs, len(of_recall))
+        for recall in recalls:
+            first, *second_reading = islice(outputs, 2 if recall.reread else 1)
             by_judge, relevance = self.memrecall.judge.probabilities, self.model.reasoner.relevance_of(first)
             if relevance:
                 scores = [relevance[block] for block in recall.key_blocks]
                 both = map(fmean, zip(recall.scores, scores, strict=True)) if by_judge else scores
                 recall = replace(recall, scores=tuple(both))
             probabilities = recall.evidence if by_judge or relevance else None
-            prediction = self.model.reasoner.predict(recall.layout, [first], probabilities, again)
+            prediction = self.model.reasoner.predict(recall.layout, [first], probabilities, second_reading)
             predictions.append(replace(prediction, evidence=recall.evidence))
+        assert next(outputs, None) is None, "every window was read"
         return predictions
 
     def windows_by_block(self, layout: Layout, blocks: Sequence[int]) -> Iterator[Window]:

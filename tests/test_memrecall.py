@@ -426,11 +426,11 @@ def test_nothing_is_read_again_if_it_is_all_that_is_read() -> None:
         assert recall.reread == ()
 
 
-@pytest.mark.parametrize("options", [{"passages": 2}, {"most_blocks": 2}])
-def test_less_is_read_again_than_at_first(options: dict[str, int]) -> None:
-    assert MemRecallConfig(reread=1, **options).reread == 1
-    with pytest.raises(ValidationError, match="reread is 2; it must be less than the 2 that are read at first"):
-        MemRecallConfig(reread=2, **options)
+@pytest.mark.parametrize("name", ["passages", "most_blocks"])
+def test_less_is_read_again_than_at_first(name: str) -> None:
+    assert MemRecallConfig(reread=1, **{name: 2}).reread == 1
+    with pytest.raises(ValidationError, match=f"reread is 2 and {name} is 2; set reread to less, or to null"):
+        MemRecallConfig(reread=2, **{name: 2})
 
 
 def test_passages_and_a_number_of_blocks_exclude_each_other() -> None:

@@ -55,6 +55,13 @@ def test_public_names_come_from_their_modules(module: str, names: set[str]) -> N
         assert getattr(cogltx, name).__doc__, f"cogltx.{name} has no docstring"
 
 
+@pytest.mark.parametrize("name", sorted(name for names in PUBLIC.values() for name in names if name.endswith("Config")))
+def test_every_setting_is_documented(name: str) -> None:
+    kind = getattr(cogltx, name)
+    documented = "\n".join(inspect.getdoc(base) or "" for base in kind.__mro__ if base.__module__.startswith("cogltx"))
+    assert [setting for setting in kind.model_fields if f"    {setting}: " not in documented] == []
+
+
 def test_errors_are_cogltx_errors() -> None:
     assert all(issubclass(getattr(cogltx, name), cogltx.CogltxError) for name in PUBLIC["errors"])
 

@@ -319,6 +319,14 @@ def test_the_best_blocks_are_read_again(tiny_encoder: Path) -> None:
     assert both.no_answer_score == pytest.approx((first.no_answer_score + second.no_answer_score) / 2)
 
 
+def test_the_log_has_the_windows_of_both_readings(tiny_encoder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = reader(tiny_encoder)
+    recall = model.recall(TEXT, QUESTION)
+    caplog.set_level("DEBUG", logger="cogltx")
+    model.reason_over([recall, replace(recall, reread=recall.key_blocks[:1])])
+    assert [line for line in caplog.messages if line.startswith("reasoner: 3 windows in ")]
+
+
 def test_a_reasoner_that_labels_blocks_reads_once(tiny_encoder: Path) -> None:
     settings = config(tiny_encoder).model_dump() | {"reasoner": {"name": "tagging", "labels": ["PER"]}}
     settings["memrecall"]["reread"] = 1

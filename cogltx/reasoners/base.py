@@ -172,7 +172,7 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        again: Sequence[WindowOutputs] = (),
+        second_reading: Sequence[WindowOutputs] = (),
     ) -> Prediction:
         """Decode the windows of one document.
 
@@ -180,7 +180,8 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
             layout: the query and the document.
             outputs: all windows of the document, with their outputs.
             evidence: the key blocks with their probabilities of relevance, to weigh answers by; None leaves them out.
-            again: a second reading of some of the blocks; the mean of both readings counts.
+            second_reading: the outputs of a second reading of some of the blocks; answers get the mean of both
+                readings, labels what they get from several windows.
 
         Returns:
             a prediction without evidence.

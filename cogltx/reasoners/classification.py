@@ -256,10 +256,10 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        again: Sequence[WindowOutputs] = (),
+        second_reading: Sequence[WindowOutputs] = (),
     ) -> Prediction:
         """Combine the windows of a document: mean or maximum of their probabilities, or the network over them."""
-        rows = np.stack([row[0] for _, row in chain(outputs, again)])
+        rows = np.stack([row[0] for _, row in chain(outputs, second_reading)])
         if self.joins_windows:
             with torch.inference_mode():
                 vectors = torch.from_numpy(rows.astype(np.float32)).to(self.head.weight.device)

@@ -191,7 +191,7 @@ class SpanReasoner(Reasoner[_Target]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        again: Sequence[WindowOutputs] = (),
+        second_reading: Sequence[WindowOutputs] = (),
     ) -> Prediction:
         """Find the best answers over all windows.
 
@@ -199,7 +199,8 @@ class SpanReasoner(Reasoner[_Target]):
         no-answer score of a document is the minimum over its windows. A second reading is joined by its mean with the
         first.
         """
-        readings = [self._over_windows(layout.blocks, reading) for reading in (outputs, again) if reading]
+        both = [outputs, second_reading] if second_reading else [outputs]
+        readings = [self._over_windows(layout.blocks, reading) for reading in both]
         answers = _means([answers for answers, _ in readings])
         log_no_answer = float(np.logaddexp.reduce([no_answer for _, no_answer in readings]) - math.log(len(readings)))
         margin = alone = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)

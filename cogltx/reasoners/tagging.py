@@ -163,7 +163,7 @@ class TaggingReasoner(Reasoner[_Target]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        again: Sequence[WindowOutputs] = (),
+        second_reading: Sequence[WindowOutputs] = (),
     ) -> Prediction:
         """Find the entities of the best tag sequence over the whole document; words in no window are "O"."""
         blocks = layout.blocks

@@ -217,9 +217,9 @@ def _reasoner_target(
 ) -> ReasonerTarget | None:
     """Fill a window with the gold blocks and the best others, or their passages; None without a known target."""
     blocks, most_blocks, passages = layout.blocks, memrecall.config.most_blocks, memrecall.config.passages
-    again = memrecall.config.reread
-    if again is not None and rng.random() < _REREAD_SHARE:
-        most_blocks, passages = again, None if passages is None else again
+    reread = memrecall.config.reread
+    if reread is not None and rng.random() < _REREAD_SHARE:
+        most_blocks, passages = reread, None if passages is None else reread
     others = scores.copy()
     others[gold] = np.nan
     if with_bonuses:

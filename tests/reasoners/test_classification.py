@@ -173,9 +173,10 @@ def test_too_few_labels(encoder_folder: Path) -> None:
 def test_windows_are_merged(encoder_folder: Path, over: str, expected: list[float]) -> None:
     made = reasoner(encoder_folder, labels=("a", "b"), over_windows=over)
     rows = [np.log(np.float32([chances])) for chances in ([0.6, 0.4], [0.2, 0.8])]
-    prediction = made.predict(LAYOUT, [(WINDOW, row) for row in rows])
-    scores = {label.name: label.score for label in prediction.labels}
-    np.testing.assert_allclose([scores["a"], scores["b"]], expected, rtol=1e-6)
+    first, second = ((WINDOW, row) for row in rows)
+    for prediction in (made.predict(LAYOUT, [first, second]), made.predict(LAYOUT, [first], second_reading=[second])):
+        scores = {label.name: label.score for label in prediction.labels}
+        np.testing.assert_allclose([scores["a"], scores["b"]], expected, rtol=1e-6)
 
 
 def test_more_windows_than_labels(encoder_folder: Path) -> None:

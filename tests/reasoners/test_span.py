@@ -311,13 +311,13 @@ def test_a_second_reading_counts_half() -> None:
     reasoner = bare_reasoner()
     alone = [best(once, first), best(again, second)]
     assert [prediction.answer for prediction in alone] == ["fox", "Anna"]
-    joined = reasoner.predict(layout_of(), [(first, once)], again=[(second, again)])
+    joined = reasoner.predict(layout_of(), [(first, once)], second_reading=[(second, again)])
     score_of = [{one.text: one.score for one in answers_of(prediction)} for prediction in alone]
     assert joined.answer == "Anna"
     assert joined.score == pytest.approx((score_of[0]["Anna"] + score_of[1]["Anna"]) / 2)
     assert {one.text: one.score for one in joined.alternatives}["fox"] == pytest.approx(score_of[0]["fox"] / 2)
     assert no_answer_score(joined) == pytest.approx(sum(map(no_answer_score, alone)) / 2)
-    twice = reasoner.predict(layout_of(), [(first, once)], again=[(first, once)])
+    twice = reasoner.predict(layout_of(), [(first, once)], second_reading=[(first, once)])
     assert twice.answer == alone[0].answer
     assert twice.score == pytest.approx(alone[0].score)
     assert twice.no_answer_margin == pytest.approx(alone[0].no_answer_margin)
