@@ -196,8 +196,8 @@ class SpanReasoner(Reasoner[_Target]):
         """Find the best answers over all windows.
 
         A window without the answer is trained to say so, which makes the probabilities of windows comparable. The
-        no-answer score of a document is the minimum over its windows. A second reading is joined by its mean with the
-        first.
+        no-answer score of a document is the minimum over its windows. With a second reading, all scores are means of
+        both.
         """
         both = [outputs, second_reading] if second_reading else [outputs]
         readings = [self._over_windows(layout.blocks, reading) for reading in both]
