@@ -12,6 +12,7 @@ check_package("cogltx")
 
 import random
 from pathlib import Path
+from typing import Any
 
 import fakes
 import numpy
@@ -27,12 +28,22 @@ settings.load_profile("patient")
 transformers.logging.disable_progress_bar()
 
 
-@pytest.fixture(autouse=True)
 def _seed() -> None:
-    """Start every test from the same random state."""
     random.seed(0)
     numpy.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Start every test from the same random state."""
+    _seed()
+
+
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any]) -> None:
+    """Make what tests share from the same random state, too."""
+    if fixturedef.scope != "function":
+        _seed()
 
 
 @pytest.fixture(scope="session")
