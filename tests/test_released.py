@@ -1,5 +1,6 @@
 """The model that comes with the package: it answers at once, offline, and says what it is."""
 
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from command_line import Call
 
 import cogltx
 from cogltx import CogLTX
+from cogltx.document import Document, Segment
 from cogltx.folders import RELEASED
 
 ROOT = Path(__file__).parents[1]
@@ -49,6 +51,40 @@ def test_a_text_gets_shorter_and_keeps_the_answer() -> None:
     short = cogltx.compress(text, "Which engineer designed the Harbour Bridge?", budget=0.2)
     assert "Ilse Brandt" in short
     assert len(short) < 0.3 * len(text)
+
+
+ENGINEERS = {
+    "Ilse Brandt": "Lübeck", "Karl Weber": "Bremen", "Anna Holm": "Kiel", "Peter Lind": "Rostock", "Maria Stern": "Emden",
+    "Jonas Falk": "Husum", "Clara Voss": "Stade", "Emil Roth": "Wismar", "Greta Kern": "Celle", "Otto Blum": "Goslar",
+    "Lena Graf": "Minden", "Hugo Dahl": "Uelzen", "Nora Beck": "Verden", "Felix Horn": "Soest", "Ida Wolf": "Hameln",
+    "Max Lorenz": "Plön",
+}  # fmt: skip
+BRIDGES = dict(zip(("Harbour Bridge", "North Bridge", "Castle Bridge", "Mill Bridge"), ENGINEERS, strict=False))
+
+
+@pytest.mark.parametrize("bridge", ["Harbour Bridge", "North Bridge"])
+def test_it_finds_the_paragraph_that_another_one_names(model: CogLTX, bridge: str) -> None:
+    paragraphs = [
+        (name, f"The {name} crosses the river. It was designed by the engineer {engineer}.")
+        for name, engineer in BRIDGES.items()
+    ]
+    paragraphs += [
+        (
+            engineer,
+            "A German engineer of the nineteenth century who worked for the railways. The childhood was spent in "
+            f"{town}, and the studies in Berlin were followed by travels to England and France.",
+        )
+        for engineer, town in ENGINEERS.items()
+    ]
+    starts = accumulate((len(text) + 1 for _, text in paragraphs[:-1]), initial=0)
+    segments = tuple(
+        Segment(start, start + len(text), heading) for start, (heading, text) in zip(starts, paragraphs, strict=True)
+    )
+    document = Document("\n".join(text for _, text in paragraphs), segments=segments)
+    prediction = model.predict(document, f"Where did the engineer who designed the {bridge} spend the childhood?")
+    town = ENGINEERS[BRIDGES[bridge]]
+    assert prediction.answer == town
+    assert any(town in block.text for block in prediction.evidence)
 
 
 def test_it_is_small_and_names_its_data() -> None:
