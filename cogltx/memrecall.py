@@ -140,6 +140,7 @@ class Recall:
         steps: the step that retrieved each key block, from 1; 0 if the document was read whole.
         trace: the steps.
         reread: the key blocks that the reasoner reads again, in document order; none by default.
+        relevance: the judge's highest score of a key block, without bonuses: how relevant the document is to the query.
     """
 
     layout: Layout
@@ -149,6 +150,7 @@ class Recall:
     steps: tuple[int, ...]
     trace: tuple[Step, ...] = ()
     reread: tuple[int, ...] = ()
+    relevance: float = 1.0
 
     @property
     def query(self) -> AnyQuery:
@@ -180,11 +182,6 @@ class Recall:
             text, page = document.text[start:end], document.page(start)
             evidence.append(Evidence(start, end, text, score, step, block in self.kept, page=page))
         return tuple(sorted(evidence, key=lambda block: -block.score))
-
-    @property
-    def relevance(self) -> float:
-        """The highest score of a key block: how relevant the document is to the query."""
-        return max(self.scores, default=0.0)
 
     def to_html(self, *, whole_page: bool = True) -> str:
         """Show the document with its key blocks and the steps that found them on a self-contained HTML page.
@@ -400,6 +397,7 @@ class MemRecall:
             steps=tuple(search.first_step[block] for block in key_blocks),
             trace=tuple(search.trace),
             reread=tuple(sorted(search.reread)) if len(search.reread) < len(key_blocks) else (),
+            relevance=max((search.fine[block] for block in key_blocks), default=0.0),
         )
 
 

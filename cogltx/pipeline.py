@@ -182,11 +182,14 @@ class CogLTX(Reader):
             first, *second_reading = islice(outputs, 2 if recall.reread else 1)
             by_judge, relevance = self.memrecall.judge.probabilities, self.model.reasoner.relevance_of(first)
             if relevance:
-                scores = [relevance[block] for block in recall.key_blocks]
-                both = map(fmean, zip(recall.scores, scores, strict=True)) if by_judge else scores
-                recall = replace(recall, scores=tuple(both))
+                scores = tuple(relevance[block] for block in recall.key_blocks)
+                if by_judge:
+                    scores = tuple(map(fmean, zip(recall.scores, scores, strict=True)))
+                recall = replace(recall, scores=scores, relevance=max(scores))
             probabilities = recall.evidence if by_judge or relevance else None
-            prediction = self.model.reasoner.predict(recall.layout, [first], probabilities, second_reading)
+            prediction = self.model.reasoner.predict(
+                recall.layout, [first], probabilities, second_reading, recall.relevance
+            )
             predictions.append(replace(prediction, evidence=recall.evidence))
         assert next(outputs, None) is None, "every window was read"
         return predictions

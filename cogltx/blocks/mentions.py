@@ -13,8 +13,8 @@ from cogltx.blocks.characters import WORD
 
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")  # "(film)" in a title is not part of the name
 
-_Names: TypeAlias = dict[str, list[tuple[list[str], int]]]
-"""By its last word: the words of a heading and its number."""
+_Names: TypeAlias = dict[tuple[str, ...], list[int]]
+"""The numbers of the headings that have these words."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Mentions:
         """Find the mentions in a text whose blocks begin at ``starts``."""
         names: _Names = defaultdict(list)
         for number, heading in enumerate(headings):
-            name = [word.lower() for word in WORD.findall(_ADDITION.sub("", heading))]
+            name = tuple(word.lower() for word in WORD.findall(_ADDITION.sub("", heading)))
             if name:
-                names[name[-1]].append((name, number))
+                names[name].append(number)
         occurrences = np.array(list(_occurrences(text, names)), dtype=np.int64).reshape(-1, 2)
         blocks, named = np.searchsorted(starts, occurrences[:, 0], side="right") - 1, occurrences[:, 1]
         pairs = np.unique(np.stack([blocks, named], axis=1)[heading_of[blocks] != named], axis=0)
@@ -74,11 +74,15 @@ class Mentions:
 
 def _occurrences(text: str, names: _Names) -> Iterator[tuple[int, int]]:
     """Yield the first character, and the heading, of each place in a text that has the words of a heading."""
-    longest = max((len(name) for ending in names.values() for name, _ in ending), default=0)
+    lengths = defaultdict[str, set[int]](set)
+    for name in names:
+        lengths[name[-1]].add(len(name))
+    longest = max(map(len, names), default=0)
     starts, words = deque[int](maxlen=longest), deque[str](maxlen=longest)
     for match in WORD.finditer(text) if names else ():
         starts.append(match.start())
         words.append(match.group().lower())
-        for name, number in names.get(words[-1], ()):
-            if list(words)[-len(name) :] == name:
-                yield starts[-len(name)], number
+        for length in lengths.get(words[-1], ()):
+            if length <= len(words):
+                for number in names.get(tuple(words)[-length:], ()):
+                    yield starts[-length], number

@@ -257,6 +257,7 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
         second_reading: Sequence[WindowOutputs] = (),
+        relevance: float = 1.0,
     ) -> Prediction:
         """Combine the windows of a document: mean or maximum of their probabilities, or the network over them."""
         rows = np.stack([row[0] for _, row in chain(outputs, second_reading)])

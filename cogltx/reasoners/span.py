@@ -55,8 +55,9 @@ class SpanReasonerConfig(ReasonerConfig):
             of key blocks are then the mean of the judge's and the reasoner's, which has read them together with the
             answer; those of a judge without probabilities are the reasoner's alone. 0 (the paper's) disables it.
         no_answer_evidence_weight: v in the margin log p(none) − log p(best answer) − v · logit(relevance), where the
-            reasoner gives both probabilities and relevance is the judge's highest score of a key block. Helps where a
-            question without an answer has no relevant block. 0 disables it. Only judges with scores in [0, 1] count.
+            reasoner gives both probabilities and relevance is the judge's highest score of a key block, without
+            bonuses. Helps where a question without an answer has no relevant block. 0 disables it. Only judges with
+            scores in [0, 1] count.
         no_answer_threshold: no answer is given if this margin exceeds it; None always answers. Training chooses it on
             the validation data.
         no_answer_threshold_alone: the threshold in its place for judges whose scores are no probabilities, where the
@@ -192,6 +193,7 @@ class SpanReasoner(Reasoner[_Target]):
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
         second_reading: Sequence[WindowOutputs] = (),
+        relevance: float = 1.0,
     ) -> Prediction:
         """Find the best answers over all windows.
 
@@ -206,9 +208,7 @@ class SpanReasoner(Reasoner[_Target]):
         margin = alone = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
         config = self.config if evidence is not None else self.config.without_evidence()
         if evidence is not None:
-            margin -= self.config.no_answer_evidence_weight * _logit(
-                max((block.score for block in evidence), default=0.5)
-            )
+            margin -= self.config.no_answer_evidence_weight * _logit(relevance if evidence else 0.5)
             answers = _weighed(answers, evidence, self.config.evidence_weight)
         best, *others = _apart(answers, self.config.top_k)
         prediction = Prediction(

@@ -164,6 +164,7 @@ class TaggingReasoner(Reasoner[_Target]):
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
         second_reading: Sequence[WindowOutputs] = (),
+        relevance: float = 1.0,
     ) -> Prediction:
         """Find the entities of the best tag sequence over the whole document; words in no window are "O"."""
         blocks = layout.blocks

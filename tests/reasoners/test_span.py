@@ -1,7 +1,6 @@
 """The span reasoner: exact losses, and answers that are exact slices of the document and of nothing else."""
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -491,7 +490,7 @@ def test_evidence_changes_the_answer_and_only_by_request_the_no_answer_margin() 
     reasoner = bare_reasoner(max_answer_tokens=1, no_answer_evidence_weight=0.5)
     assert plain.no_answer_margin is not None
     for score in (0.9, 0.2):
-        asked = reasoner.predict(layout_of(), [(window, outputs)], [replace(evidence[0], score=score)])
+        asked = reasoner.predict(layout_of(), [(window, outputs)], evidence, relevance=score)
         assert asked.no_answer_margin == pytest.approx(plain.no_answer_margin - 0.5 * math.log(score / (1 - score)))
     without = reasoner.predict(layout_of(), [(window, outputs)])
     assert without.no_answer_margin == plain.no_answer_margin, "a judge without probabilities"
