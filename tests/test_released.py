@@ -1,14 +1,13 @@
 """The model that comes with the package: it answers at once, offline, and says what it is."""
 
-from itertools import accumulate
 from pathlib import Path
 
+import fakes
 import pytest
 from command_line import Call
 
 import cogltx
 from cogltx import CogLTX
-from cogltx.document import Document, Segment
 from cogltx.folders import RELEASED
 
 ROOT = Path(__file__).parents[1]
@@ -76,11 +75,8 @@ def test_it_finds_the_paragraph_that_another_one_names(model: CogLTX, bridge: st
         )
         for engineer, town in ENGINEERS.items()
     ]
-    starts = accumulate((len(text) + 1 for _, text in paragraphs[:-1]), initial=0)
-    segments = tuple(
-        Segment(start, start + len(text), heading) for start, (heading, text) in zip(starts, paragraphs, strict=True)
-    )
-    document = Document("\n".join(text for _, text in paragraphs), segments=segments)
+    headings, texts = zip(*paragraphs, strict=True)
+    document = fakes.sentences(*(f"{text}\n" for text in texts), headings=headings)
     prediction = model.predict(document, f"Where did the engineer who designed the {bridge} spend the childhood?")
     town = ENGINEERS[BRIDGES[bridge]]
     assert prediction.answer == town
