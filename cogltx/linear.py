@@ -5,14 +5,18 @@ scikit-learn is imported where it is used, because that takes a second.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
+from cogltx.blocks import AnyQuery, Blocks
+from cogltx.document import Query
 from cogltx.encoding.weights import load_tensors, to_safetensors
 from cogltx.errors import DataError, ModelError
 from cogltx.files import read_json
@@ -76,6 +80,7 @@ class LinearModel(WordsModel):
         idf: inverse document frequency per term.
         weights: weight per label and term.
         bias: bias per label.
+        queries: the label names, if they are queries.
     """
 
     def __init__(
@@ -84,46 +89,91 @@ class LinearModel(WordsModel):
         idf: Float[np.ndarray, " terms"] | None = None,
         weights: Float[np.ndarray, "labels terms"] | None = None,
         bias: Float[np.ndarray, " labels"] | None = None,
+        queries: Sequence[str] = (),
     ) -> None:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         self._vectorizer = TfidfVectorizer(sublinear_tf=True, vocabulary=list(terms) or None)
         if idf is not None:
             self._vectorizer.idf_ = idf
-        self._weights, self._bias = weights, bias
+        self._weights, self._bias, self.queries = weights, bias, tuple(queries)
+        self._margins: WeakKeyDictionary[Blocks, Float[np.ndarray, " labels"]] = WeakKeyDictionary()
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """See ``WordsModel.load``."""
-        terms = read_json(folder / "terms.json")["terms"]
+        words = read_json(folder / "terms.json")
+        terms, queries = words["terms"], words.get("queries", [])
         saved = load_tensors(folder / "weights.safetensors")
-        if not isinstance(terms, list) or set(saved) != {"idf", "weights", "bias"} or len(saved["idf"]) != len(terms):
+        if (
+            not isinstance(terms, list)
+            or not isinstance(queries, list)
+            or set(saved) != {"idf", "weights", "bias"}
+            or len(saved["idf"]) != len(terms)
+            or len(queries) not in (0, len(saved["bias"]))
+        ):
             raise ModelError(f"{folder}: terms.json and weights.safetensors are not those of one linear model")
-        return cls(terms, *(saved[name].numpy() for name in ("idf", "weights", "bias")))
+        idf, weights, bias = (saved[name].numpy() for name in ("idf", "weights", "bias"))
+        return cls(terms, idf, weights, bias, queries)
 
     def save(self, folder: Path) -> None:
         """See ``WordsModel.save``."""
         weights, bias = self._trained()
         arrays = {"idf": self._vectorizer.idf_, "weights": weights, "bias": bias}
-        terms = self._vectorizer.get_feature_names_out().tolist()
-        (folder / "terms.json").write_text(json.dumps({"terms": terms}, ensure_ascii=False), encoding="utf-8")
+        words = {"terms": self._vectorizer.get_feature_names_out().tolist(), "queries": self.queries}
+        (folder / "terms.json").write_text(json.dumps(words, ensure_ascii=False), encoding="utf-8")
         tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
         (folder / "weights.safetensors").write_bytes(to_safetensors(tensors))
 
     def _learn(
         self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
     ) -> None:
-        from sklearn.svm import LinearSVC
-
-        varies = has_label.any(axis=0) & ~has_label.all(axis=0)
         features = count_words(self._vectorizer, texts)
-        weights = np.zeros((has_label.shape[1], features.shape[1]))
-        bias = np.where(has_label.all(axis=0), 1.0, -1.0)  # for labels that all texts have, or none
-        for index in np.flatnonzero(varies):
-            svm = LinearSVC(random_state=seed % 2**32, class_weight="balanced" if balanced else None)
-            svm.fit(features, has_label[:, index])
-            weights[index], bias[index] = svm.coef_[0], svm.intercept_[0]
-        self._weights, self._bias = weights, bias
+        self._keep([_svm(features, column, balanced, seed) for column in has_label.T])
+
+    def fit_queries(self, answers: Mapping[str, Mapping[str, bool]], *, balanced: bool = False, seed: int = 0) -> None:
+        """Train on label names that are queries.
+
+        Args:
+            answers: per label name, the texts for which it is known whether they have the label.
+            balanced: as in ``fit``.
+            seed: as in ``fit``.
+
+        Raises:
+            DataError: no label name has texts with and without the label, or no text has a word.
+        """
+        if all(len(set(by_text.values())) < 2 for by_text in answers.values()):
+            raise DataError("training: no label name has both answers, yes and no; at least one must")
+        row = {text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(answers.values())))}
+        features = count_words(self._vectorizer, list(row))
+        self.queries = tuple(answers)
+        known = [(features[[row[text] for text in by_text]], by_text.values()) for by_text in answers.values()]
+        self._keep([_svm(of_texts, np.array(list(yes)), balanced, seed) for of_texts, yes in known])
+
+    def _keep(self, svms: Sequence[tuple[Float[np.ndarray, " terms"], float]]) -> None:
+        self._weights, self._bias = np.stack([weights for weights, _ in svms]), np.array([bias for _, bias in svms])
+        self._margins.clear()
+
+    def column(self, query: AnyQuery) -> int | None:
+        """Return the index of the label that a query names; None if label names are not queries.
+
+        Raises:
+            DataError: the query is not a label name that the model was trained on.
+        """
+        if not self.queries:
+            return None
+        name = query.text if isinstance(query, Query) else None
+        if name not in self.queries:
+            names = ", ".join(sorted(self.queries)[:10]) + (", …" if len(self.queries) > 10 else "")
+            asked = "no question" if name is None else repr(name)
+            raise DataError(f"the questions of this model are label names, such as {names}; got {asked}")
+        return self.queries.index(name)
+
+    def document_margins(self, blocks: Blocks) -> Float[np.ndarray, " labels"]:
+        """Compute the margins of a whole document, once for all its queries."""
+        if blocks not in self._margins:
+            self._margins[blocks] = self.margins([blocks.document.text])[0]
+        return self._margins[blocks]
 
     def margins(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
         """Compute the distance of each text from the boundary of each label, positive on the label's side."""
@@ -138,6 +188,19 @@ class LinearModel(WordsModel):
         if self._weights is None or self._bias is None:
             raise ModelError("the linear model is not trained")
         return self._weights, self._bias
+
+
+def _svm(
+    features: Any, has_label: Bool[np.ndarray, " texts"], balanced: bool, seed: int
+) -> tuple[Float[np.ndarray, " terms"], float]:
+    """Train one SVM; returns weights and bias. A label that all texts have, or none, depends on no word."""
+    from sklearn.svm import LinearSVC
+
+    if has_label.all() or not has_label.any():
+        return np.zeros(features.shape[1]), 1.0 if has_label.all() else -1.0
+    svm = LinearSVC(random_state=seed % 2**32, class_weight="balanced" if balanced else None)
+    svm.fit(features, has_label)
+    return svm.coef_[0], float(svm.intercept_[0])
 
 
 def count_words(vectorizer: Any, texts: Sequence[str]) -> Any:

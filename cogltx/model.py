@@ -351,11 +351,8 @@ def _uses_linear(config: ModelConfig, with_judge: bool) -> bool:
     reasoner = config.reasoner if isinstance(config.reasoner, ClassificationConfig) else None
     judges = with_judge and config.judge.name == "linear"
     joins = reasoner is not None and reasoner.linear
-    if (judges or joins) and (reasoner is None or config.task.options.get("label_queries")):
-        raise ConfigError(
-            f"{'judge.name' if judges else 'reasoner.linear'}: a linear model of words needs texts with labels and "
-            "without questions; use encoder or bm25 as judge"
-        )
+    if judges and reasoner is None:
+        raise ConfigError("judge.name: a linear model of words needs texts with labels; use encoder or bm25 as judge")
     return judges or joins
 
 

@@ -46,12 +46,11 @@ class JudgeConfig(BaseModel):
 
     Attributes:
         name: ``encoder`` (the paper's, trained jointly); ``bm25`` or ``embedding`` (no training); ``linear`` (for texts
-            with labels and without a question: a linear model of their words); another model, whose judge, retriever
-            and shortlist are used as they are, whatever its encoder: a released one such as ``qa-minilm``, a run or a
-            folder with a slash in its name, or ``owner/name`` on the hub; or ``package.module:Class``: a class with a
-            ``score`` method (see ``ScoringJudge``), or an ``nn.Module`` whose ``forward(input_ids, attention_mask,
-            token_type_ids)`` returns a relevance logit per token, shape [windows, tokens]. A module is trained, saved
-            and loaded with the run.
+            with labels: a linear model of their words); another model, whose judge, retriever and shortlist are used
+            as they are, whatever its encoder: a released one such as ``qa-minilm``, a run or a folder with a slash in
+            its name, or ``owner/name`` on the hub; or ``package.module:Class``: a class with a ``score`` method (see
+            ``ScoringJudge``), or an ``nn.Module`` whose ``forward(input_ids, attention_mask, token_type_ids)`` returns
+            a relevance logit per token, shape [windows, tokens]. A module is trained, saved and loaded with the run.
         args: arguments of the class; for ``embedding``: ``encoder``.
         init_from: a run or model folder whose judge, and trained retriever if both have one, initialize those of this
             run, or ``reasoner``: the encoder that this run's reasoner starts from. Without a folder, the retriever

@@ -42,8 +42,8 @@ class ClassificationConfig(ReasonerConfig):
         label_smoothing: share of the target that is spread over all labels, in [0, 1).
         class_weights: weigh labels by the inverse of their number of training and validation examples.
         weights: weights of the labels in the loss, with mean 1; training computes them if ``class_weights`` is set.
-        threshold: probability from which a label is chosen if ``multi_label`` is set; training chooses it on the
-            validation data.
+        threshold: probability from which a label is chosen if ``multi_label`` is set, or, for the labels "yes" and
+            "no", from which the answer is yes; training chooses it on the validation data.
         over_windows: how the sliding window combines the windows of a document: mean or maximum of their
             probabilities (for the labels "yes" and "no": the window with the highest p(yes)), or a network over their
             vectors, trained with the encoder (``mlp``, ``lstm``, ``transformer``).
@@ -77,6 +77,11 @@ class ClassificationConfig(ReasonerConfig):
         weights = tuple((inverse / inverse.mean()).tolist()) if self.class_weights else ()
         return self.model_copy(update={"labels": labels, "weights": weights})
 
+    @property
+    def answers_label_names(self) -> bool:
+        """Whether the labels are "yes" and "no", for label names as queries."""
+        return set(self.labels) == {"yes", "no"}
+
     def check_labels(self, example: Example) -> None:
         """See ``ReasonerConfig.check_labels``."""
         unknown = next((label for label in example.labels or () if label not in self.labels), None)
@@ -89,10 +94,19 @@ class ClassificationConfig(ReasonerConfig):
     def fit(self, model: WordsModel, examples: Sequence[Example], *, seed: int = 0) -> None:
         """Train a model of words for these labels; examples without labels are ignored.
 
+        Where label names are queries, a linear model learns one label per query: whether the answer is yes.
+
         Raises:
             DataError: no text has a label, all have the same, or none has a word.
         """
         labelled = [example for example in examples if example.labels is not None]
+        queried = [(one.query.text, one) for one in labelled if one.query is not None]
+        if queried and isinstance(model, LinearModel) and self.answers_label_names:
+            answers: dict[str, dict[str, bool]] = {name: {} for name, _ in queried}
+            for name, one in queried:
+                answers[name][one.document.text] = "yes" in (one.labels or ())
+            model.fit_queries(answers, balanced=self.class_weights, seed=seed)
+            return
         has_label = np.array([[name in (one.labels or ()) for name in self.labels] for one in labelled], dtype=bool)
         has_label = has_label.reshape(len(labelled), len(self.labels))
         model.fit([one.document.text for one in labelled], has_label, balanced=self.class_weights, seed=seed)
@@ -100,7 +114,7 @@ class ClassificationConfig(ReasonerConfig):
     def predict(
         self, probabilities: Float[np.ndarray, " labels"], margins: Float[np.ndarray, " labels"] | None = None
     ) -> Prediction:
-        """Choose the most probable label, or all from the threshold on; the score is the lowest chosen one.
+        """Choose labels as in ``apply_thresholds``; the score is the lowest chosen one.
 
         Args:
             probabilities: of every label.
@@ -112,18 +126,19 @@ class ClassificationConfig(ReasonerConfig):
         return self.apply_thresholds(Prediction(id="", answer="", start=None, end=None, score=0.0, labels=labels))
 
     def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
-        """Return weights of the linear model and, for any number of labels, thresholds.
+        """Return weights of the linear model and, for any number of labels or "yes" and "no", thresholds.
 
         The thresholds are quantiles of the probabilities of the validation texts.
         """
         weights = _LINEAR_WEIGHTS if self.linear else (0.0,)
         weighed = [self.model_copy(update={"linear_weight": weight}) for weight in weights]
-        if not self.multi_label:
+        if not self.multi_label and not self.answers_label_names:
             return weighed if self.linear else []
         candidates = []
         for config in weighed:
-            probabilities = [label.score for one in predictions for label in config.joined(one.labels)]
-            quantiles = np.quantile(probabilities, np.linspace(0.5, 1, 101))
+            labels = [label for one in predictions for label in config.joined(one.labels)]
+            probabilities = [label.score for label in labels if self.multi_label or label.name == "yes"]
+            quantiles = np.quantile(probabilities, np.linspace(0, 1, 201))
             thresholds = np.unique(np.clip([*quantiles, 0.5], 0, 1)).tolist()
             candidates += [config.model_copy(update={"threshold": threshold}) for threshold in thresholds]
         return candidates
@@ -143,11 +158,15 @@ class ClassificationConfig(ReasonerConfig):
         return tuple(replace(labels[index], score=float(scores[index])) for index in order)
 
     def apply_thresholds(self, prediction: Prediction) -> Prediction:
-        """Join the scores, and choose the most probable label, or all from the threshold on."""
-        labels = tuple(
-            replace(label, chosen=label.score >= self.threshold if self.multi_label else rank == 0)
-            for rank, label in enumerate(self.joined(prediction.labels))
-        )
+        """Join the scores, and choose all labels from the threshold on, yes from it on, or the most probable label."""
+        joined = self.joined(prediction.labels)
+        if self.multi_label:
+            names = {label.name for label in joined if label.score >= self.threshold}
+        elif self.answers_label_names:
+            names = {"yes" if any(one.name == "yes" and one.score >= self.threshold for one in joined) else "no"}
+        else:
+            names = {joined[0].name}
+        labels = tuple(replace(label, chosen=label.name in names) for label in joined)
         chosen = [label for label in labels if label.chosen]
         others = tuple(Answer(label.name, None, None, label.score) for label in labels if not label.chosen)
         return replace(
@@ -270,12 +289,20 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
             per_window = np.stack([self.config.probabilities(row.astype(np.float64)) for row in rows])
             if self.config.over_windows == "mean":
                 probabilities = per_window.mean(axis=0)
-            elif set(self.config.labels) == {"yes", "no"}:  # one window is enough for "yes"; "no" holds in all
+            elif self.config.answers_label_names:  # one window is enough for "yes"; "no" holds in all
                 probabilities = per_window[per_window[:, self.config.labels.index("yes")].argmax()]
             else:
                 probabilities = per_window.max(axis=0)
             if not self.config.multi_label:
                 probabilities = probabilities / probabilities.sum()
-        margins = None if self.linear is None else self.linear.margins([layout.blocks.document.text])[0]
-        prediction: Prediction = self.config.predict(probabilities, margins)
+        prediction: Prediction = self.config.predict(probabilities, self._margins(layout))
         return replace(prediction, **whole_document(layout))
+
+    def _margins(self, layout: Layout) -> Float[np.ndarray, " labels"] | None:
+        """The margins of the linear model; for a label name as query, those of its answers yes and no."""
+        if self.linear is None:
+            return None
+        margins, queried = self.linear.document_margins(layout.blocks), self.linear.column(layout.query)
+        if queried is None:
+            return margins
+        return np.array([margins[queried] if name == "yes" else -margins[queried] for name in self.config.labels])

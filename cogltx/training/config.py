@@ -156,8 +156,8 @@ _RECALL_SETTINGS = set(MemRecallConfig.model_fields)
 class RunConfig(ModelConfig):
     """One run: a model, its data and its training.
 
-    The reasoner determines the task if none is named, and with the task the judge: ``linear`` for labelled texts
-    without a question, unless interventions train a judge.
+    The reasoner determines the task if none is named, and with the task the judge: ``linear`` for labelled texts,
+    unless interventions train a judge.
 
     Attributes:
         init_from: a run, a model folder, a released model, or a name on the Hugging Face hub, that this run trains
@@ -187,7 +187,7 @@ class RunConfig(ModelConfig):
         if isinstance(task, Mapping):
             task = {"name": kind.default_task, **task}
         intervenes = _get(_get(values.get("training"), "relevance"), "source") == "interventions"
-        judge = "linear" if _is_without_question(task) and not intervenes else kind.default_judge
+        judge = "linear" if _is_classification(task) and not intervenes else kind.default_judge
         return {"judge": {"name": judge}, **values, "task": task}
 
     @model_validator(mode="after")
@@ -247,10 +247,10 @@ def _started_from(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
-def _is_without_question(task: Any) -> bool:
-    """Whether a task, of a configuration that is not checked yet, is to label texts without a question."""
+def _is_classification(task: Any) -> bool:
+    """Whether a task, of a configuration that is not checked yet, labels texts."""
     kind = TASKS.get(str(_get(task, "name")))
-    return kind is not None and issubclass(kind, Classification) and not _get(_get(task, "options"), "label_queries")
+    return kind is not None and issubclass(kind, Classification)
 
 
 def _get(values: Any, name: str) -> Any:

@@ -9,8 +9,8 @@ import pytest
 import torch
 from labelled import CLASSIFICATION, LABELS, texts, train
 
-from cogltx.document import Example
-from cogltx.errors import ConfigError, ModelError
+from cogltx.document import Example, Query
+from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.memrecall import MemRecall
 from cogltx.model import Model, ModelConfig
 from cogltx.pipeline import CogLTX
@@ -34,6 +34,21 @@ def new(encoder: Path, **options: object) -> CogLTX:
 def accuracy(model: CogLTX, examples: list[Example]) -> float:
     predictions = model.predict_many(examples)
     return CLASSIFICATION.metrics(zip(examples, predictions, strict=True))["accuracy"]
+
+
+def label_queries(examples: list[Example]) -> list[Example]:
+    """Every name of a thing as a query about every text, as the task classification makes them."""
+    return [
+        replace(
+            example,
+            id=f"{example.id}: {name}",
+            query=Query(name),
+            labels=("yes",) if name in (example.labels or ()) else ("no",),
+            extra={**example.extra, "text": example.id, "label": name},
+        )
+        for example in examples
+        for name in ("boat", "drum")
+    ]
 
 
 def test_the_judge_finds_the_sentence_that_decides(tiny_encoder: Path, tmp_path: Path) -> None:
@@ -69,6 +84,30 @@ def test_joined_scores_are_those_of_both(tiny_encoder: Path, tmp_path: Path, mul
     assert max(margins, key=lambda name: margins[name] or 0.0) == prediction.answer
 
 
+def test_label_names_as_queries(tiny_encoder: Path, tmp_path: Path) -> None:
+    """Each label name has key blocks and a margin of its own; texts may lack some of the names in training."""
+    examples = label_queries(texts(72))
+    model = new(tiny_encoder, linear=True, labels=["no", "yes"])
+    train(model, tmp_path / "run", [one for number, one in enumerate(examples) if number % 7], n_validation=40)
+    unseen = label_queries(texts(30, seed=9))
+    saved = CogLTX.from_pretrained(tmp_path / "run")
+    for judged in (model, saved):
+        assert accuracy(judged, unseen) == 100
+        for example in unseen:
+            prediction, (start, end) = judged.predict(example.document, example.query), example.extra["fact"]  # type: ignore[misc]
+            best = prediction.evidence[0]
+            assert example.labels == ("no",) or (best.start < end and start < best.end)
+            margin = {label.name: label.margin for label in prediction.labels}
+            assert margin["yes"] == -margin["no"]  # type: ignore[operator]
+            assert (margin["yes"] > 0) == (example.labels == ("yes",))  # type: ignore[operator]
+    with pytest.raises(DataError, match="the questions of this model are label names, such as boat, drum; got 'car'"):
+        model.predict(unseen[0].document, "car")
+    with pytest.raises(DataError, match="such as boat, drum; got no question"):
+        model.predict(unseen[0].document)
+    with pytest.raises(DataError, match="no label name has both answers, yes and no"):
+        train(new(tiny_encoder, labels=["no", "yes"]), tmp_path / "refused", examples[:1], n_validation=1)
+
+
 def test_how_scores_are_joined() -> None:
     one = ClassificationConfig(name="classification", labels=LABELS, linear=True, linear_weight=2.0)
     p, margins = np.array([0.5, 0.3, 0.2]), np.array([-1.0, 0.5, 0.0])
@@ -94,7 +133,7 @@ def test_how_scores_are_joined() -> None:
         ("linear", {"task": {"name": "newsgroups"}}),
         ("bm25", {"judge": {"name": "bm25"}}),
         ("encoder", {"training": {"relevance": {"source": "interventions"}}}),
-        ("encoder", {"task": {"name": "classification", "options": {"label_queries": True}}}),
+        ("linear", {"task": {"name": "classification", "options": {"label_queries": True}}}),
         ("encoder", {"task": {"name": "jsonl"}}),
         ("encoder", {"reasoner": {"name": "span"}}),
     ],
@@ -119,14 +158,10 @@ def test_interrupted_between_epochs_it_is_the_same(tiny_encoder: Path, tmp_path:
 
 
 def test_mistakes(tiny_encoder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"judge\.name: a linear model of words needs texts with labels and"):
+    with pytest.raises(ConfigError, match=r"judge\.name: a linear model of words needs texts with labels; use encoder"):
         Model.create(
             fakes.config(tiny_encoder).model_copy(update={"judge": config(tiny_encoder).judge}), with_judge=True
         )
-    queries = {"name": "classification", "options": {"label_queries": True}}
-    for options in ({"task": queries}, {"task": queries, "judge": "bm25", "linear": True}):
-        with pytest.raises(ConfigError, match="a linear model of words needs texts with labels and without questions"):
-            new(tiny_encoder, **options)
     with pytest.raises(ConfigError, match='judge "linear" needs a trained run'):
         MemRecall(judge="linear")
     model = new(tiny_encoder)
