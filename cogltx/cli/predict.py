@@ -27,7 +27,11 @@ def predict(
     ] = None,
     questions: Annotated[
         list[str] | None,
-        typer.Option("--question", help="A question about each document; - reads one per line from standard input."),
+        typer.Option(
+            "--question",
+            help="A question about each document; - reads one per line from standard input. By default, all label names "
+            "where these are the questions.",
+        ),
     ] = None,
     examples: Annotated[
         str | None,
@@ -100,8 +104,11 @@ def predict(
         if not isinstance(predictor.reader, CogLTX):
             raise ConfigError(f"--index: the baseline {predictor.reader.config.reader} has no shortlist")
         texts = {str(index): predictor.reader.open(index=index).document}
-    if asked == [None] and isinstance(predictor.reader.config.reasoner, SpanReasonerConfig):
+    config = predictor.reader.config
+    if asked == [None] and isinstance(config.reasoner, SpanReasonerConfig):
         raise ConfigError("predict: this model answers questions; give --question")
+    if asked == [None] and config.task.options.get("label_queries"):
+        asked = [Query(label) for label in config.task.options["labels"]]
     read = [Example(id=text.id, document=text, query=query) for text in texts.values() for query in asked]
     titles = [(name, query.text if query else "") for name in texts for query in asked]
     records = []
@@ -112,7 +119,7 @@ def predict(
         if len(read) > 1:
             title = ": ".join([name] * (len(texts) > 1) + [text] * (len(asked) > 1))
             print(f"{chr(10) * (len(records) > 1)}== {title}")
-        print(predictor.reader.config.reasoner.format(prediction))
+        print(config.reasoner.format(prediction))
     if as_json:
         print(json.dumps(records if len(read) > 1 else records[0], ensure_ascii=False, indent=2))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import corpus
 import pytest
 import torch
+import yaml
 from command_line import COUNT, QUESTION, Call, Files, same, write
 from torch import nn
 
@@ -238,6 +239,19 @@ def test_damaged_models(
     assert (done.code, done.out) == (2, "")
     assert expected in done.err
     assert done.err.count("\n") == 1
+
+
+def test_every_label_name_is_asked_without_a_question(classified: Path, call: Call, tmp_path: Path) -> None:
+    values = yaml.safe_load((classified / "run.yaml").read_text())
+    values["task"]["options"] = {"label_queries": True, "labels": ["boat", "cup"]}
+    values |= {"judge": {"name": "linear"}, "training": {"epochs": 1, "batch_size": 2}}
+    (tmp_path / "labels.yaml").write_text(yaml.safe_dump(values))
+    assert call("train", tmp_path / "labels.yaml", "--output", tmp_path / "run").code == 0
+    document = next((classified / "data" / "boat").iterdir())
+    found = call("predict", tmp_path / "run", "--document", document, "--json").json
+    assert [one["question"] for one in found] == ["boat", "cup"]
+    assert {one["answer"] for one in found} <= {"yes", "no"}
+    assert call("predict", tmp_path / "run", "--document", document).out.startswith("== boat\n")
 
 
 def test_tags_of_a_document(tagged: Path, call: Call, tmp_path: Path) -> None:
