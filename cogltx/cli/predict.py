@@ -29,8 +29,8 @@ def predict(
         list[str] | None,
         typer.Option(
             "--question",
-            help="A question about each document; - reads one per line from standard input. By default, all label names "
-            "where these are the questions.",
+            help="A question about each document; - reads one per line from standard input. By default, all label "
+            "names where these are the questions.",
         ),
     ] = None,
     examples: Annotated[
