@@ -163,7 +163,8 @@ class ClassificationConfig(ReasonerConfig):
         if self.multi_label:
             names = {label.name for label in joined if label.score >= self.threshold}
         elif self.answers_label_names:
-            names = {"yes" if any(one.name == "yes" and one.score >= self.threshold for one in joined) else "no"}
+            score_of = {label.name: label.score for label in joined}
+            names = {"yes" if score_of["yes"] >= self.threshold else "no"}
         else:
             names = {joined[0].name}
         labels = tuple(replace(label, chosen=label.name in names) for label in joined)
