@@ -15,6 +15,7 @@ from typer.exceptions import TyperException
 
 from cogltx import __version__
 from cogltx.cli.ask import ask
+from cogltx.cli.average import average
 from cogltx.cli.evaluate import evaluate
 from cogltx.cli.export import export
 from cogltx.cli.index import index
@@ -38,7 +39,7 @@ _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "c
 app = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )  # fmt: skip
-for command in (ask, serve, train, mlm, evaluate, predict, index, recall, relevance, split, prepare, export):
+for command in (ask, serve, train, mlm, evaluate, predict, index, recall, relevance, split, prepare, average, export):
     app.command()(command)
 
 
