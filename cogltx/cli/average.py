@@ -16,7 +16,10 @@ def average(
 ) -> None:
     """Average the weights of several runs into one model, which reads as fast as one and makes fewer errors."""
     from cogltx.averaging import average as averaged
+    from cogltx.display import model_card
     from cogltx.folders import model_folder
 
-    averaged([model_folder(run) for run in runs]).save(output)
+    model = averaged([model_folder(run) for run in runs])
+    about = f"The weights are the mean of {len(runs)} trainings (model soup, Wortsman et al. 2022, arXiv:2203.05482)."
+    model.save(output, card=model_card(output.name, model.config, about=about))
     note(f"the mean of {len(runs)} models in {output}")

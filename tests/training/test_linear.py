@@ -9,6 +9,7 @@ import pytest
 import torch
 from labelled import CLASSIFICATION, LABELS, texts, train
 
+from cogltx.averaging import average
 from cogltx.document import Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.memrecall import MemRecall
@@ -155,6 +156,19 @@ def test_interrupted_between_epochs_it_is_the_same(tiny_encoder: Path, tmp_path:
     assert again.model.linear is not None
     assert model.model.linear is not None
     np.testing.assert_array_equal(again.model.linear.margins(documents), model.model.linear.margins(documents))
+
+
+def test_the_mean_of_two_trainings_has_the_mean_weight(tiny_encoder: Path, tmp_path: Path) -> None:
+    model = new(tiny_encoder, linear=True)
+    train(model, tmp_path / "run", texts(24))
+    for weight in (0.5, 2.0):
+        model.model.reasoner.config = model.model.reasoner.config.model_copy(update={"linear_weight": weight})
+        model.save_pretrained(tmp_path / str(weight))
+    mean = CogLTX(average([tmp_path / "0.5", tmp_path / "2.0"]))
+    assert mean.config.reasoner == model.config.reasoner.model_copy(update={"linear_weight": 1.25})
+    text = texts(1)[0].document
+    one, other = ({label.name: label.margin for label in reader.predict(text).labels} for reader in (mean, model))
+    assert one == other, "the linear model is that of the first"
 
 
 def test_mistakes(tiny_encoder: Path, tmp_path: Path) -> None:
