@@ -52,8 +52,9 @@ def _mean_config(values: Sequence[Any], setting: str = "") -> Any:
         return first
     if all(isinstance(value, dict) and value.keys() == first.keys() for value in values):
         return {key: _mean_config([value[key] for value in values], f"{setting}.{key}") for key in first}
-    if any(name in setting for name in _CHOSEN) and all(isinstance(value, float) for value in values):
-        return fmean(values)
+    chosen = [value for value in values if value is not None]  # None: nothing to choose it on
+    if any(name in setting for name in _CHOSEN) and all(isinstance(value, float) for value in chosen):
+        return fmean(chosen)
     given = " and ".join(dict.fromkeys(map(shorten, values)))
     raise ConfigError(
         f"{setting.removeprefix('.')} is {given}; average models that differ in the seed of their training alone"

@@ -59,9 +59,12 @@ def test_models_that_differ_in_more_than_the_seed(models: list[Path], tiny_encod
     other = save(tiny_encoder, tmp_path / "other", 3, max_answer_tokens=7)
     with pytest.raises(ConfigError, match=r"reasoner\.max_answer_tokens is 30 and 7; average models that differ"):
         average([models[0], other])
+
+
+def test_a_threshold_that_one_training_could_not_choose(models: list[Path], tiny_encoder: Path, tmp_path: Path) -> None:
     never = save(tiny_encoder, tmp_path / "never", 4, no_answer_threshold=None)
-    with pytest.raises(ConfigError, match=r"reasoner\.no_answer_threshold is 0\.0 and None"):
-        average([models[0], never])
+    mean = average([never, models[1], models[2]])
+    assert mean.config.reasoner.model_dump()["no_answer_threshold"] == pytest.approx(0.375)
 
 
 def test_one_model_and_no_model(models: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
