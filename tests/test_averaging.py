@@ -1,6 +1,5 @@
 """`cogltx average`: the mean of the weights and the thresholds of models, and one line for models that do not fit."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,9 @@ def save(encoder: Path, folder: Path, seed: int, **changes: object) -> Path:
     for module in model.model.modules.values():
         for weights in module.parameters():
             weights.data.normal_()
+    settings = {"no_answer_threshold": seed / 4, **changes}
+    model.model.reasoner.config = model.model.reasoner.config.model_copy(update=settings)
     model.save_pretrained(folder)
-    values = json.loads((folder / "config.json").read_text())
-    values["reasoner"] |= {"no_answer_threshold": seed / 4, **changes}
-    (folder / "config.json").write_text(json.dumps(values))
     return folder
 
 
