@@ -22,7 +22,7 @@ def average(folders: Sequence[Path]) -> Model:
     """Average the weights of models, and the thresholds that their trainings have chosen.
 
     Args:
-        folders: model folders, two or more. A linear model of words is that of the first.
+        folders: model folders, two or more. A linear model of words and one of pairs are those of the first.
 
     Raises:
         ConfigError: there are less than two models, or their configurations differ in what was given to their

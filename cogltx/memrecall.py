@@ -8,8 +8,9 @@
         decay      only the blocks with the highest fine scores stay in z; their limit grows by s
 
 The last step removes no blocks: all of z is the reasoner's window, and the blocks within the limit are marked as kept.
-Or the reasoner reads whole passages around the best blocks: twice as many are rehearsed together, the best are read.
-It may read the best of these a second time, in a window of their own.
+Or the reasoner reads whole passages around the best blocks: twice as many are rehearsed together, the best are read;
+or a model of pairs finds those that belong together. It may read the best of these a second time, in a window of their
+own.
 Between steps, two or more blocks take at most half of the room, so that new blocks fit. A document that fits one window
 is read whole. A block that is the query is not a candidate.
 """
@@ -34,7 +35,7 @@ from cogltx.errors import ConfigError
 from cogltx.judges import Judge, Memory, ScoringJudge, as_judge
 from cogltx.prediction import Evidence
 from cogltx.progress import logger
-from cogltx.retrieval import BlockEncoder, Retriever, RetrieverName
+from cogltx.retrieval import BlockEncoder, PairModel, Retriever, RetrieverName
 
 BlockScores = Float[np.ndarray, " blocks"]
 
@@ -66,6 +67,10 @@ class MemRecallConfig(BaseModel):
         passages: number of passages that the reasoner reads instead of single blocks. Of twice as many around the best
             blocks of z, those with the best fine scores are read. A passage is a block's paragraph or, if that is too
             long, its share of the window around the block. None reads blocks, as in the paper.
+        pairs: choose the passages by a linear model of which two a question needs together, trained on questions
+            whose relevant blocks lie in two passages: the best pair first, then those of the next pairs. The score of a
+            key block is the mean of its own and the probability of its passage. Needs ``passages``. False as in the
+            paper.
         reread: number of these passages (without ``passages``: of blocks) that the reasoner reads a second time, in a
             window of their own: the best by fine score and bonuses, without the distraction of the others. An answer's
             probability is the mean of both readings. Half of the reasoner's training windows are of the second kind.
@@ -87,6 +92,7 @@ class MemRecallConfig(BaseModel):
     mention_bonus: float = Field(0.0, ge=0)
     most_blocks: int | None = Field(None, ge=1)
     passages: int | None = Field(None, ge=1)
+    pairs: bool = False
     reread: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
@@ -95,6 +101,8 @@ class MemRecallConfig(BaseModel):
             raise ValueError("most_blocks and passages exclude each other; set one of them to null")
         if self.later_shortlist is not None and self.shortlist is None:
             raise ValueError("later_shortlist needs shortlist; set it, or later_shortlist to null")
+        if self.pairs and (self.passages or 0) < 2:
+            raise ValueError("pairs needs passages of at least 2; set it, or pairs to false")
         for name, n_read in (("passages", self.passages), ("most_blocks", self.most_blocks)):
             if self.reread is not None and n_read is not None and self.reread >= n_read:
                 raise ValueError(
@@ -207,10 +215,11 @@ class MemRecall:
         max_block_tokens: B, the maximum number of tokens per block.
         runner: device, arithmetic and batch size of a judge model.
         retriever: the encoder of a trained retriever.
+        pairs: the trained model of pairs of passages.
         form: the form of windows; by default that of the tokenizer and the capacity.
 
     Raises:
-        ConfigError: there is no judge or retriever of that name, or it needs a trained run.
+        ConfigError: there is no judge or retriever of that name, or it or the model of pairs needs a trained run.
         ModelError: the class cannot be imported or created, or the object is not a judge.
 
     >>> text = "The bridge was built in 1932. " + "Rain fell on the hills. " * 60
@@ -228,6 +237,7 @@ class MemRecall:
         max_block_tokens: int = 63,
         runner: BatchRunner | None = None,
         retriever: BlockEncoder | None = None,
+        pairs: PairModel | None = None,
         form: WindowFormat | None = None,
     ) -> None:
         self.config = config or MemRecallConfig()
@@ -240,6 +250,9 @@ class MemRecall:
         trained = self.config.retriever == "trained"
         name = "bm25" if trained and not self.config.shortlist else self.config.retriever
         self.retriever = Retriever(name, retriever, runner, self.config.capacity)
+        if self.config.pairs and pairs is None:
+            raise ConfigError("memrecall.pairs needs a model that was trained with it; set it to false")
+        self.pairs = pairs if self.config.pairs else None
 
     def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
         """Find the key blocks of one document.
@@ -264,6 +277,9 @@ class MemRecall:
         for number, stride in enumerate(self.config.strides, start=1):
             logger.debug("step %d of MemRecall: %d documents", number, len(long))
             self._step(long, number, stride)
+        if self.pairs is not None:
+            for search in searches:
+                search.needed = self._probabilities_of_passages(search, self.pairs)
         if self.config.passages is not None:
             self._read_passages(long, self.config.passages)
         return [self._result(search) for search in searches]
@@ -364,12 +380,16 @@ class MemRecall:
                     search.first_step.pop(block)
 
     def _read_passages(self, searches: Sequence["_Search"], count: int) -> None:
-        """Replace z by the best passages around its best blocks: of twice as many, which are rehearsed together."""
+        """Replace z by the best passages: of twice as many around its best blocks, which are rehearsed together.
+
+        With a model of pairs, by the passages that it names first.
+        """
         if not self.config.rehearse:
             for search in searches:
-                self._choose(search, passages_of(search.read, search.layout, count))
+                self._choose(search, passages_of(search.proposed, search.layout, count))
             return
-        proposed = [passages_of(search.read, search.layout, 2 * count) for search in searches]
+        factor = 1 if self.pairs is not None else 2
+        proposed = [passages_of(search.proposed, search.layout, factor * count) for search in searches]
         memories = [
             search.memory(list(chain.from_iterable(passages)))
             for search, passages in zip(searches, proposed, strict=True)
@@ -378,7 +398,23 @@ class MemRecall:
             search.fine.update(zip(memory.kept, fine.tolist(), strict=True))
             strengths = search.strengths(memory.kept)
             best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))
-            self._choose(search, best[:count])
+            self._choose(search, passages if self.pairs is not None else best[:count])
+
+    def _probabilities_of_passages(self, search: "_Search", pairs: PairModel) -> dict[int, float]:
+        """Compute how probably the question needs each passage; see ``PairModel.probabilities``.
+
+        Raises:
+            ConfigError: there is no question.
+        """
+        query = search.layout.query
+        if not isinstance(query, Query):
+            raise ConfigError("memrecall.pairs needs a question; set it to false for tasks without one")
+        return pairs.probabilities(query.text, search.layout.blocks, self._shares(search.known))
+
+    def _shares(self, scores: BlockScores) -> BlockScores:
+        """Bring scores to at most 1: those of a judge without probabilities as a share of the best."""
+        best = 1.0 if self.judge.probabilities else max(1e-9, float(np.nan_to_num(scores).max(initial=0.0)))
+        return np.asarray(np.minimum(scores / best, 1.0))
 
     def _choose(self, search: "_Search", passages: Sequence[list[int]]) -> None:
         """Note the passages, best first, for the reasoner to read and to read again."""
@@ -388,11 +424,15 @@ class MemRecall:
 
     def _result(self, search: "_Search") -> Recall:
         key_blocks = tuple(sorted(search.read))
+        scores = search.relevance(key_blocks)
+        if search.needed:
+            passages = search.layout.blocks.paragraphs[list(key_blocks)].tolist()
+            scores = (self._shares(scores) + [search.needed.get(passage, 0.0) for passage in passages]) / 2
         limit = 1.0 if self.judge.probabilities else np.inf
         return Recall(
             layout=search.layout,
             key_blocks=key_blocks,
-            scores=tuple(np.minimum(search.relevance(key_blocks), limit).tolist()),
+            scores=tuple(np.minimum(scores, limit).tolist()),
             kept=frozenset(search.kept).intersection(key_blocks) or frozenset(key_blocks),
             steps=tuple(search.first_step[block] for block in key_blocks),
             trace=tuple(search.trace),
@@ -405,8 +445,8 @@ class MemRecall:
 class _Search:
     """The state of one document.
 
-    Besides z and its limit: the blocks of the reasoner's windows, best first, and the first step and latest score of
-    each block that was in z.
+    Besides z and its limit: the blocks of the reasoner's windows, best first, the first step and latest score of each
+    block that was in z, and the probability that the question needs a passage, by the model of pairs.
     """
 
     layout: Layout
@@ -418,10 +458,27 @@ class _Search:
     reread: list[int] = field(default_factory=list)
     first_step: dict[int, int] = field(default_factory=dict)
     fine: dict[int, float] = field(default_factory=dict)
+    needed: dict[int, float] = field(default_factory=dict)
     trace: list[Step] = field(default_factory=list)
 
     def memory(self, kept: Sequence[int]) -> Memory:
         return Memory(self.layout, tuple(sorted(kept)))
+
+    @property
+    def known(self) -> BlockScores:
+        """The latest fine score of each block, or else its best coarse score; NaN if it has none."""
+        coarse = [step.coarse for step in self.trace] or [np.full(len(self.layout.blocks), np.nan)]
+        scores = np.fmax.reduce(coarse)
+        scores[list(self.fine)] = list(self.fine.values())
+        return np.asarray(scores)
+
+    @property
+    def proposed(self) -> list[int]:
+        """The blocks whose passages are read, best first: those of z or, with a model of pairs, one per passage."""
+        if not self.needed:
+            return self.read
+        scores, passages = np.nan_to_num(self.known), self.layout.blocks.paragraphs
+        return [int(np.argmax(np.where(passages == passage, scores, -np.inf))) for passage in self.needed]
 
     def note_added(self, step: int) -> None:
         """Note the step of the blocks that passages have added, and their last coarse score if they have no other."""

@@ -39,7 +39,7 @@ from cogltx.reasoners import (
 )
 from cogltx.reasoners.base import WindowOutputs
 from cogltx.reasoners.checkpoints import is_checkpoint, load_checkpoint
-from cogltx.retrieval import BlockEncoder
+from cogltx.retrieval import BlockEncoder, PairModel
 
 FORMAT = 1
 """The format of model folders that this version writes; it reads all earlier ones."""
@@ -147,6 +147,7 @@ class Model:
         judge: a judge model over windows, or a judge without training; None for readers without a judge.
         retriever: the encoder of a trained retriever; None without one.
         linear: the linear model of words that the judge ``linear`` and ``reasoner.linear`` use; None without them.
+        pairs: the model of pairs of passages; None without ``memrecall.pairs``.
         task: the task that the model is trained for.
         device: where the models run; None: the best available.
 
@@ -161,6 +162,7 @@ class Model:
     judge: Any = None
     retriever: BlockEncoder | None = None
     linear: LinearModel | None = None
+    pairs: PairModel | None = None
     device: torch.device | str | None = None
     task: TaskConfig = field(init=False)
     form: WindowFormat = field(init=False)
@@ -208,7 +210,8 @@ class Model:
             encoder = load_encoder(config.encoder) if config.judge.name == "encoder" else None
             judge = _create_judge(config.judge, encoder, linear, device)
         retriever = _retriever(config) if with_judge else None
-        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, linear, device)
+        pairs = PairModel() if with_judge and config.memrecall.pairs else None
+        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, linear, pairs, device)
         if config.reasoner.init_from not in (None, "judge"):
             _load_reasoner(reasoner, model_folder(str(config.reasoner.init_from)), optional=reasoner.auxiliary)
         if with_judge and config.judge.init_from == "reasoner":
@@ -266,7 +269,8 @@ class Model:
         retriever = _retriever(config, folder / "encoder") if config.reader == "cogltx" else None
         if retriever is not None:
             load_weights(retriever, folder / "retriever.safetensors")
-        return cls(config, load_tokenizer(tokenizer_folder), reasoner, model_judge, retriever, linear, device)
+        pairs = PairModel.load(folder) if config.reader == "cogltx" and config.memrecall.pairs else None
+        return cls(config, load_tokenizer(tokenizer_folder), reasoner, model_judge, retriever, linear, pairs, device)
 
     @property
     def config(self) -> ModelConfig:
@@ -283,7 +287,8 @@ class Model:
         """Create the MemRecall of this model, for a model with a judge."""
         return MemRecall(
             self.judge, self.config.memrecall, tokenizer=self.tokenizer,
-            max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=self.retriever, form=self.form,
+            max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=self.retriever,
+            pairs=self.pairs, form=self.form,
         )  # fmt: skip
 
     def split(self, document: Document) -> Blocks:
@@ -341,6 +346,8 @@ class Model:
                 (target / f"{part}.safetensors").write_bytes(to_safetensors(state, int8=int8))
             if self.linear is not None:
                 self.linear.save(target)
+            if self.pairs is not None:
+                self.pairs.save(target)
             self.config.save(target)
             card = card or model_card(name or folder.name, self.config)
             (target / "README.md").write_text(card, encoding="utf-8")
@@ -372,6 +379,7 @@ def _check_checkpoint(config: ModelConfig) -> None:
         "reasoner.relevance_weight": isinstance(reasoner, SpanReasonerConfig) and reasoner.relevance_weight > 0,
         "judge.name": config.judge.name in ("encoder", "linear"),
         "memrecall.retriever": config.memrecall.trains_retriever,
+        "memrecall.pairs": config.memrecall.pairs,
     }
     for setting in (name for name, is_lacking in lacks.items() if is_lacking):
         raise ConfigError(

@@ -401,6 +401,11 @@ def test_a_passage_is_read_whole_or_in_its_share_of_the_window() -> None:
     assert 9 not in passages_of([8], asked, 1)[0]
 
 
+def test_pairs_need_a_trained_model() -> None:
+    with pytest.raises(ConfigError, match=r"memrecall\.pairs needs a model that was trained with it; set it to false"):
+        memrecall(passages=2, pairs=True)
+
+
 def test_the_best_of_what_is_read_is_read_again() -> None:
     blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
     fine = {2: 0.9, 9: 0.8, 5: 0.1}
@@ -621,7 +626,7 @@ def test_earlier_blocks_win_ties() -> None:
 def test_the_default_configuration_is_the_papers() -> None:
     paper = {"capacity": 512, "strides": (3, 5), "rehearse": True}
     extensions = {"shortlist": None, "later_shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0}
-    extensions |= {"mention_bonus": 0, "most_blocks": None, "passages": None, "reread": None}
+    extensions |= {"mention_bonus": 0, "most_blocks": None, "passages": None, "pairs": False, "reread": None}
     assert MemRecallConfig() == MemRecallConfig(**paper, **extensions)
 
 
@@ -633,6 +638,8 @@ def test_the_default_configuration_is_the_papers() -> None:
         {"neighbour_bonus": -1},
         {"most_blocks": 0},
         {"passages": 0},
+        {"pairs": True},
+        {"pairs": True, "passages": 1},
         {"reread": 0},
         {"shortlist": 8, "later_shortlist": 0},
         {"later_shortlist": 8},

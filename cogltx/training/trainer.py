@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from jaxtyping import Bool
 from torch import nn
 
 from cogltx import processes
 from cogltx.baselines import WindowReader
+from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import fingerprint, write_json
@@ -143,6 +145,8 @@ class Trainer:
         """
         if (linear := self.reader.model.linear) is not None:
             self.reader.model.reasoner.config.fit(linear, self.train_examples, seed=self.config.seed)
+        if (pairs := self.reader.model.pairs) is not None:
+            pairs.fit(self._questions_with_relevance())
         resumes = self.loop.start(self.config.seed, resume=resume)
         if resumes:
             epoch = f"at epoch {self.loop.progress.epoch + 1} of {self.config.epochs}"
@@ -174,6 +178,13 @@ class Trainer:
         if processes.is_first() and not (model := self._name_best()).is_dir():
             raise ModelError(f"{model}: the model of the best epoch is missing; train again in another folder")
         return _Summary(progress.history, best, len(self.reasoner_steps.skipped))
+
+    def _questions_with_relevance(self) -> Iterator[tuple[str, Blocks, Bool[np.ndarray, " blocks"]]]:
+        for example in progress(self.train_examples, "pairs", unit="examples"):
+            blocks = self.reader.model.split(example.document)
+            relevant = blocks.relevance_labels(example)
+            if example.query is not None and relevant is not None:
+                yield example.query.text, blocks, relevant
 
     @property
     def _has_next_epoch(self) -> bool:

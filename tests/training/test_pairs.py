@@ -1,0 +1,90 @@
+"""A model with pairs of passages: its training, its folder, and what its predictions show."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import fakes
+import pytest
+from builders import questions
+
+from cogltx.averaging import average
+from cogltx.document import Document, Query
+from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.memrecall import MemRecallConfig
+from cogltx.model import Model
+from cogltx.pipeline import CogLTX
+from cogltx.training import Trainer, TrainingConfig
+
+SETTINGS = {"capacity": 112, "strides": [1, 1], "passages": 2, "pairs": True}
+
+
+def new(encoder: Path, judge: str = "bm25") -> CogLTX:
+    config = fakes.config(encoder, judge=judge, max_block_tokens=32)
+    config = config.model_copy(update={"memrecall": MemRecallConfig.model_validate(SETTINGS)})
+    return CogLTX(Model.create(config, with_judge=True, device="cpu"))
+
+
+@pytest.fixture(scope="module")
+def run(tiny_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("runs") / "pairs"
+    settings = TrainingConfig.model_validate({"epochs": 1, "batch_size": 8})
+    trainer = Trainer(
+        new(tiny_encoder), settings, train=questions(40), validation=questions(4, seed=2), output=output,
+        report=lambda line: None,
+    )  # fmt: skip
+    trainer.run()
+    return output
+
+
+@pytest.mark.parametrize("judge", [None, "embedding"])
+def test_the_two_passages_are_read_and_score_highest(run: Path, judge: str | None) -> None:
+    model = CogLTX.from_pretrained(run, judge=judge, device="cpu")
+    for example in questions(10, seed=1):
+        prediction = model.predict(example.document, example.query)
+        best = [block for block in prediction.evidence if block.score > 0.5]
+        assert sorted((block.start, block.end) for block in best) == [(s.start, s.end) for s in example.relevant or ()]
+        assert all(0 <= block.score <= 1 for block in prediction.evidence)
+
+
+def test_a_document_that_fits_one_window_is_scored_by_pairs_too(run: Path) -> None:
+    model = CogLTX.from_pretrained(run, changes={"memrecall.capacity": 320}, device="cpu")
+    (example,) = questions(1, seed=5)
+    recall = model.recall(example.document, example.query)
+    assert recall.layout.fits
+    assert recall.key_blocks == (0, 1, 2, 3, 4)
+    assert {(one.start, one.end) for one in recall.evidence[:2]} == {(s.start, s.end) for s in example.relevant or ()}
+
+
+def test_without_pairs_the_same_folder_reads_as_before(run: Path) -> None:
+    model = CogLTX.from_pretrained(run, changes={"memrecall.pairs": False}, device="cpu")
+    assert model.memrecall.pairs is None
+    assert model.predict(Document("Rain fell. " * 40), Query("When did rain fall?")).evidence
+
+
+def test_a_mean_and_a_copy_keep_the_pairs(run: Path, tmp_path: Path) -> None:
+    average([run / "epoch-1", run / "epoch-1"]).save(tmp_path / "mean")
+    for folder in (run / "epoch-1", tmp_path / "mean"):
+        model = Model.load(folder, device="cpu")
+        assert model.pairs is not None
+        assert any(model.pairs.weights.values())
+
+
+def test_pairs_need_a_question(run: Path) -> None:
+    with pytest.raises(ConfigError, match=r"memrecall\.pairs needs a question; set it to false for tasks without one"):
+        CogLTX.from_pretrained(run, judge=fakes.Checksums(), device="cpu").predict(questions(1)[0].document)
+
+
+def test_pairs_need_a_model_that_was_trained_with_them(tiny_encoder: Path, tmp_path: Path) -> None:
+    fakes.reader(tiny_encoder, judge="bm25").save_pretrained(tmp_path / "model")
+    with pytest.raises(ModelError, match=r"pairs\.json"):
+        CogLTX.from_pretrained(tmp_path / "model", changes={"memrecall.passages": 2, "memrecall.pairs": True})
+
+
+def test_training_needs_questions_of_two_passages(tiny_encoder: Path, tmp_path: Path) -> None:
+    examples = [replace(example, relevant=(example.relevant or ())[:1]) for example in questions(4)]
+    trainer = Trainer(
+        new(tiny_encoder), TrainingConfig(), train=examples, validation=examples, output=tmp_path / "run",
+        report=lambda line: None,
+    )  # fmt: skip
+    with pytest.raises(DataError, match=r"memrecall\.pairs: no training question has relevant blocks in two passages"):
+        trainer.run()
