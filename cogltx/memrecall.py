@@ -68,8 +68,8 @@ class MemRecallConfig(BaseModel):
             blocks of z, those with the best fine scores are read. A passage is a block's paragraph or, if that is too
             long, its share of the window around the block. None reads blocks, as in the paper.
         pairs: choose the passages by a linear model of which two a question needs together, trained on questions
-            whose relevant blocks lie in two passages: the best pair first, then those of the next pairs. The score of a
-            key block is the mean of its own and the probability of its passage. Needs ``passages``. False as in the
+            whose relevant blocks lie in two passages. The score of a key block is the mean of its own and the
+            probability of its passage. Needs ``passages``. False as in the
             paper.
         reread: number of these passages (without ``passages``: of blocks) that the reasoner reads a second time, in a
             window of their own: the best by fine score and bonuses, without the distraction of the others. An answer's

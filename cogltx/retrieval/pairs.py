@@ -23,7 +23,7 @@ from cogltx.judges.bm25 import BM25Judge
 
 _PAIRED = 16  # passages of a document that are paired, the best by the judge
 _ENOUGH = 10_000  # questions to train on
-_JUDGE_WEIGHT = 2.0  # of the sum of both passages' scores, in the logarithm of a pair's odds
+_JUDGE_WEIGHT = 3.0  # of the sum of both passages' scores, in the logarithm of a pair's odds
 
 _FEATURES = (
     "one names the other",
@@ -99,8 +99,8 @@ class PairModel:
             scores: how relevant the judge finds each block, in [0, 1]; NaN for blocks that it did not score.
 
         Returns:
-            a probability per passage, by its number in ``Blocks.paragraphs``; first the best pair, then the passages of
-            the next pairs. At most 16 passages, those of the best blocks; none if the document has only one.
+            a probability per passage, by its number in ``Blocks.paragraphs``, the most probable first. At most 16
+            passages, those of the best blocks; none if the document has only one.
         """
         passages = Passages.of(question, blocks, _best_passages(blocks, scores))
         best = {number: np.nan_to_num(scores[blocks.paragraphs == number]).max() for number in passages.numbers}
@@ -111,11 +111,11 @@ class PairModel:
         odds = passages.features @ [self.weights[name] for name in _FEATURES] + _JUDGE_WEIGHT * judged
         shares = np.exp(odds - odds.max())
         shares /= shares.sum()
-        total: dict[int, float] = {}
-        for pair in np.argsort(-shares, kind="stable").tolist():
-            for number in pairs[pair]:
-                total[number] = total.get(number, 0.0) + float(shares[pair])
-        return total
+        total = dict.fromkeys(passages.numbers, 0.0)
+        for pair, share in zip(pairs, shares.tolist(), strict=True):
+            for number in pair:
+                total[number] += share
+        return dict(sorted(total.items(), key=lambda item: -item[1]))
 
 
 @dataclass(frozen=True)
