@@ -143,7 +143,7 @@ class Recall:
         layout: the query and the document.
         key_blocks: the reasoner's blocks, in document order: the paper's z, filled up to the capacity or to
             ``most_blocks``, or the blocks of its ``passages``.
-        scores: fine score per key block.
+        scores: fine score per key block; with ``pairs``, the mean of it and the probability of its passage.
         kept: the key blocks that survived the last decay.
         steps: the step that retrieved each key block, from 1; 0 if the document was read whole.
         trace: the steps.

@@ -15,7 +15,8 @@ class Evidence:
     """A key block, without the white space around it: ``text`` is ``document.text[start:end]``.
 
     Attributes:
-        score: the judge's fine score of the block, next to all other key blocks.
+        score: the judge's fine score of the block, next to all other key blocks; with ``memrecall.pairs``, the mean of
+            it and the probability that the question needs its passage.
         step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
         kept: whether the block survived the last decay; the others only fill the reasoner's window.
         document: id of the document, if several were opened together; ``start`` and ``end`` count from its beginning.

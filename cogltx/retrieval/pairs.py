@@ -5,7 +5,7 @@ many of its words a pair has, and which rare words only these two share. It need
 """
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -144,32 +144,31 @@ class Passages:
     def of(cls, question: str, blocks: Blocks, numbers: Iterable[int]) -> Self:
         """Read the words of passages, given by number."""
         numbers = tuple(numbers)
-        place = {number: index for index, number in enumerate(numbers)}
-        passage_of = [place.get(number) for number in blocks.paragraphs.tolist()]
+        passage_of = {
+            int(block): index
+            for index, number in enumerate(numbers)
+            for block in np.flatnonzero(blocks.paragraphs == number)
+        }
         words, heading_words = ([set[str]() for _ in numbers] for _ in range(2))
-        counts, n_blocks = Counter[str](), 0
-        for block, passage in enumerate(passage_of):
-            if passage is not None:
-                heading, found = set(BM25Judge.terms(blocks[block].heading)), set(BM25Judge.terms(blocks.text(block)))
-                words[passage] |= heading | found
-                heading_words[passage] |= heading
-                counts.update(found)
-                n_blocks += 1
+        counts, under = Counter[str](), defaultdict[int, set[int]](set)
+        for block, passage in passage_of.items():
+            heading, text = (set(BM25Judge.terms(part)) for part in (blocks[block].heading, blocks.text(block)))
+            words[passage] |= heading | text
+            heading_words[passage] |= heading
+            counts.update(text)
+            under[int(blocks.heading_of[block])].add(passage)
         asked = set(BM25Judge.terms(question))
         rarity = {
-            word: math.log(1 + (n_blocks - counts[word] + 0.5) / (counts[word] + 0.5)) for word in asked.union(*words)
+            word: math.log(1 + (len(passage_of) - counts[word] + 0.5) / (counts[word] + 0.5))
+            for word in asked.union(*words)
         }
-        mentions, headings = blocks.mentions, blocks.heading_of
-        names = np.zeros((len(numbers), len(numbers)), dtype=bool)
-        under: dict[int, set[int]] = {}
-        for block, passage in enumerate(passage_of):
-            if passage is not None:
-                under.setdefault(int(headings[block]), set()).add(passage)
-        for block, heading in zip(mentions.blocks.tolist(), mentions.headings.tolist(), strict=True):
-            if passage_of[block] is not None:
-                names[passage_of[block], list(under.get(heading, ()))] = True
-        is_named = mentions.named(question)
-        named = np.array([bool(is_named[blocks.paragraphs == number].any()) for number in numbers], dtype=bool)
+        mentions, is_named = blocks.mentions, blocks.mentions.named(question)
+        names, named = np.zeros((len(numbers), len(numbers)), dtype=bool), np.zeros(len(numbers), dtype=bool)
+        for place in np.flatnonzero(np.isin(mentions.blocks, list(passage_of))):
+            passage = passage_of[int(mentions.blocks[place])]
+            names[passage, list(under[int(mentions.headings[place])])] = True
+        for block, passage in passage_of.items():
+            named[passage] |= is_named[block]
         return cls(
             numbers, names, named, tuple(map(frozenset, words)), tuple(map(frozenset, heading_words)),
             {word: rarity[word] for word in asked}, rarity,
