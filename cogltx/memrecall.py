@@ -65,17 +65,17 @@ class MemRecallConfig(BaseModel):
         most_blocks: number of blocks in z that the reasoner reads, the best by fine score and bonuses; None reads
             all (the paper's). A small reasoner makes fewer errors among few blocks.
         passages: number of passages that the reasoner reads instead of single blocks. Of twice as many around the best
-            blocks of z, those with the best fine scores are read. A passage is a block's paragraph or, if that is too
-            long, its share of the window around the block. None reads blocks, as in the paper.
-        pairs: choose the passages by a linear model of which two a question needs together, trained on questions
-            whose relevant blocks lie in two passages. The score of a key block is the mean of its own and the
-            probability of its passage. Needs ``passages``. False as in the
-            paper.
+            blocks of z, those with the best fine scores are read (or see ``pairs``). A passage is a block's paragraph
+            or, if that is too long, its share of the window around the block. None reads blocks, as in the paper.
+        pairs: read the passages that a question most probably needs, by a linear model of which two it needs together.
+            The model is trained on questions whose marked evidence lies in two passages. The score of a key block is
+            the mean of the judge's and the probability of its passage. Needs ``passages`` of at least 2. False as in
+            the paper.
         reread: number of these passages (without ``passages``: of blocks) that the reasoner reads a second time, in a
-            window of their own: the best by fine score and bonuses, without the distraction of the others. An answer's
-            probability is the mean of both readings. Half of the reasoner's training windows are of the second kind.
-            Less than ``passages`` or ``most_blocks``; a document that fits one window is read once. None reads once, as
-            in the paper.
+            window of their own, without the distraction of the others: the best by fine score and bonuses or, with
+            ``pairs``, the most probable. An answer's probability is the mean of both readings. Half of the reasoner's
+            training windows are of the second kind. Less than ``passages`` or ``most_blocks``; a document that fits one
+            window is read once. None reads once, as in the paper.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -279,7 +279,7 @@ class MemRecall:
             self._step(long, number, stride)
         if self.pairs is not None:
             for search in searches:
-                search.needed = self._probabilities_of_passages(search, self.pairs)
+                search.passage_probabilities = self._probabilities_of_passages(search, self.pairs)
         if self.config.passages is not None:
             self._read_passages(long, self.config.passages)
         return [self._result(search) for search in searches]
@@ -382,23 +382,26 @@ class MemRecall:
     def _read_passages(self, searches: Sequence["_Search"], count: int) -> None:
         """Replace z by the best passages: of twice as many around its best blocks, which are rehearsed together.
 
-        With a model of pairs, by the passages that it names first.
+        With a model of pairs, by the passages that are most probably needed.
         """
         if not self.config.rehearse:
             for search in searches:
                 self._choose(search, passages_of(search.proposed, search.layout, count))
             return
-        factor = 1 if self.pairs is not None else 2
-        proposed = [passages_of(search.proposed, search.layout, factor * count) for search in searches]
+        proposed = [
+            passages_of(search.proposed, search.layout, count if search.passage_probabilities else 2 * count)
+            for search in searches
+        ]
         memories = [
             search.memory(list(chain.from_iterable(passages)))
             for search, passages in zip(searches, proposed, strict=True)
         ]
         for search, passages, memory, fine in zip(searches, proposed, memories, self._rehearse(memories), strict=True):
             search.fine.update(zip(memory.kept, fine.tolist(), strict=True))
-            strengths = search.strengths(memory.kept)
-            best = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))
-            self._choose(search, passages if self.pairs is not None else best[:count])
+            if not search.passage_probabilities:
+                strengths = search.strengths(memory.kept)
+                passages = sorted(passages, key=lambda passage: -max(map(strengths.__getitem__, passage)))
+            self._choose(search, passages[:count])
 
     def _probabilities_of_passages(self, search: "_Search", pairs: PairModel) -> dict[int, float]:
         """Compute how probably the question needs each passage; see ``PairModel.probabilities``.
@@ -409,12 +412,14 @@ class MemRecall:
         query = search.layout.query
         if not isinstance(query, Query):
             raise ConfigError("memrecall.pairs needs a question; set it to false for tasks without one")
-        return pairs.probabilities(query.text, search.layout.blocks, self._shares(search.known))
+        return pairs.probabilities(query.text, search.layout.blocks, self._scaled(search.latest_scores, search))
 
-    def _shares(self, scores: BlockScores) -> BlockScores:
-        """Bring scores to at most 1: those of a judge without probabilities as a share of the best."""
-        best = 1.0 if self.judge.probabilities else max(1e-9, float(np.nan_to_num(scores).max(initial=0.0)))
-        return np.asarray(np.minimum(scores / best, 1.0))
+    def _scaled(self, scores: BlockScores, search: "_Search") -> BlockScores:
+        """Bring scores into [0, 1]; those of a judge without probabilities by the document's lowest and highest."""
+        low, high = 0.0, 1.0
+        if not self.judge.probabilities:
+            low, high = float(np.nanmin(search.latest_scores)), float(np.nanmax(search.latest_scores))
+        return np.asarray(np.clip((scores - low) / (high - low or 1.0), 0.0, 1.0))
 
     def _choose(self, search: "_Search", passages: Sequence[list[int]]) -> None:
         """Note the passages, best first, for the reasoner to read and to read again."""
@@ -425,9 +430,10 @@ class MemRecall:
     def _result(self, search: "_Search") -> Recall:
         key_blocks = tuple(sorted(search.read))
         scores = search.relevance(key_blocks)
-        if search.needed:
+        if search.passage_probabilities:
             passages = search.layout.blocks.paragraphs[list(key_blocks)].tolist()
-            scores = (self._shares(scores) + [search.needed.get(passage, 0.0) for passage in passages]) / 2
+            probabilities = [search.passage_probabilities.get(passage, 0.0) for passage in passages]
+            scores = (self._scaled(scores, search) + probabilities) / 2
         limit = 1.0 if self.judge.probabilities else np.inf
         return Recall(
             layout=search.layout,
@@ -458,14 +464,14 @@ class _Search:
     reread: list[int] = field(default_factory=list)
     first_step: dict[int, int] = field(default_factory=dict)
     fine: dict[int, float] = field(default_factory=dict)
-    needed: dict[int, float] = field(default_factory=dict)
+    passage_probabilities: dict[int, float] = field(default_factory=dict)
     trace: list[Step] = field(default_factory=list)
 
     def memory(self, kept: Sequence[int]) -> Memory:
         return Memory(self.layout, tuple(sorted(kept)))
 
     @property
-    def known(self) -> BlockScores:
+    def latest_scores(self) -> BlockScores:
         """The latest fine score of each block, or else its best coarse score; NaN if it has none."""
         coarse = [step.coarse for step in self.trace] or [np.full(len(self.layout.blocks), np.nan)]
         scores = np.fmax.reduce(coarse)
@@ -474,11 +480,11 @@ class _Search:
 
     @property
     def proposed(self) -> list[int]:
-        """The blocks whose passages are read, best first: those of z or, with a model of pairs, one per passage."""
-        if not self.needed:
-            return self.read
-        scores, passages = np.nan_to_num(self.known), self.layout.blocks.paragraphs
-        return [int(np.argmax(np.where(passages == passage, scores, -np.inf))) for passage in self.needed]
+        """The blocks whose passages are read, best first: one of each passage that is paired, then those of z."""
+        scores, passages = self.latest_scores, self.layout.blocks.paragraphs
+        scores = np.nan_to_num(scores, nan=float(np.nanmin(scores)))
+        best = [np.where(passages == passage, scores, -np.inf).argmax() for passage in self.passage_probabilities]
+        return [*map(int, best), *self.read]
 
     def note_added(self, step: int) -> None:
         """Note the step of the blocks that passages have added, and their last coarse score if they have no other."""

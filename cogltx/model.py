@@ -269,7 +269,7 @@ class Model:
         retriever = _retriever(config, folder / "encoder") if config.reader == "cogltx" else None
         if retriever is not None:
             load_weights(retriever, folder / "retriever.safetensors")
-        pairs = PairModel.load(folder) if config.reader == "cogltx" and config.memrecall.pairs else None
+        pairs = _saved_pairs(folder, config)
         return cls(config, load_tokenizer(tokenizer_folder), reasoner, model_judge, retriever, linear, pairs, device)
 
     @property
@@ -369,6 +369,15 @@ def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder 
     if not memrecall.trains_retriever:
         return None
     return BlockEncoder(load_encoder(config.encoder, folder, layers=memrecall.retriever_layers))
+
+
+def _saved_pairs(folder: Path, config: ModelConfig) -> PairModel | None:
+    """Load the model of pairs of passages, if the configuration asks for one."""
+    if config.reader != "cogltx" or not config.memrecall.pairs:
+        return None
+    if not ModelConfig.load(folder).memrecall.pairs:
+        raise ConfigError(f"{folder}: memrecall.pairs needs a model that was trained with it; set it to false")
+    return PairModel.load(folder)
 
 
 def _check_checkpoint(config: ModelConfig) -> None:

@@ -1,7 +1,7 @@
 """Pairs of passages: which two a question needs together, as the questions of HotpotQA do.
 
 A log-linear model of what the words show: which passage names the heading of the other, what the question names, how
-many of its words a pair has, and which rare words only these two share. It needs no encoder and trains in seconds.
+many of its words a pair has, and which rare words only these two share. It needs no encoder.
 """
 
 import math
@@ -21,8 +21,8 @@ from cogltx.errors import DataError, ModelError
 from cogltx.files import read_json, write_json
 from cogltx.judges.bm25 import BM25Judge
 
-_PAIRED = 16  # passages of a document that are paired, the best by the judge
-_ENOUGH = 10_000  # questions to train on
+_MAX_PASSAGES = 16  # passages of a document that are paired, the best by the judge
+_MAX_QUESTIONS = 10_000  # questions to train on
 _JUDGE_WEIGHT = 3.0  # of the sum of both passages' scores, in the logarithm of a pair's odds
 
 _FEATURES = (
@@ -78,16 +78,19 @@ class PairModel:
         Raises:
             DataError: there is no such question.
         """
-        from sklearn.linear_model import LogisticRegression
-
-        known = list(islice(_known_pairs(examples), _ENOUGH))
+        known = list(islice(_known_pairs(examples), _MAX_QUESTIONS))
         if not known:
             raise DataError(
                 "memrecall.pairs: no training question has relevant blocks in two passages; set it to false"
             )
-        features, is_pair = (np.concatenate(values) for values in zip(*known, strict=True))
+        self.learn(*(np.concatenate(values) for values in zip(*known, strict=True)))
+
+    def learn(self, features: Float[np.ndarray, "pairs features"], is_pair: Bool[np.ndarray, " pairs"]) -> None:
+        """Train on pairs of passages: a logistic regression on standardized features."""
+        from sklearn.linear_model import LogisticRegression
+
         scale = features.std(axis=0) + 1e-9
-        model = LogisticRegression(max_iter=1000).fit(features / scale, is_pair)
+        model = LogisticRegression(max_iter=1000).fit((features - features.mean(axis=0)) / scale, is_pair)
         self.weights = dict(zip(_FEATURES, (model.coef_[0] / scale).tolist(), strict=True))
 
     def probabilities(self, question: str, blocks: Blocks, scores: Float[np.ndarray, " blocks"]) -> dict[int, float]:
@@ -120,7 +123,7 @@ class PairModel:
 
 @dataclass(frozen=True)
 class Passages:
-    """What the words of some passages show about a question.
+    """The words of passages, as far as they bear on one question.
 
     Attributes:
         numbers: the passages, by their number in ``Blocks.paragraphs``.
@@ -164,9 +167,9 @@ class Passages:
         }
         mentions, is_named = blocks.mentions, blocks.mentions.named(question)
         names, named = np.zeros((len(numbers), len(numbers)), dtype=bool), np.zeros(len(numbers), dtype=bool)
-        for place in np.flatnonzero(np.isin(mentions.blocks, list(passage_of))):
-            passage = passage_of[int(mentions.blocks[place])]
-            names[passage, list(under[int(mentions.headings[place])])] = True
+        for mention in np.flatnonzero(np.isin(mentions.blocks, list(passage_of))):
+            passage = passage_of[int(mentions.blocks[mention])]
+            names[passage, list(under[int(mentions.headings[mention])])] = True
         for block, passage in passage_of.items():
             named[passage] |= is_named[block]
         return cls(
@@ -218,7 +221,7 @@ class Passages:
 def _best_passages(blocks: Blocks, scores: Float[np.ndarray, " blocks"], certain: Iterable[int] = ()) -> list[int]:
     """Select the passages of the best blocks, in document order."""
     ranked = blocks.paragraphs[np.argsort(-np.nan_to_num(scores), kind="stable")].tolist()
-    return sorted(list(dict.fromkeys([*certain, *ranked]))[:_PAIRED])
+    return sorted(list(dict.fromkeys([*certain, *ranked]))[:_MAX_PASSAGES])
 
 
 def _known_pairs(

@@ -183,7 +183,7 @@ class Trainer:
         for example in progress(self.train_examples, "pairs", unit="examples"):
             blocks = self.reader.model.split(example.document)
             relevant = blocks.relevance_labels(example)
-            if example.query is not None and relevant is not None:
+            if example.query is not None and example.relevant is not None and relevant is not None:
                 yield example.query.text, blocks, relevant
 
     @property
@@ -401,6 +401,8 @@ def _check_config(config: TrainingConfig, reader: WindowReader, train: Sequence[
 
 def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
     """Check that every question leaves room for a block; splits only documents with a long question."""
+    if reader.model.pairs is not None and any(example.query is None for example in examples):
+        raise ConfigError("memrecall.pairs needs a question in every example; set it to false")
     queries = {id(example): example.query.text for example in examples if example.query is not None}
     if not queries:
         return

@@ -107,3 +107,14 @@ def test_training_needs_questions_of_two_passages() -> None:
     one = relevant & (np.cumsum(relevant) < 2)
     with pytest.raises(DataError, match="no training question has relevant blocks in two passages; set it to false"):
         PairModel().fit([(question, blocks, one), (question, blocks, np.ones(len(blocks), dtype=bool))])
+
+
+def test_what_all_pairs_have_does_not_hide_the_rest() -> None:
+    """Ten rare words that all passages share but no two others: a feature with one value."""
+    model, rng = PairModel(), np.random.default_rng(0)
+    features = rng.random((200, 14))
+    is_pair = features[:, 7] > 0.9
+    features[:, 13] = 10.0
+    model.learn(features, is_pair)
+    assert model.weights["words of the question"] > 5
+    assert model.weights["words that no other passage has"] == pytest.approx(0)
