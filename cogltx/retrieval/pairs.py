@@ -81,7 +81,7 @@ class PairModel:
         known = list(islice(_known_pairs(examples), _MAX_QUESTIONS))
         if not known:
             raise DataError(
-                "memrecall.pairs: no training question has relevant blocks in two passages; set it to false"
+                "memrecall.pairs: no training question has evidence marked in two passages; set it to false"
             )
         self.learn(*(np.concatenate(values) for values in zip(*known, strict=True)))
 

@@ -105,7 +105,7 @@ def test_weights_of_something_else_are_refused(tmp_path: Path, text: str) -> Non
 def test_training_needs_questions_of_two_passages() -> None:
     question, blocks, relevant = known(questions(1)[0])
     one = relevant & (np.cumsum(relevant) < 2)
-    with pytest.raises(DataError, match="no training question has relevant blocks in two passages; set it to false"):
+    with pytest.raises(DataError, match="no training question has evidence marked in two passages; set it to false"):
         PairModel().fit([(question, blocks, one), (question, blocks, np.ones(len(blocks), dtype=bool))])
 
 

@@ -135,5 +135,5 @@ def test_training_needs_questions_of_two_passages(tiny_encoder: Path, tmp_path: 
         new(tiny_encoder), TrainingConfig(), train=examples, validation=examples, output=tmp_path / "run",
         report=lambda line: None,
     )  # fmt: skip
-    with pytest.raises(DataError, match=r"memrecall\.pairs: no training question has relevant blocks in two passages"):
+    with pytest.raises(DataError, match=r"memrecall\.pairs: no training question has evidence marked in two passages"):
         trainer.run()
