@@ -55,6 +55,8 @@ class TrainingConfig(BaseModel):
             tagging with CogLTX, also the largest number of blocks whose context judge and retriever learn from.
         answer_share: share of a baseline's windows that hold the answer for certain; the others are any.
         relevance: source of the relevance labels.
+        keep: the epoch whose model is kept: the ``best`` by the validation metric or, where few validation examples
+            would choose by chance, the ``last``.
         patience: epochs without a better validation metric before training stops; None: never.
         checkpoint_steps: optimizer steps between checkpoints.
         seed: seed of all random choices.
@@ -81,6 +83,7 @@ class TrainingConfig(BaseModel):
     windows: int | None = Field(None, ge=1)
     answer_share: float = Field(0.5, ge=0, le=1)
     relevance: RelevanceConfig = RelevanceConfig()
+    keep: Literal["best", "last"] = "best"
     patience: int | None = Field(None, ge=1)
     checkpoint_steps: int = Field(100, ge=1)
     seed: Seed = 0

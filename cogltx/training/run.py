@@ -132,7 +132,7 @@ def train_run(
         gold = f"{run.reasoner.gold}; the reasoner does not learn from them"
         report(f"{summary.skipped} training examples have no known {gold}")
     best = summary.history[summary.best_epoch][trainer.main_metric]
-    report(f"best epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
+    report(f"{trainer.config.keep} epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
 
 
 def _new_reader(run: RunConfig) -> Reader:

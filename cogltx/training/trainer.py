@@ -1,6 +1,7 @@
 """Joint training (CogLTX algorithm 1): every epoch trains retriever, judge and reasoner in turn, then validates.
 
-The model of the best epoch is the model of the run. A killed run resumes from its last checkpoint.
+The model of the best epoch is the model of the run, or that of the last (``TrainingConfig.keep``). A killed run resumes
+from its last checkpoint.
 """
 
 import re
@@ -255,7 +256,8 @@ class Trainer:
         reasoner.config = reasoner.config.without_thresholds()
         predicted = list(progress(self._predictions(), "validation", total=len(self.validation), unit="examples"))
         metrics = tune(self.reader, self.task, self.validation, predicted, main)
-        if done.best_epoch is None or metrics[main] > done.history[done.best_epoch][main]:
+        keeps_last, best = self.config.keep == "last", done.best_epoch
+        if keeps_last or best is None or metrics[main] > done.history[best][main]:
             done.best_epoch = done.epoch
         done.history.append(metrics)
         self.loop.log.add(epoch, epoch, {f"validation/{key}": value for key, value in metrics.items()})

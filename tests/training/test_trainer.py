@@ -292,6 +292,14 @@ def test_early_stopping(
     assert [path.name for path in tmp_path.glob("epoch-*")] == [f"epoch-{best + 1}"]
 
 
+def test_the_last_epoch_is_kept(corpus_encoder: Path, tmp_path: Path) -> None:
+    Scripted.script = [0.0, 3, 2, 1]
+    made = reader(corpus_encoder, judge="fakes:Checksums")
+    summary = train(made, tmp_path, examples=corpus.make(2), task=Scripted(), epochs=3, keep="last")
+    assert summary.best_epoch == 2
+    assert [path.name for path in tmp_path.glob("epoch-*")] == ["epoch-3"]
+
+
 def calibrated(
     corpus_encoder: Path, answers: list[tuple[str, ...] | None], margins: list[float]
 ) -> tuple[float | None, list[str]]:
