@@ -184,7 +184,7 @@ class Passages:
 
     @cached_property
     def _n_passages(self) -> Counter[str]:
-        """How many passages have each word."""
+        """Number of passages in which each word occurs."""
         return Counter(word for words in self.words for word in words)
 
     def _features(self, one: int, other: int) -> list[float]:
