@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from cogltx.baselines.sliding_window import HeadAndTail, SlidingWindow, Truncation
+from cogltx.baselines.sliding_window import SlidingWindow, Truncation
 from cogltx.baselines.words import BagOfWords, TextCNN, WordsReader
 from cogltx.errors import ConfigError
 from cogltx.folders import model_folder
@@ -16,7 +16,6 @@ from cogltx.pipeline import CogLTX, Reader
 __all__ = [
     "READERS",
     "BagOfWords",
-    "HeadAndTail",
     "SlidingWindow",
     "TextCNN",
     "Truncation",
@@ -33,7 +32,6 @@ READERS: dict[str, type[Reader]] = {
     "cogltx": CogLTX,
     "sliding_window": SlidingWindow,
     "truncation": Truncation,
-    "head_and_tail": HeadAndTail,
     "bag_of_words": BagOfWords,
     "text_cnn": TextCNN,
 }
