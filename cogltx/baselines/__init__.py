@@ -8,9 +8,9 @@ import torch
 
 from cogltx.baselines.sliding_window import SlidingWindow, Truncation
 from cogltx.baselines.words import BagOfWords, TextCNN, WordsReader
+from cogltx.config import load_config
 from cogltx.errors import ConfigError
 from cogltx.folders import model_folder
-from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX, Reader
 
 __all__ = [
@@ -62,5 +62,5 @@ def load_reader(
         ConfigError: the device is not available, or a change is invalid.
     """
     folder = model_folder(name)
-    config = ModelConfig.load(folder, changes)
+    config = load_config(folder, changes)
     return reader_class(config.reader).load(folder, config, device=device, judge=judge)

@@ -12,11 +12,11 @@ from typing import Any, ClassVar, Self
 import torch
 
 from cogltx.baselines.text_cnn import ConvolutionalModel
+from cogltx.config import ModelConfig, save_config
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError
 from cogltx.files import new_folder
 from cogltx.linear import LinearModel, WordsModel
-from cogltx.model import ModelConfig
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction
 from cogltx.reasoners.classification import choose_labels, fit_words, label_probabilities
@@ -78,7 +78,7 @@ class WordsReader(Reader):
         """See ``Reader.save_pretrained``: words as JSON, numbers as safetensors."""
         with new_folder(Path(folder)) as target:
             self._words.save(target)
-            self.config.save(target)
+            save_config(self.config, target)
 
 
 class BagOfWords(WordsReader):

@@ -205,7 +205,6 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        second_reading: Sequence[WindowOutputs] = (),
         relevance: float = 1.0,
     ) -> Prediction:
         """Decode the windows of one document.
@@ -214,8 +213,6 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
             layout: the query and the document.
             outputs: all windows of the document, with their outputs.
             evidence: the key blocks with their probabilities of relevance, to weigh answers by; None leaves them out.
-            second_reading: the outputs of a second reading of some of the blocks; answers get the mean of both
-                readings, labels what they get from several windows.
             relevance: the judge's highest score of a key block, without bonuses; only used with ``evidence``.
 
         Returns:

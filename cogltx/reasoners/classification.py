@@ -7,7 +7,7 @@ names.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, pairwise
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -298,11 +298,10 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        second_reading: Sequence[WindowOutputs] = (),
         relevance: float = 1.0,
     ) -> Prediction:
         """Combine the windows of a document: mean or maximum of their probabilities, or the network over them."""
-        rows = np.stack([row[0] for _, row in chain(outputs, second_reading)])
+        rows = np.stack([row[0] for _, row in outputs])
         if self.joint_loss:
             with torch.inference_mode():
                 vectors = torch.from_numpy(rows.astype(np.float32)).to(self.head.weight.device)

@@ -8,10 +8,8 @@ A judge whose fine scores are probabilities weighs the answers of its blocks (no
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Literal, Self
 
 import numpy as np
@@ -125,7 +123,7 @@ class SpanReasoner(Reasoner[_Target]):
     def _first_token_kinds(places: Float[Tensor, "windows tokens 2"]) -> Float[Tensor, "windows 4"]:
         """Logits of the kinds without a layer for them: none is the span of the first token.
 
-        The logit of "span" is 0 until start and end of all spans of the document are added (``_answer_losses`` and
+        The logit of "span" is 0 until start and end of all spans of the document are added (``losses`` and
         ``_decode``).
         """
         kinds = torch.tensor([[0.0, _IMPOSSIBLE, _IMPOSSIBLE, 0.0]], device=places.device).repeat(len(places), 1)
@@ -145,8 +143,26 @@ class SpanReasoner(Reasoner[_Target]):
         windows: Sequence[Window],
         targets: Sequence[_Target],
     ) -> Float[Tensor, " windows"]:
-        """Compute minus the log-probability of the target."""
-        return _answer_losses(outputs, windows, targets, adds_spans=self.config.kinds == "first_token")
+        """Compute minus the log-probability of the target answer; several correct spans are summed."""
+        device = outputs.device
+        in_document = _document_mask(windows, outputs.shape[1]).to(device)
+        kinds = outputs[:, 0, 2:].float()
+        places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf)
+        if self.config.kinds == "first_token":
+            kinds = kinds.index_add(
+                1, torch.tensor([SPAN], device=device), places.logsumexp(dim=1).sum(-1, keepdim=True)
+            )
+        kinds, places = kinds.log_softmax(dim=-1), places.log_softmax(dim=1)
+        losses = -kinds.gather(1, torch.tensor([[target.kind] for target in targets], device=device))[:, 0]
+        rows = [row for row, target in enumerate(targets) if target.kind == SPAN]
+        if not rows:
+            return losses
+        window = torch.tensor(rows, device=device)[:, None]
+        of_rows = [torch.tensor(targets[row].spans) for row in rows]
+        spans = pad_sequence(of_rows, batch_first=True, padding_value=-1).to(device)
+        scores = places[window, spans[..., 0], 0] + places[window, spans[..., 1], 1]
+        scores = scores.masked_fill(spans[..., 0] < 0, -torch.inf)
+        return losses.index_add(0, window[:, 0], -torch.logsumexp(scores, dim=1))
 
     def is_negative(self, target: _Target) -> bool:
         """Check whether the target is no answer."""
@@ -161,19 +177,16 @@ class SpanReasoner(Reasoner[_Target]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        second_reading: Sequence[WindowOutputs] = (),
         relevance: float = 1.0,
     ) -> Prediction:
         """Find the best answers over all windows.
 
         A window without the answer is trained to say so, which makes the probabilities of windows comparable. The
-        no-answer score of a document is the minimum over its windows. With a second reading, all scores are means of
-        both.
+        no-answer score of a document is the minimum over its windows.
         """
-        both = [outputs, second_reading] if second_reading else [outputs]
-        readings = [self._over_windows(layout.blocks, reading) for reading in both]
-        answers = _means([answers for answers, _ in readings])
-        log_no_answer = float(np.logaddexp.reduce([no_answer for _, no_answer in readings]) - math.log(len(readings)))
+        decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
+        answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
+        log_no_answer = min(no_answer for _, no_answer in decoded)
         margin = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
         if evidence is not None:
             margin -= self.config.no_answer_evidence_weight * _logit(relevance if evidence else 0.5)
@@ -185,12 +198,6 @@ class SpanReasoner(Reasoner[_Target]):
         )  # fmt: skip
         answered: Prediction = self.config.apply_thresholds(prediction)
         return answered
-
-    def _over_windows(self, blocks: Blocks, outputs: Iterable[WindowOutputs]) -> tuple[list[Answer], float]:
-        """The best answers of all windows, best first, and the lowest log p(none)."""
-        decoded = [self._decode(window, logits, blocks) for window, logits in outputs]
-        answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
-        return answers, min(no_answer for _, no_answer in decoded)
 
     def _decode(
         self, window: Window, logits: Float[np.ndarray, "tokens outputs"], blocks: Blocks
@@ -216,15 +223,6 @@ def _distinct(answers: Iterable[Answer]) -> list[Answer]:
     for answer in sorted(answers, key=lambda answer: -answer.score):
         distinct.setdefault(answer.text.lower(), answer)
     return list(distinct.values())
-
-
-def _means(readings: Sequence[Sequence[Answer]]) -> list[Answer]:
-    """Answers with the mean of their scores in each reading, best first; 0 where a reading does not have one."""
-    totals: dict[str, float] = defaultdict(float)
-    for answer in chain.from_iterable(readings):
-        totals[answer.text.lower()] += answer.score / len(readings)
-    distinct = _distinct(chain.from_iterable(readings))
-    return sorted((replace(one, score=totals[one.text.lower()]) for one in distinct), key=lambda one: -one.score)
 
 
 def _apart(answers: Sequence[Answer], count: int) -> list[Answer]:
@@ -318,36 +316,6 @@ def _apart_spans(scores: np.ndarray, count: int) -> list[int]:
         more, first = divmod(chosen[-1], scores.shape[1])
         left[(firsts <= first + more) & (firsts + lengths >= first)] = -np.inf
     return chosen
-
-
-def _answer_losses(
-    outputs: Float[Tensor, "windows tokens 6"],
-    windows: Sequence[Window],
-    targets: Sequence[_Target],
-    *,
-    adds_spans: bool = False,
-) -> Float[Tensor, " windows"]:
-    """Minus the log-probability of the target answer per window; several correct spans are summed.
-
-    ``adds_spans``: the logit of the kind "span" is the sum over all spans.
-    """
-    device = outputs.device
-    in_document = _document_mask(windows, outputs.shape[1]).to(device)
-    kinds = outputs[:, 0, 2:].float()
-    places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf)
-    if adds_spans:
-        kinds = kinds.index_add(1, torch.tensor([SPAN], device=device), places.logsumexp(dim=1).sum(-1, keepdim=True))
-    kinds, places = kinds.log_softmax(dim=-1), places.log_softmax(dim=1)
-    losses = -kinds.gather(1, torch.tensor([[target.kind] for target in targets], device=device))[:, 0]
-    rows = [row for row, target in enumerate(targets) if target.kind == SPAN]
-    if not rows:
-        return losses
-    window = torch.tensor(rows, device=device)[:, None]
-    of_rows = [torch.tensor(targets[row].spans) for row in rows]
-    spans = pad_sequence(of_rows, batch_first=True, padding_value=-1).to(device)
-    scores = places[window, spans[..., 0], 0] + places[window, spans[..., 1], 1]
-    scores = scores.masked_fill(spans[..., 0] < 0, -torch.inf)
-    return losses.index_add(0, window[:, 0], -torch.logsumexp(scores, dim=1))
 
 
 def _document_mask(windows: Sequence[Window], length: int) -> Bool[Tensor, "windows tokens"]:

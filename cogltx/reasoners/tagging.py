@@ -170,7 +170,6 @@ class TaggingReasoner(Reasoner[_Target]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        second_reading: Sequence[WindowOutputs] = (),
         relevance: float = 1.0,
     ) -> Prediction:
         """Find the entities of the best tag sequence over the whole document; words in no window are "O"."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from cogltx.blocks import load_tokenizer
 from cogltx.blocks import split as split_blocks
+from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.model import ModelConfig
 from cogltx.progress import progress
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.tasks.jsonl import as_examples
