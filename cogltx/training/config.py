@@ -35,8 +35,8 @@ class TrainingConfig(BaseModel):
             across its windows; 0 is the paper's loss alone.
         judge_epochs: passes over the training examples in which judge and trained retriever learn, from the first epoch
             on; afterwards they are frozen and score each document once. 0.15 is a random 15 % of the examples in the
-            first epoch, 0 freezes them from the start; None: all epochs, as in the paper, and the default with
-            interventions, whose labels change.
+            first epoch, 0 freezes them from the start; None: all epochs, as in the paper. With interventions, whose
+            labels change in every epoch, all other values count as None.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: those that the judge scores
             best (``recall``, the paper's), that the retriever ranks best for the query (``retriever``), which costs no
             pass of the judge, or random ones (``random``, the paper's ablation of train-test matching).
@@ -91,14 +91,14 @@ class TrainingConfig(BaseModel):
         return FIRST_EPOCH + 1 if waits else 0
 
     def resolved(self, reader: WindowReader, train: Sequence[Example]) -> "TrainingConfig":
-        """Choose the source of relevance labels that fits the model and the data, and the judge's epochs by it."""
+        """Choose the source of relevance labels that fits the model and the data, and the judge's epochs for it."""
         source = self.relevance.source
         if source == "auto":
             needs_labels = self.trains_judge(reader) and not any(example.has_relevance for example in train)
             can_intervene = isinstance(reader, CogLTX) and reader.model.reasoner.negative_target() is None
             source = "interventions" if needs_labels and can_intervene else "data"
         update: dict[str, Any] = {"relevance": self.relevance.model_copy(update={"source": source})}
-        if source == "interventions" and "judge_epochs" not in self.model_fields_set:
+        if source == "interventions" and self.judge_epochs:
             update["judge_epochs"] = None
         return self.model_copy(update=update)
 
@@ -295,7 +295,7 @@ class RunConfig(ModelConfig):
         for part, setting in model.items():
             given[part] = {**setting, **given.get(part, {})} if isinstance(setting, dict) else given.get(part, setting)
         try:
-            run = RunConfig.model_validate(given)
+            run = RunConfig.model_validate(RunConfig.model_validate(given).model_dump(mode="json"))
             run._check_judge()
         except ValidationError as error:
             raise ConfigError(describe(error, RunConfig)) from error

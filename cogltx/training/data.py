@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from cogltx.training.config import DataSource, RunConfig
 _MAX_HELD_OUT = 100
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
+Item = TypeVar("Item")
 Source: TypeAlias = str | Path | Iterable[Example | Mapping[str, Any]]
 """A file, examples, or mappings in the JSON Lines form, such as a ``datasets.Dataset``."""
 
@@ -79,15 +80,15 @@ def read_examples(
         examples = [example for example in examples if id(example.document) in long]
         if not examples:
             raise DataError(f"{name}: no document has more than {longer_than:,} tokens")
-    return _drawn(examples, limit, seed), report
+    return drawn(examples, limit, seed), report
 
 
-def _drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example]:
-    """Draw at most ``limit`` examples, in their order."""
-    if limit is None or limit >= len(examples):
-        return examples
-    drawn = np.random.default_rng([seed, 3]).choice(len(examples), size=limit, replace=False)
-    return [examples[index] for index in sorted(drawn.tolist())]
+def drawn(items: list[Item], limit: int | None, seed: int) -> list[Item]:
+    """Draw at most ``limit`` items, in their order."""
+    if limit is None or limit >= len(items):
+        return items
+    chosen = np.random.default_rng([seed, 3]).choice(len(items), size=limit, replace=False)
+    return [items[index] for index in sorted(chosen.tolist())]
 
 
 def _read_files(run: RunConfig) -> tuple[list[Example], ReadReport]:
@@ -115,7 +116,7 @@ def run_examples(
     data, seed = run.data, run.training.seed
     validation = data.validation if validation is None else validation
     examples, report = _read_files(run) if train is None else read_examples(run, train, "train")
-    examples = _drawn(examples, data.train_limit, seed)
+    examples = drawn(examples, data.train_limit, seed)
     if validation is not None:
         held_out, _ = read_examples(run, validation, "validation", limit=data.validation_limit, seed=seed)
     else:
@@ -123,9 +124,14 @@ def run_examples(
     return examples, held_out, report
 
 
+def n_held_out(total: int, held_out: int | None) -> int:
+    """Return the number of training examples that validate: as configured, or a fifth, at most 100."""
+    return min(_MAX_HELD_OUT, max(1, total // 5)) if held_out is None else held_out
+
+
 def _hold_out(examples: Sequence[Example], held_out: int | None, seed: int) -> tuple[list[Example], list[Example]]:
     """Split examples into training and validation, by whole documents unless there is only one."""
-    count = min(_MAX_HELD_OUT, max(1, len(examples) // 5)) if held_out is None else held_out
+    count = n_held_out(len(examples), held_out)
     by_document: dict[str, list[int]] = {}
     for index, example in enumerate(examples):
         by_document.setdefault(example.document.text, []).append(index)
