@@ -17,7 +17,7 @@ from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.tasks import TASKS
 from cogltx.tasks.classification import Classification
 from cogltx.training.optimizer import OptimizerConfig, Seed
-from cogltx.training.recipes import with_paper
+from cogltx.training.recipes import merged, with_paper
 from cogltx.training.relevance import FIRST_EPOCH, RelevanceConfig, asks_by_block
 
 ReasonerBlocks: TypeAlias = Literal["recall", "retriever", "random"]
@@ -244,18 +244,14 @@ class RunConfig(ModelConfig):
         return {"judge": {"name": judge}, **values, "task": task}
 
     @model_validator(mode="after")
-    def _check(self) -> "RunConfig":
-        if self.init_from is None:
-            self._check_judge()
-        return self
-
-    def _check_judge(self) -> None:
-        starts_anew = self.judge.init_from in (None, "reasoner")
+    def _check_judge(self) -> "RunConfig":
+        starts_anew = self.judge.init_from in (None, "reasoner") and self.init_from is None
         is_new = self.reader == "cogltx" and self.judge.name == "encoder" and starts_anew
         if is_new and self.training.judge_epochs == 0:
             raise ValueError(
                 "training.judge_epochs is 0, but the judge is new; name a trained one with judge.init_from, or use bm25"
             )
+        return self
 
     def model_part(self) -> ModelConfig:
         """Return the part that is saved with the model."""
@@ -275,7 +271,7 @@ class RunConfig(ModelConfig):
             return self
         source = load_config(model_folder(name))
         model = source.model_dump(mode="json", include=set(_INHERITED))
-        reasoner, judge = (_get(given.get(part), "name") for part in ("reasoner", "judge"))
+        reasoner, judge = (given.get(part, {}).get("name") for part in ("reasoner", "judge"))
         if reasoner not in (None, source.reasoner.name):
             its_reasoner = source.reasoner.name
             raise ConfigError(
@@ -286,22 +282,15 @@ class RunConfig(ModelConfig):
                 f"init_from: the judge of {name} is the class {source.judge.name}, whose code would run; if you trust "
                 f"it, set judge.name: {source.judge.name}"
             )
-        for part in ("judge", "reasoner"):
-            model[part]["init_from"] = name
-        if source.judge.is_model:
-            model["judge"]["init_from"] = None  # it is not trained
+        model["reasoner"]["init_from"] = name
+        model["judge"]["init_from"] = None if source.judge.is_model else name  # another model's judge is not trained
         if judge not in (None, source.judge.name):
             del model["judge"]
-        for part, setting in model.items():
-            given[part] = {**setting, **given.get(part, {})} if isinstance(setting, dict) else given.get(part, setting)
         try:
-            run = RunConfig.model_validate(RunConfig.model_validate(given).model_dump(mode="json"))
-            run._check_judge()
+            filled = RunConfig.model_validate(merged(model, given)).model_dump(mode="json")
+            return RunConfig.model_validate(filled)
         except ValidationError as error:
             raise ConfigError(describe(error, RunConfig)) from error
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
-        return run
 
 
 def _is_classification(task: Any) -> bool:

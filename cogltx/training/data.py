@@ -27,21 +27,11 @@ Source: TypeAlias = str | Path | Iterable[Example | Mapping[str, Any]]
 
 
 def expand(path: str) -> Path:
-    """Fill in the environment variables and ``~`` of a path.
-
-    Raises:
-        ConfigError: a variable is not set, or ``~`` names an unknown user.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in os.environ:
-            raise ConfigError(f"{path}: the environment variable {match[1]} is not set")
-        return os.environ[match[1]]
-
-    try:
-        return Path(_VARIABLE.sub(value, path)).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    """Fill in the environment variables and ``~`` of a path; raises ConfigError for a variable that is not set."""
+    expanded = os.path.expanduser(os.path.expandvars(path))
+    if missing := _VARIABLE.search(expanded):
+        raise ConfigError(f"{path}: the environment variable {missing[1]} is not set")
+    return Path(expanded)
 
 
 def read_examples(
@@ -93,11 +83,8 @@ def drawn(items: list[Item], limit: int | None, seed: int) -> list[Item]:
 
 def _read_files(run: RunConfig) -> tuple[list[Example], ReadReport]:
     """Read the training files of a run, one after another."""
-    given = run.data.train
-    sources = (DataSource(file=given, task=run.task),) if isinstance(given, str) else given
-    examples: list[Example] = []
-    total = ReadReport()
-    for source in sources:
+    given, examples, total = run.data.train, list[Example](), ReadReport()
+    for source in (DataSource(file=given, task=run.task),) if isinstance(given, str) else given:
         config = run.model_copy(update={"task": source.task})
         read, report = read_examples(config, source.file, "train", limit=source.limit, seed=run.training.seed)
         examples += read

@@ -33,10 +33,7 @@ _N_AVERAGED = 20  # recent losses in the progress bar
 
 @dataclass
 class _Progress:
-    """Progress of a run; ``phase`` counts within the epoch, ``batch`` within the phase, ``logged`` bytes of the log.
-
-    ``counts`` are those of the epoch so far.
-    """
+    """Progress of a run: ``phase`` in the epoch, ``batch`` in the phase, bytes ``logged``, ``counts`` of the epoch."""
 
     data: str = ""
     epoch: NonNegativeInt = 0
@@ -82,11 +79,10 @@ class TrainingLoop:
         if not resume and self._numbers():
             raise ConfigError(f"{self.folder.parent}: has a run; resume it, or choose another folder")
         torch.manual_seed(seed)
-        resumes = resume and bool(self._numbers())
-        if resumes:
-            *older, last = self._numbers()
-            self._load(self.folder / f"{last:06d}")
-            self._remove(older)  # left by a run that was killed before it removed them
+        numbers = self._numbers()
+        if resumes := resume and bool(numbers):
+            self._load(self.folder / f"{numbers[-1]:06d}")
+            self._remove(numbers[:-1])  # left by a run that was killed before it removed them
         processes.wait()
         self.log.open(self.progress.logged if resumes else 0)
         return resumes
@@ -163,7 +159,7 @@ class TrainingLoop:
     ) -> list[float]:
         """Run the remaining steps of a phase and return their losses.
 
-        ``step`` returns the loss of a step, None if there was nothing to learn; ``epoch`` its epoch, for the log;
+        ``step`` returns the loss, None if there was nothing to learn; ``epoch`` is that of a step, for the log;
         ``after`` is called after every step, before a checkpoint.
         """
         losses: list[float] = []

@@ -101,14 +101,13 @@ class Optimizer:
             TrainingError: the loss or a gradient is not finite; the model is unchanged.
         """
         self.model.train()
-        total = 0.0
         lengths = [padded_length(len(window)) for window in windows]
         if groups is None:
             tokens = self.runner.batch_tokens
             if processes.count() > 1:
                 tokens = min(tokens, sum(lengths) // (_GROUPS_PER_PROCESS * processes.count()))
             groups = batches(windows, tokens, self.runner.training_padding)
-        costs = [sum(lengths[index] for index in group) for group in groups]
+        costs, total = [sum(lengths[index] for index in group) for group in groups], 0.0
         for number in processes.local_share(processes.share(costs)):
             batch = self.runner.tensors([windows[index] for index in groups[number]])
             with self.runner.precision.autocast():
@@ -117,14 +116,9 @@ class Optimizer:
             if torch.isfinite(value):
                 value.backward()
         (total,) = processes.total([total])
-        if not math.isfinite(total):
-            self.optimizer.zero_grad()
-            raise self._not_finite("loss", total)
+        self._check_finite("loss", total)
         processes.add_gradients(self.parameters)
-        norm = nn.utils.clip_grad_norm_(self.parameters, _MAX_GRADIENT_NORM)
-        if not torch.isfinite(norm):
-            self.optimizer.zero_grad()
-            raise self._not_finite("gradient norm", norm)
+        self._check_finite("gradient norm", float(nn.utils.clip_grad_norm_(self.parameters, _MAX_GRADIENT_NORM)))
         share = _rate(self.step, self.steps)
         for slots in self.optimizer.param_groups:
             slots["lr"] = slots["multiple"] * self.config.learning_rate * share
@@ -133,10 +127,12 @@ class Optimizer:
         self.step += 1
         return total
 
-    def _not_finite(self, quantity: str, value: Any) -> TrainingError:
-        return TrainingError(
-            f"{self.name}: the {quantity} is {float(value)} at step {self.step + 1}; the last checkpoint is kept"
-        )
+    def _check_finite(self, quantity: str, value: float) -> None:
+        if not math.isfinite(value):
+            self.optimizer.zero_grad()
+            raise TrainingError(
+                f"{self.name}: the {quantity} is {value} at step {self.step + 1}; the last checkpoint is kept"
+            )
 
     def state(self) -> dict[str, Tensor]:
         """Return the optimizer's state as plain tensors."""

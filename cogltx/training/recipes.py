@@ -3,11 +3,13 @@
 Epochs differ by task (NewsQA 4, 20 Newsgroups 6, many labels 10), as does the encoder's size.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from cogltx.files import changed
 from cogltx.reasoners import REASONER_CONFIGS
 
 if TYPE_CHECKING:
@@ -52,50 +54,37 @@ _MODEL = ("encoder", "max_block_tokens", "judge", "memrecall", "reasoner")  # wi
 
 
 def with_paper(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in the paper's values for the settings that a configuration does not set.
-
-    With ``init_from`` the settings of the model are those of the model that the run starts from.
-    """
-    filled = dict(values)
-    reasoner = _plain(values.get("reasoner", {}))
-    known = REASONER_CONFIGS.get(str(reasoner.get("name", "span")))
+    """Fill in the paper's values where a configuration sets none; with ``init_from``, those of the training alone."""
+    reasoner = _plain(values.get("reasoner"))
+    known = REASONER_CONFIGS.get(str(reasoner.get("name", "span") if isinstance(reasoner, Mapping) else "span"))
+    paper: dict[str, Any] = {}
     for setting, value in PAPER.items():
-        part, *path = setting.split(".")
-        if part in _MODEL and values.get("init_from") is not None:
-            continue
-        if part == "reasoner" and (known is None or path[0] not in known.model_fields):
-            continue
-        filled[part] = _with(filled.get(part), path, value) if path else filled.get(part, value)
-    return filled
+        part, _, name = setting.partition(".")
+        is_known = part != "reasoner" or (known is not None and name in known.model_fields)
+        if is_known and (part not in _MODEL or values.get("init_from") is None):
+            paper = changed(paper, {setting: value})
+    return dict(merged(paper, values))
 
 
-def _with(given: Any, path: list[str], value: Any) -> Any:
-    """Set a value inside a part of a configuration, unless it is set there."""
-    given = {} if given is None else _plain(given)
-    if not isinstance(given, dict):
-        return given  # validation will refuse it
-    name, *rest = path
-    return {**given, name: _with(given.get(name), rest, value) if rest else given.get(name, value)}
+def merged(base: Any, given: Any) -> Any:
+    """Fill in what nested settings, which may be configuration objects, do not set."""
+    given = _plain(given)
+    if not isinstance(base, Mapping) or not isinstance(given, Mapping):
+        return given
+    return {**base, **{name: merged(base.get(name), value) for name, value in given.items()}}
 
 
 def _plain(given: Any) -> Any:
-    """The settings that a configuration object sets, or those of a mapping."""
-    if isinstance(given, BaseModel):
-        return given.model_dump(exclude_unset=True)
-    return dict(given) if isinstance(given, Mapping) else given
+    return given.model_dump(exclude_unset=True) if isinstance(given, BaseModel) else given
 
 
 def deviations(run: "RunConfig") -> list[tuple[str, Any, Any]]:
     """List the settings of a run that differ from the paper: the setting, the value of the run, the paper's."""
-    run = run.started()
-    return [(setting, value, PAPER[setting]) for setting, value in _values(run) if value != PAPER[setting]]
-
-
-def _values(run: "RunConfig") -> Iterator[tuple[str, Any]]:
-    """The run's values of the paper's settings, as far as it has them."""
-    for setting in PAPER:
-        value: Any = run
-        for name in setting.split("."):
-            value = getattr(value, name, ...)
-        if value is not ...:
-            yield setting, value
+    values = run.started().model_dump()
+    found = []
+    for setting, paper in PAPER.items():
+        *parts, name = setting.split(".")
+        part = reduce(dict.__getitem__, parts, values)
+        if name in part and part[name] != paper:
+            found.append((setting, part[name], paper))
+    return found
