@@ -38,20 +38,12 @@ class WordsModel(ABC):
     def save(self, folder: Path) -> None:
         """Write words as JSON and numbers as safetensors to a folder."""
 
-    def fit(
-        self,
-        texts: Sequence[str],
-        has_label: Bool[np.ndarray, "texts labels"],
-        *,
-        balanced: bool = False,
-        seed: int = 0,
-    ) -> None:
+    def fit(self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], *, seed: int = 0) -> None:
         """Train on texts.
 
         Args:
             texts: the training texts.
             has_label: whether a text has a label.
-            balanced: weigh texts by the inverse frequency of having the label or not.
             seed: seed of all random choices.
 
         Raises:
@@ -59,12 +51,10 @@ class WordsModel(ABC):
         """
         if not (has_label.any(axis=0) & ~has_label.all(axis=0)).any():
             raise DataError(f"training: all {len(texts)} labelled texts have the same labels; at least two are needed")
-        self._learn(texts, has_label, balanced, seed)
+        self._learn(texts, has_label, seed)
 
     @abstractmethod
-    def _learn(
-        self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
-    ) -> None:
+    def _learn(self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], seed: int) -> None:
         """Train on texts that differ in their labels."""
 
     @abstractmethod
@@ -125,18 +115,15 @@ class LinearModel(WordsModel):
         tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
         (folder / "weights.safetensors").write_bytes(to_safetensors(tensors))
 
-    def _learn(
-        self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
-    ) -> None:
+    def _learn(self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], seed: int) -> None:
         features = count_words(self._vectorizer, texts)
-        self._keep([_svm(features, column, balanced, seed) for column in has_label.T])
+        self._keep([_svm(features, column, seed) for column in has_label.T])
 
-    def fit_queries(self, answers: Mapping[str, Mapping[str, bool]], *, balanced: bool = False, seed: int = 0) -> None:
+    def fit_queries(self, answers: Mapping[str, Mapping[str, bool]], *, seed: int = 0) -> None:
         """Train on label names that are queries.
 
         Args:
             answers: per label name, the texts for which it is known whether they have the label.
-            balanced: as in ``fit``.
             seed: as in ``fit``.
 
         Raises:
@@ -148,7 +135,7 @@ class LinearModel(WordsModel):
         features = count_words(self._vectorizer, list(row))
         self.queries = tuple(answers)
         known = [(features[[row[text] for text in by_text]], by_text.values()) for by_text in answers.values()]
-        self._keep([_svm(of_texts, np.array(list(yes)), balanced, seed) for of_texts, yes in known])
+        self._keep([_svm(of_texts, np.array(list(yes)), seed) for of_texts, yes in known])
 
     def _keep(self, svms: Sequence[tuple[Float[np.ndarray, " terms"], float]]) -> None:
         self._weights, self._bias = np.stack([weights for weights, _ in svms]), np.array([bias for _, bias in svms])
@@ -190,15 +177,13 @@ class LinearModel(WordsModel):
         return self._weights, self._bias
 
 
-def _svm(
-    features: Any, has_label: Bool[np.ndarray, " texts"], balanced: bool, seed: int
-) -> tuple[Float[np.ndarray, " terms"], float]:
+def _svm(features: Any, has_label: Bool[np.ndarray, " texts"], seed: int) -> tuple[Float[np.ndarray, " terms"], float]:
     """Train one SVM; returns weights and bias. A label that all texts have, or none, depends on no word."""
     from sklearn.svm import LinearSVC
 
     if has_label.all() or not has_label.any():
         return np.zeros(features.shape[1]), 1.0 if has_label.all() else -1.0
-    svm = LinearSVC(random_state=seed % 2**32, class_weight="balanced" if balanced else None)
+    svm = LinearSVC(random_state=seed % 2**32)
     svm.fit(features, has_label)
     return svm.coef_[0], float(svm.intercept_[0])
 
