@@ -132,6 +132,11 @@ class Document:
         return id, first, len(self.text) if is_last else self.parts[number + 1][1] - len(_BETWEEN)
 
 
+def has_surrogate(text: str) -> bool:
+    """Check for a lone surrogate, which cannot be encoded."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def named_apart(documents: Sequence[Document]) -> list[Document]:
     """Give several documents distinct ids: the second of a name is ``name (2)``, one without a name ``document 2``."""
     if len(documents) < 2:
@@ -156,7 +161,7 @@ class Query:
             raise DataError(f"the question is a {type(self.text).__name__}, not a string")
         if not self.text.strip():
             raise DataError("the question is empty")
-        if any("\ud800" <= character <= "\udfff" for character in self.text):
+        if has_surrogate(self.text):
             raise DataError("the question contains a lone surrogate, which is not valid Unicode")
 
 
