@@ -5,7 +5,9 @@ are its own and every row can be repeated by its commands. Finished parts are ke
 """
 
 import json
+import re
 import shlex
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +23,7 @@ from cogltx.cli.predictions import read_predictions, task_of
 from cogltx.cli.yaml_config import load_yaml, parse_changes, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import changed, check_settings, read_json, write_file, write_json
+from cogltx.files import changed, check_settings, read_json, write_json
 from cogltx.model import ModelConfig
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
@@ -31,6 +33,7 @@ from cogltx.training.data import expand, read_examples
 _EVIDENCE_METRICS = ("evidence_", "sup_", "joint_")  # measurable for readers with key blocks only
 _RESULTS = {"metrics", "train_seconds", "train_bytes", "seconds", "peak_bytes", "seconds_per_question", "origin"}
 _N_TIMED = 5  # questions
+_FOR_READER = re.compile(r"(\w+):")  # before `KEY=VALUE`
 
 
 @dataclass(frozen=True)
@@ -57,30 +60,18 @@ class Comparison:
     longer_than: int | None = None
     changes: tuple[str, ...] = ()
 
-    @property
-    def name(self) -> str:
-        """Name of the measurement: that of the configuration, and the least length of the documents."""
-        name = self.config.stem.removesuffix("-minilm")
-        return name if self.longer_than is None else f"{name}-over-{self.longer_than}"
-
-    @property
-    def command(self) -> str:
-        """The command that repeats the comparison."""
-        options = {
-            "data": self.data, "output": self.output, "readers": ",".join(self.readers or ()) or None,
-            "limit": self.limit, "longer-than": self.longer_than, "seeds": ",".join(map(str, self.seeds)),
-        }  # fmt: skip
-        given = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        return _shell(["bench", "quality", str(self.config), *given, *_options(self.changes)])
-
     @cached_property
     def run(self) -> RunConfig:
         """Configuration of the run with the changes for all readers."""
         return load_yaml(RunConfig, self.config, self.special(None))
 
     def special(self, reader: str | None) -> list[str]:
-        """Return the changes for one reader, or those for all."""
-        return [change for name, change in map(_split, self.changes) if name == reader]
+        """Return the changes for one reader, or those for all; raises ConfigError if one is for an unknown reader."""
+        split = [_FOR_READER.match(change) for change in self.changes]
+        if unknown := [match[1] for match in split if match and match[1] not in READERS]:
+            raise ConfigError(f"--set {unknown[0]}:…: not a reader; choose from {', '.join(READERS)}")
+        named = [(match[1] if match else None, text) for match, text in zip(split, self.changes, strict=True)]
+        return [text.removeprefix(f"{name}:") for name, text in named if name == reader]
 
     def changes_of(self, reader: Reader) -> list[str]:
         """Return the changes that a reader makes, without settings that the run's reasoner lacks."""
@@ -124,19 +115,14 @@ class Comparison:
 def compare(
     comparison: Comparison, *, results: Path | None = None, report: Callable[[str], None] = print
 ) -> tuple[dict[str, Any], str]:
-    """Train and evaluate readers, or resume that; write `quality.json` and `quality.md`.
-
-    Args:
-        comparison: what is compared.
-        results: a folder of measurements, where the file of this data set is written or updated, too.
-        report: receives messages.
+    """Train and evaluate readers, or resume that; write `quality.json`, in the folder of `results` too.
 
     Returns:
-        The measurement, as in `quality.json`, and its table. The `runs` of a row, one per seed, have metrics in
-        percent, and seconds (None if interrupted) and peak memory of training (None if another reader's model is used)
-        and evaluation, loading and timing included; `seconds_per_question` has the means of first and further questions
-        about a document. `difference` has the differences from the first row in points, with 95 % intervals over the
-        examples (paired bootstrap of the means over the seeds). `commands` repeat the row with the first seed.
+        The measurement and its table. The `runs` of a row, one per seed, have metrics in percent, and seconds (None if
+        interrupted) and peak memory of training (None if another reader's model is used) and evaluation, loading and
+        timing included; `seconds_per_question` has the means of first and further questions about a document.
+        `difference` has the differences from the first row in points, with 95 % intervals over the examples (paired
+        bootstrap of the means over the seeds). `commands` repeat the row with the first seed.
 
     Raises:
         ConfigError: a setting, change or reader is wrong, or differs from what the folder was started with.
@@ -146,7 +132,8 @@ def compare(
     run, data, limit, longer_than = comparison.run, comparison.data, comparison.limit, comparison.longer_than
     examples = read_examples(run, data, "test", limit=limit, longer_than=longer_than)[0]
     readers = select_readers(comparison.readers, examples)
-    _check(comparison, readers)
+    for reader in readers:
+        comparison.model_of(reader)  # checks its changes
     files = [data, *run.data.train_files, *filter(None, [run.data.validation])]
     settings = {
         "run": run.model_dump(mode="json"), "data": data, "limit": limit, "longer_than": longer_than,
@@ -158,27 +145,15 @@ def compare(
     write_json(noted, settings)
     rows = [_row(comparison, reader, report) for reader in readers]
     _add_differences(comparison, examples, rows)
+    name = comparison.config.stem.removesuffix("-minilm") + (f"-over-{longer_than}" if longer_than else "")
     measured: dict[str, Any] = {
-        "title": comparison.name, "command": comparison.command, "config": str(comparison.config), **origin(),
-        **settings, "examples": len(examples), "rows": rows,
+        "title": name, "command": _shell(sys.argv[1:]), "config": str(comparison.config), **origin(), **settings,
+        "examples": len(examples), "rows": rows,
     }  # fmt: skip
-    text = "\n".join([*section(measured), ""])
     write_json(comparison.output / "quality.json", measured)
-    write_file(comparison.output / "quality.md", text)
     if results is not None:
-        save(results, comparison.name, measured)
-    return measured, text
-
-
-def _check(comparison: Comparison, readers: Sequence[Reader]) -> None:
-    """Check seeds, changes and the configuration of every row before anything is trained."""
-    if len(set(comparison.seeds)) < len(comparison.seeds):
-        raise ConfigError(f"--seeds: {','.join(map(str, comparison.seeds))} has a seed twice")
-    for name, change in map(_split, comparison.changes):
-        if name is not None and name not in READERS:
-            raise ConfigError(f"--set {name}:{change}: {name!r} is not a reader; choose from {', '.join(READERS)}")
-    for reader in readers:
-        comparison.model_of(reader)
+        save(results / f"{name}.json", measured)
+    return measured, "\n".join(section(measured))
 
 
 def _row(comparison: Comparison, reader: Reader, report: Callable[[str], None]) -> dict[str, Any]:
@@ -215,10 +190,9 @@ def _measure(comparison: Comparison, reader: Reader, seed: int, report: Callable
     if not reader_class(comparison.model_of(reader).reader).uses_judge:
         metrics = {name: value for name, value in metrics.items() if not name.startswith(_EVIDENCE_METRICS)}
     result = {
-        "metrics": metrics, "train_seconds": None if reader.trained else trained["seconds"],
-        "train_bytes": None if reader.trained else trained["peak_bytes"],
-        "seconds": seconds if uninterrupted else None, "peak_bytes": peak_bytes,
+        "metrics": metrics, "seconds": seconds if uninterrupted else None, "peak_bytes": peak_bytes,
         "seconds_per_question": measured["seconds_per_question"], "origin": origin(),
+        **({"train_seconds": None, "train_bytes": None} if reader.trained else trained),
     }  # fmt: skip
     write_json(record, commands | result)
     return result
@@ -233,7 +207,7 @@ def _train(
         uninterrupted = not comparison.path("runs", name, seed).exists()
         report(f"{name}, seed {seed}: train")
         _, seconds, peak_bytes = run_command(command)
-        write_json(record, {"seconds": seconds if uninterrupted else None, "peak_bytes": peak_bytes})
+        write_json(record, {"train_seconds": seconds if uninterrupted else None, "train_bytes": peak_bytes})
     return read_json(record)
 
 
@@ -268,16 +242,6 @@ def _document_sums(
         pairs = ((example, by_id[example.id]) for example in examples)
         per_seed.append(sums_by_document(task_of(path, task).fractions(pairs)).get(metric, {}))
     return per_seed if all(per_seed) else []
-
-
-def _split(change: str) -> tuple[str | None, str]:
-    """Split `READER:KEY=VALUE` into the reader, None for all, and `KEY=VALUE`.
-
-    >>> _split("sliding_window:training.epochs=3"), _split("judge.name=a:B")
-    (('sliding_window', 'training.epochs=3'), (None, 'judge.name=a:B'))
-    """
-    name, colon, rest = change.partition("=")[0].partition(":")
-    return (name, change[len(name) + 1 :]) if colon and rest else (None, change)
 
 
 def _shell(arguments: Sequence[str]) -> str:

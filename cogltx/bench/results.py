@@ -91,18 +91,15 @@ def _difference(of: Data | None) -> str:
     return "–" if of is None else f"{of['points']:+.1f} [{of['low']:+.1f}, {of['high']:+.1f}]"
 
 
-def save(folder: Path, name: str, measured: dict[str, Any]) -> None:
-    """Write a measurement to the folder; rows of other readers that the file has stay, with their own origin.
+def save(path: Path, measured: dict[str, Any]) -> None:
+    """Write a measurement; rows of other readers that the file has stay, with their own origin.
 
     Raises:
         ConfigError: the file has rows that were measured on other data.
     """
-    path = folder / f"{name}.json"
     if path.exists():
         before = read_json(path)
-        known = [before[key] for key in ("data", "limit", "longer_than", "sha256")]
-        now = [measured[key] for key in ("data", "limit", "longer_than", "sha256")]
-        if before["sha256"] and known != now:
+        if before["sha256"] and any(before[key] != measured[key] for key in ("sha256", "limit", "longer_than")):
             raise ConfigError(f"{path}: measured on other data or examples; move the file away, or choose --results")
         rows = {row["reader"]: row for row in [*before["rows"], *measured["rows"]]}
         measured = {**measured, "title": before["title"], "rows": list(rows.values())}

@@ -125,6 +125,8 @@ def test_mistakes(tmp_path: Path, tiny_encoder: Path) -> None:
         measure(["bert"], tmp_path)
     with pytest.raises(ModelError, match="^cogltx at 600 tokens: the measurement failed with exit code 1: .*no-model"):
         measure(["cogltx"], tmp_path, [600], encoder=str(tmp_path / "no-model"))
-    (tmp_path / "cost.json").write_text(json.dumps({"settings": {"encoder": str(tiny_encoder), "precision": "auto", "seed": 1}, "readers": {}}))
+    (tmp_path / "cost.json").write_text(
+        json.dumps({"settings": {"encoder": str(tiny_encoder), "precision": "auto", "seed": 1}, "readers": {}})
+    )
     with pytest.raises(ConfigError, match="was started with seed 1, not 0; choose another folder"):
         measure(["cogltx"], tmp_path, [600], encoder=str(tiny_encoder))

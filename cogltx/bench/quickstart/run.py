@@ -4,7 +4,6 @@ The readers are trained and evaluated by `bench quality`, in one folder. Run it 
 """
 
 import shlex
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -15,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import yaml
 
-from cogltx.baselines import load_reader
 from cogltx.bench.quality import Comparison, compare
 from cogltx.bench.quickstart.corpus import generate
 from cogltx.bench.tables import table
@@ -58,10 +56,16 @@ def run(output: Path, *, seed: int = 0, sizes: _Sizes = _SIZES, report: Callable
     """Run the quickstart, or resume it, and return the text of `results.txt`: table, explanation and command.
 
     Raises:
-        ConfigError: the folder holds a finished quickstart, one with another seed or other sizes, or other files.
+        ConfigError: the folder holds a finished quickstart, or one with another seed or other sizes.
     """
-    started = time.monotonic()
-    _check_folder(output, seed, sizes)
+    noted, finished, settings = output / "quickstart.json", output / "results.txt", {"seed": seed, **sizes._asdict()}
+    if finished.exists():
+        raise ConfigError(
+            f"{output}: this quickstart is finished (see {finished}); choose another folder with --output"
+        )
+    if noted.exists():
+        check_settings(output, settings, read_json(noted))
+    write_json(noted, settings)
     n_train, n_test = sizes.train + sizes.train_long, sizes.test + sizes.test_unanswerable
     report(f"1. Corpus in {output}: {n_train:,} training and {n_test:,} test documents of {sizes.tokens:,} tokens")
     _write_corpus(output, seed, sizes)
@@ -70,32 +74,17 @@ def run(output: Path, *, seed: int = 0, sizes: _Sizes = _SIZES, report: Callable
     rows = compare(comparison, report=lambda line: report(f"  {line}"))[0]["rows"]
     examples = list(make_task("jsonl", {}).read(output / "test.jsonl", split="test"))
     predicted = [list(read_predictions(comparison.path("predictions", name, seed, ".jsonl"))) for name in _READERS]
-    lines = [
+    results = table([
         ["", "right answers", "both facts found", "no answer where none is"],
         [f"guessing one of {sizes.chains} answers", f"{100 / sizes.chains:.1f} %", "–", "–"],
         *([row["label"], *_shares(examples, of)] for row, of in zip(rows, predicted, strict=True)),
-    ]
-    results = f"{table(lines)}\n\n{_LEGEND}"
-    report(f"\n{results}\n\n3. One answer, step by step\n")
+    ])  # fmt: skip
+    report(f"\n{results}\n\n{_LEGEND}\n\n3. One answer, step by step\n")
     explanation = _explain_one(output, comparison.path("runs", "cogltx", seed), examples, predicted[0])
-    report(f"{explanation}\n\n{(time.monotonic() - started) / 60:.1f} minutes; all is in {output / 'results.txt'}")
-    text = f"{results}\n\n{explanation}\n"
-    write_file(output / "results.txt", text)
+    report(f"{explanation}\n\nTable and explanation are in {finished}")
+    text = f"{results}\n\n{_LEGEND}\n\n{explanation}\n"
+    write_file(finished, text)
     return text
-
-
-def _check_folder(output: Path, seed: int, sizes: _Sizes) -> None:
-    """Write seed and sizes to a new folder, or check that the interrupted quickstart in it has the same."""
-    noted, results = output / "quickstart.json", output / "results.txt"
-    settings = {"seed": seed, **sizes._asdict()}
-    if results.exists():
-        raise ConfigError(f"{output}: this quickstart is finished (see {results}); choose another folder with --output")
-    if noted.exists():
-        check_settings(output, settings, read_json(noted))
-    elif output.exists() and any(output.iterdir()):
-        raise ConfigError(f"{output}: the folder holds other files; choose another folder with --output")
-    else:
-        write_json(noted, settings)
 
 
 def _write_corpus(output: Path, seed: int, sizes: _Sizes) -> None:
@@ -107,28 +96,24 @@ def _write_corpus(output: Path, seed: int, sizes: _Sizes) -> None:
     first, share = 5 * seed, sizes.unanswerable
     easier = partial(generate, split="train", chains=(2, sizes.chains), broken=0.5, unanswerable=share)
     long = partial(generate, tokens=sizes.tokens, chains=(sizes.chains, sizes.chains))
-    corpora = {
-        "train": chain(
-            easier(sizes.train, seed=first, tokens=None),
-            easier(sizes.train_long, seed=first + 1, tokens=450, gap=60),
-        ),
-        "validation": long(sizes.validation, seed=first + 2, split="train", unanswerable=share),
-        "test": chain(
-            long(sizes.test, seed=first + 3, split="test"),
-            long(sizes.test_unanswerable, seed=first + 4, split="test", unanswerable=1.0),
-        ),
-    }
-    for name, examples in corpora.items():
+    few = easier(sizes.train, seed=first, tokens=None)
+    filled = easier(sizes.train_long, seed=first + 1, tokens=450, gap=60)
+    validation = long(sizes.validation, seed=first + 2, split="train", unanswerable=share)
+    answerable = long(sizes.test, seed=first + 3, split="test")
+    others = long(sizes.test_unanswerable, seed=first + 4, split="test", unanswerable=1.0)
+    for name, examples in {
+        "train": chain(few, filled),
+        "validation": validation,
+        "test": chain(answerable, others),
+    }.items():
         if not (output / f"{name}.jsonl").exists():
             write_examples(output / f"{name}.jsonl", examples)
+    rate = {"learning_rate": 1.5e-4}
     config = {
         "task": {"name": "jsonl"}, "encoder": {"name": sizes.encoder, "hidden_dropout": 0.0}, "max_block_tokens": 24,
         "memrecall": {"capacity": 128, "strides": [3, 2]}, "reasoner": {"name": "span", "init_from": "judge"},
         "data": {name: str(output / f"{name}.jsonl") for name in ("train", "validation")},
-        "training": {
-            "epochs": 1, "batch_size": 8, "judge": {"learning_rate": 1.5e-4},
-            "reasoner": {"learning_rate": 1.5e-4, "head_rate": 10.0},
-        },
+        "training": {"epochs": 1, "batch_size": 8, "judge": rate, "reasoner": {**rate, "head_rate": 10.0}},
     }  # fmt: skip
     write_file(output / "run.yaml", yaml.safe_dump(config, sort_keys=False))
 
@@ -144,26 +129,28 @@ def _shares(examples: Sequence[Example], predictions: Sequence[Prediction]) -> l
 
 
 def _explain_one(output: Path, folder: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> str:
-    """Explain one test answer; write its document, and name the command that asks the model about it."""
-    example, prediction = max(zip(examples, predictions, strict=True), key=lambda pair: _instructive(*pair))
-    reader = load_reader(folder)
-    assert isinstance(reader, CogLTX), "the quickstart's own run"
+    """Explain one test answer; write its document, and name the command that asks the model about it.
+
+    The answer is right, if one is, then in a block that a later step of MemRecall found, then probable.
+    """
+
+    def instructive(pair: tuple[Example, Prediction]) -> tuple[bool, bool, float]:
+        example, prediction = pair
+        start = -1 if prediction.start is None else prediction.start
+        late = any(block.step > 1 and block.start <= start < block.end for block in prediction.evidence)
+        return prediction.answer in (example.answers or ()), late, prediction.score
+
+    example, prediction = max(zip(examples, predictions, strict=True), key=instructive)
+    reader = CogLTX.from_pretrained(folder)
     recall = reader.recall(example.document, example.query)
     document, question = output / "document.txt", example.query.text if example.query else ""
     write_file(document, example.document.text)
     ask = shlex.join(["cogltx", "ask", str(document), question, "--model", str(folder)])
-    explained = "\n".join(explain(example, recall, prediction, reader.model.form.capacity))
+    explained = "\n".join(_explain(example, recall, prediction, reader.model.form.capacity))
     return f"{explained}\n\nAsk the model yourself; it knows only this generated world:\n\n  {ask}"
 
 
-def _instructive(example: Example, prediction: Prediction) -> tuple[bool, bool, float]:
-    """Prefer a right answer, then one in a block that a later step of MemRecall found, then a probable one."""
-    start = prediction.start if prediction.start is not None else -1
-    late = any(evidence.step > 1 and evidence.start <= start < evidence.end for evidence in prediction.evidence)
-    return prediction.answer in (example.answers or ()), late, prediction.score
-
-
-def explain(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> Iterator[str]:
+def _explain(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> Iterator[str]:
     """Explain an answer by the trace of MemRecall's steps, line by line."""
     labels = recall.blocks.relevance_labels(example)
     gold = set() if labels is None else set(np.flatnonzero(labels).tolist())
@@ -172,24 +159,20 @@ def explain(example: Example, recall: Recall, prediction: Prediction, capacity: 
         text = " ".join(recall.blocks.text(block).split())
         return f"    {score:5.3f} {'*' if block in gold else ' '} [{block}] {text}"
 
+    n_tokens, n_blocks, n_kept = recall.blocks.n_tokens, len(recall.blocks), 0
     yield f"question  {example.query.text if example.query else '(none)'}"
-    n_tokens, n_blocks = recall.blocks.n_tokens, len(recall.blocks)
     yield f"document  {n_tokens:,} tokens in {n_blocks} blocks; a window holds {capacity} tokens"
     yield "          * marks a gold fact"
-    n_kept = 0
     for number, step in enumerate(recall.trace, start=1):
-        beside = f"the question and the {n_kept} blocks kept so far" if n_kept else "the question alone"
+        beside = f"the question and the {n_kept} best blocks of step {number - 1}" if n_kept else "the question alone"
         yield f"\nStep {number}: the judge scores all blocks, each next to {beside}."
         yield f"  retrieved: the best coarse scores, until the window is full ({len(step.retrieved)})"
         yield from (line(float(step.coarse[block]), block) for block in step.retrieved)
         yield f"  kept after rehearsal: the best fine scores ({len(step.kept)}); the others decay"
         yield from (line(step.fine[block], block) for block in step.kept)
         n_kept = len(step.kept)
-    if not recall.trace:
-        yield "\nThe document fits one window and is read whole."
-    for block in sorted(gold - set(recall.key_blocks)):
-        yield f"\nMissed: a gold fact, [{block}], is not among the key blocks."
-    answer, right = prediction.answer or "(no answer)", prediction.answer in (example.answers or ("",))
-    yield f"\nThe reasoner reads {len(recall.key_blocks)} blocks and answers {answer!r} ({prediction.score:.0%}): " + (
-        "right" if right else f"wrong, it is {', '.join(example.answers or ('(no answer)',))!r}"
-    )
+    if missed := sorted(gold - set(recall.key_blocks)):
+        yield f"\nMissed: gold facts that are not in the key blocks: {missed}"
+    answer, expected = prediction.answer or "(no answer)", (example.answers or ("(no answer)",))[0]
+    verdict = "which is right" if answer == expected else f"which is wrong: it is {expected!r}"
+    yield f"\nThe reasoner reads {len(recall.key_blocks)} blocks and answers {answer!r} ({prediction.score:.0%}), {verdict}."
