@@ -1,11 +1,8 @@
 """The comparison of readers at tiny size: every row is its commands, an interrupted call resumes, mistakes are named."""
 
-import io
 import json
 import shlex
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +13,16 @@ import pytest
 import tiny
 import yaml
 from command_line import invoke
+from measured import in_this_process
 
 from cogltx.bench import quality
-from cogltx.bench.process import peak_bytes, run_command
+from cogltx.bench.process import run_command
 from cogltx.bench.quality import Comparison, compare
 from cogltx.bench.results import section
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
 
 READERS = ("cogltx", "bm25", "random", "sliding_window", "truncation")
-
-
-def in_this_process(arguments: Sequence[str]) -> tuple[str, float, int]:
-    """Like ``run_command``; a new process takes longer to import than to work."""
-    printed, started = io.StringIO(), time.perf_counter()
-    with redirect_stdout(printed):
-        assert invoke(*arguments) == 0, arguments
-    return printed.getvalue(), time.perf_counter() - started, peak_bytes()
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -174,5 +174,5 @@ def _explain(example: Example, recall: Recall, prediction: Prediction, capacity:
     if missed := sorted(gold - set(recall.key_blocks)):
         yield f"\nMissed: gold facts that are not in the key blocks: {missed}"
     answer, expected = prediction.answer or "(no answer)", (example.answers or ("(no answer)",))[0]
-    verdict = "which is right" if answer == expected else f"which is wrong: it is {expected!r}"
-    yield f"\nThe reasoner reads {len(recall.key_blocks)} blocks and answers {answer!r} ({prediction.score:.0%}), {verdict}."
+    yield f"\nThe reasoner reads {len(recall.key_blocks)} blocks and answers {answer!r} ({prediction.score:.0%})."
+    yield "This is right." if answer == expected else f"This is wrong: the answer is {expected!r}."
