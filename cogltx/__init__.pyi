@@ -1,4 +1,5 @@
 from .blocks import Block, Blocks, split
+from .config import MemRecallConfig, ModelConfig, TaskConfig
 from .document import Document, Entity, Example, Query, Segment, Span
 from .encoding.positions import PositionsConfig, extend_positions
 from .encoding.pretrained import EncoderConfig
@@ -6,11 +7,11 @@ from .errors import CogltxError, ConfigError, DataError, ModelError, TrainingErr
 from .formats import read_document
 from .integrations.compress import compress
 from .judges import Judge, JudgeConfig, ScoringJudge
-from .memrecall import MemRecall, MemRecallConfig, Recall
-from .model import ModelConfig, TaskConfig
+from .memrecall import MemRecall
 from .pipeline import CogLTX
 from .prediction import Answer, Evidence, Label, PredictedEntity, Prediction
 from .reasoners import ClassificationConfig, SpanReasonerConfig, TaggingConfig
+from .recall import Recall
 from .training import DataConfig, RunConfig, Trainer, TrainingConfig, train
 
 __all__ = [

@@ -73,7 +73,8 @@ class MemRecall:
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
         self.strides = self.config.strides
-        self.judge = self._wrapped(with_runner(make_judge(judge), runner), retriever)
+        self.plain_judge = with_runner(make_judge(judge), runner)
+        self.judge = self._wrapped(self.plain_judge, retriever)
         self.read = self._reading(pairs)
 
     def _wrapped(self, judge: Judge, retriever: Retriever | None) -> Judge:

@@ -23,8 +23,8 @@ import tiny
 
 from cogltx import folders
 from cogltx.blocks import tokenizer
+from cogltx.config import ModelConfig
 from cogltx.document import Example
-from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 
 ROOT = Path(__file__).parents[1]

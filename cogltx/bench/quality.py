@@ -21,10 +21,10 @@ from cogltx.bench.readers import READERS, Reader, select_readers
 from cogltx.bench.results import save, section
 from cogltx.cli.predictions import read_predictions, task_of
 from cogltx.cli.yaml_config import load_yaml, parse_changes, validated
+from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import changed, check_settings, read_json, write_json
-from cogltx.model import ModelConfig
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
 from cogltx.training.config import RunConfig

@@ -15,13 +15,12 @@ from cogltx.baselines import SlidingWindow, Truncation, WindowReader
 from cogltx.bench.process import peak_bytes
 from cogltx.bench.quickstart.corpus import generate
 from cogltx.blocks import load_tokenizer
+from cogltx.config import MemRecallConfig, ModelConfig
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder, Precision, load_encoder
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import CogltxError
-from cogltx.memrecall import MemRecallConfig
-from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 
 _SHORTLIST = {"shortlist": 32, "retriever": "trained"}

@@ -25,7 +25,6 @@ def export(
     from cogltx.display import model_card
     from cogltx.files import read_json, read_text
     from cogltx.folders import is_released, model_folder
-    from cogltx.model import ModelConfig
     from cogltx.training.config import RunConfig
     from cogltx.training.run import CONFIG_FILE
 
@@ -43,7 +42,7 @@ def export(
             "data": trained.data.train_files,
             "training": trained.training.model_dump(mode="json", include={"epochs", "batch_size", "seed"}),
         }
-        if not changes and judge in (None, ModelConfig.load(folder).judge.name):  # otherwise another was validated
+        if not changes and judge in (None, load_config(folder).judge.name):  # otherwise another was validated
             known["metrics"] = summary["history"][int(summary["best"].rpartition("-")[2]) - 1]
     config = reader.config
     card = model_card(output.name, config, **known, about=read_text(about) if about else "")

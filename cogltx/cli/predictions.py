@@ -18,10 +18,10 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import changed, check_settings, claimed, fingerprint, read_json, write_file, write_json
 from cogltx.folders import model_folder
-from cogltx.memrecall import Recall
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.progress import progress
+from cogltx.recall import Recall
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import RunConfig
 from cogltx.training.data import run_examples

@@ -10,7 +10,7 @@ from cogltx.errors import ConfigError
 from cogltx.formats import read_document
 
 if TYPE_CHECKING:
-    from cogltx.memrecall import Recall
+    from cogltx.recall import Recall
 
 
 def recall(
@@ -28,12 +28,12 @@ def recall(
     from cogltx.blocks import load_tokenizer
     from cogltx.cli.predictions import Predictor
     from cogltx.cli.yaml_config import parse_changes, validated
+    from cogltx.config import ModelConfig
     from cogltx.document import Query
     from cogltx.encoding.encoder import BatchRunner, Precision
     from cogltx.files import changed
     from cogltx.judges import named_judge
     from cogltx.memrecall import MemRecall
-    from cogltx.model import ModelConfig
     from cogltx.pipeline import CogLTX
 
     if run is None and judge is not None and named_judge(judge).is_model:

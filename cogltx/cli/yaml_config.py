@@ -77,7 +77,7 @@ def parse_changes(changes: Sequence[str]) -> dict[str, Any]:
 def _check_names(config: BaseModel, place: Callable[[Key], str]) -> None:
     """Check the names of reader and task."""
     from cogltx.baselines import reader_class
-    from cogltx.model import ModelConfig
+    from cogltx.config import ModelConfig
     from cogltx.tasks import TASKS, make_task
 
     if not isinstance(config, ModelConfig):

@@ -11,7 +11,7 @@ from cogltx.document import Document, Query
 from cogltx.encoding.layout import Layout
 from cogltx.errors import ConfigError
 from cogltx.folders import DEFAULT_MODEL
-from cogltx.judges import Memory
+from cogltx.judges import Memory, Shortlist
 from cogltx.memrecall import fill
 from cogltx.pipeline import CogLTX
 
@@ -84,11 +84,11 @@ def select(reader: CogLTX, layout: Layout, n_tokens: int) -> list[int]:
     fine = dict(zip(recall.key_blocks, recall.scores, strict=True))
     ranking = sorted(fine, key=lambda block: (block not in recall.kept, -fine[block]))
     if n_tokens > blocks.total_size(ranking):
-        memrecall, memory = reader.memrecall, Memory(layout)
-        if memrecall.config.shortlist is not None:
-            count = max(memrecall.config.shortlist, int(_CANDIDATES * n_tokens / blocks.sizes.mean()))
-            memory = Memory(layout, shortlist=memrecall.retriever.shortlist(memory, count))
-        [coarse] = memrecall.judge.retrieve([memory])
+        judge, shortlist = reader.memrecall.judge, reader.config.memrecall.shortlist
+        if shortlist is not None:
+            count = max(shortlist, int(_CANDIDATES * n_tokens / blocks.sizes.mean()))
+            judge = Shortlist(reader.memrecall.plain_judge, reader.retriever, count)
+        [coarse] = judge.retrieve([Memory(layout)])
         order = np.argsort(-np.nan_to_num(coarse, nan=-np.inf), kind="stable")
         ranking += [block for block in order.tolist() if block not in fine and not np.isnan(coarse[block])]
     scores = np.full(len(blocks), np.nan)

@@ -94,7 +94,9 @@ class Retriever(ABC):
             ConfigError: there is no question.
         """
         if memory.query is None:
-            raise ConfigError("give a question, which a retriever needs; for tasks without, memrecall.shortlist: null")
+            raise ConfigError(
+                "give a question, which the shortlist needs; for tasks without, memrecall.shortlist: null"
+            )
         candidates, places = memory.candidates, np.full(len(memory.blocks), np.nan)
         best_first = np.argsort(-self.scores(memory)[candidates], kind="stable")
         places[np.array(candidates, dtype=np.int64)[best_first]] = 1 / np.arange(1, len(candidates) + 1)

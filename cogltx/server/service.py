@@ -11,9 +11,9 @@ from anyio import CapacityLimiter, to_thread
 from cogltx.document import Document, Query
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, read_document
-from cogltx.memrecall import Recall
 from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, batches_of_texts
 from cogltx.prediction import Prediction
+from cogltx.recall import Recall
 from cogltx.server.metrics import Metrics
 from cogltx.server.shelf import Shelf
 from cogltx.server.worker import Worker

@@ -12,10 +12,10 @@ from fakes import config
 from cogltx.baselines import BagOfWords, TextCNN, load_reader
 from cogltx.baselines.text_cnn import ConvolutionalModel
 from cogltx.cli.evaluate import evaluate
+from cogltx.config import ModelConfig
 from cogltx.document import Document, Example
 from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.model import ModelConfig
 from cogltx.reasoners.classification import ClassificationConfig
 from cogltx.tasks.jsonl import write_examples
 from cogltx.training.config import DataConfig, RunConfig

@@ -14,11 +14,12 @@ import torch
 from labelled import CLASSIFICATION, FAST, LABELS, texts, train
 
 from cogltx.baselines import SlidingWindow, WindowReader, load_reader
+from cogltx.config import ModelConfig
 from cogltx.document import Document, Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError
 from cogltx.files import read_json
-from cogltx.model import Model, ModelConfig
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig

@@ -7,13 +7,14 @@ import fakes
 import numpy as np
 import pytest
 import torch
+from cogltx.averaging import average
 from labelled import CLASSIFICATION, LABELS, texts, train
 
-from cogltx.averaging import average
+from cogltx.config import ModelConfig
 from cogltx.document import Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.memrecall import MemRecall
-from cogltx.model import Model, ModelConfig
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import ClassificationConfig
 from cogltx.training.config import RunConfig

@@ -6,11 +6,11 @@ from pathlib import Path
 import fakes
 import pytest
 from builders import questions
-
 from cogltx.averaging import average
+
+from cogltx.config import MemRecallConfig
 from cogltx.document import Document, Query
 from cogltx.errors import ConfigError, DataError
-from cogltx.memrecall import MemRecallConfig
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.training import Trainer, TrainingConfig

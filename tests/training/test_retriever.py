@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ModelError
 from cogltx.judges import Memory
-from cogltx.model import Model, ModelConfig
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig

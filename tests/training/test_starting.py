@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from torch import nn
 
 import cogltx
+from cogltx.config import ModelConfig, load_config
 from cogltx.errors import ModelError
 from cogltx.judges import JudgeConfig
-from cogltx.model import Model, ModelConfig
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import RunConfig
 
@@ -39,7 +40,7 @@ def run_config(saved: Path, **values: Any) -> RunConfig:
 
 
 def test_settings_are_the_models_except_those_of_the_run(saved: Path) -> None:
-    source = ModelConfig.load(saved)
+    source = load_config(saved)
     run = run_config(saved, memrecall={"shortlist": 3}, reasoner={"top_k": 2}, max_block_tokens=12)
     assert run.memrecall == source.memrecall.model_copy(update={"shortlist": 3})
     assert run.encoder == source.encoder

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader, reader_class
+from cogltx.config import ModelConfig
 from cogltx.document import Document, Entity, Example
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import read_json
-from cogltx.model import Model, ModelConfig
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
 from cogltx.training import steps

@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader
+from cogltx.config import ModelConfig
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.judges import Memory
 from cogltx.memrecall import MemRecall
-from cogltx.model import Model, ModelConfig
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.reasoners import SpanReasonerConfig

@@ -22,9 +22,9 @@ from cogltx.cli.predictions import read_predictions
 from cogltx.document import Example
 from cogltx.errors import ConfigError
 from cogltx.files import check_settings, read_json, write_file, write_json
-from cogltx.memrecall import Recall
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.recall import Recall
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
 

@@ -11,7 +11,7 @@ from builders import document_of, questions
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example
 from cogltx.errors import DataError, ModelError
-from cogltx.retrieval.pairs import PairModel, Passages
+from cogltx.reading.pairs import PairModel, Passages
 
 TOKENIZER = tiny.make_tokenizer()
 
