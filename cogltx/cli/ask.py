@@ -14,6 +14,7 @@ import typer
 from cogltx.cli.options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import write_file
 from cogltx.folders import DEFAULT_MODEL
 from cogltx.formats import ENDINGS, FORMATS, find_files, read_document
 from cogltx.progress import logger, progress
@@ -21,6 +22,8 @@ from cogltx.progress import logger, progress
 if TYPE_CHECKING:
     from cogltx.pipeline import Reader
     from cogltx.prediction import Evidence, Prediction
+
+    Answer = Callable[[str | None], Prediction]
 
 _SHOWN = 3  # key blocks
 _SNIPPET = 160  # characters
@@ -60,39 +63,36 @@ def ask(
     if model == DEFAULT_MODEL and not all(_looks_english(document.text) for document in documents):
         note(f"{model} knows English, and the text looks like another language: --model takes one that knows it")
     reader = load_model(model, changes, judge, device)
-    answers_questions = reader.config.reasoner.pipeline_tag == "question-answering"
-    groups = [documents] if answers_questions else [[document] for document in documents]
-    known: list[str | None] = [*questions] or ([] if answers_questions else [*_label_names(reader)] or [None])
+    known = [*questions] or _questions_of(reader)
+    groups = [documents] if _answers_questions(reader) else [[document] for document in documents]
     if html is not None and len(groups) * len(known) != 1:
         raise ConfigError("--html: a report shows one question; give exactly one")
     if Path("-") in paths and not known:
         raise ConfigError("ask: the standard input is the text, so give a question as an argument")
     if index is not None and len(groups) > 1:
         raise ConfigError("--index: the model reads each file by itself; name one file")
-    failed = False
     for group in groups:
         answer = _open(reader, group, index)
-        for question in known or _typed(group):
-            try:
-                prediction = answer(question)
-            except DataError as error:
-                if known:
-                    raise
-                failed = True
-                typer.echo(f"cogltx: {error}", err=True)
-                continue
-            title = ": ".join([group[0].id] * (len(groups) > 1) + [question or ""] * (len(known) > 1))
-            _print(reader, group, prediction, question, None if as_json else title)
+        for question, prediction in ((one, answer(one)) for one in known) if known else _answer_typed(answer, group):
+            title = [group[0].id] * (len(groups) > 1) + [question or ""] * (len(known) > 1)
+            _print(reader, group, question, prediction, None if as_json else ": ".join(title))
             if html is not None:
-                _write_report(html, prediction, group, question)
-    if failed:
-        raise typer.Exit(2)
+                write_file(html, prediction.to_html(group, question or ""))
+                note(f"report: {html}")
+
+
+def _answers_questions(reader: "Reader") -> bool:
+    return reader.config.reasoner.pipeline_tag == "question-answering"
+
+
+def _questions_of(reader: "Reader") -> list[str | None]:
+    """What a model is asked by itself: nothing, its label names, or no question."""
+    options = reader.config.task.options
+    return [] if _answers_questions(reader) else [*options["labels"]] if options.get("label_queries") else [None]
 
 
 def _read_documents(named: Sequence[Path]) -> Iterator[Document]:
-    """Read files; those of a folder that cannot be read are named and left out.
-
-    The id of a document is its path if there are several; ``-`` is the standard input.
+    """Read files, named by their paths if there are several; those of a folder that cannot be read are left out.
 
     Raises:
         DataError: a file that is named cannot be read, or no file of a folder can.
@@ -113,48 +113,47 @@ def _read_documents(named: Sequence[Path]) -> Iterator[Document]:
         raise DataError(f"{named[0]}: no file that can be read")
 
 
-def _label_names(reader: "Reader") -> Sequence[str]:
-    """The label names, if they are the questions of a model."""
-    options = reader.config.task.options
-    return options["labels"] if options.get("label_queries") else ()
-
-
-def _open(reader: "Reader", documents: Sequence[Document], index: Path | None) -> Callable[[str | None], "Prediction"]:
+def _open(reader: "Reader", documents: Sequence[Document], index: Path | None) -> "Answer":
     """Open documents that are searched together; returns what answers a question about them."""
     from cogltx.pipeline import CogLTX
 
     document = documents[0] if len(documents) == 1 else Document.joined(documents)
-    if not isinstance(reader, CogLTX):
-        if index is not None:
-            raise ConfigError(f"--index: the baseline {reader.config.reader} has no index")
-        return lambda question: reader.predict(document, question)
-    exists = index is not None and index.exists()
-    opened = reader.open(document, index=index if exists else None)
-    if index is not None and not exists:
-        opened.save(index)
-        note(f"index: {index}")
-    return opened.ask
+    if isinstance(reader, CogLTX):
+        is_there = index is not None and index.exists()
+        opened = reader.open(document, index=index if is_there else None)
+        if index is not None and not is_there:
+            opened.save(index)
+            note(f"index: {index}")
+        return opened.ask
+    if index is not None:
+        raise ConfigError(f"--index: the baseline {reader.config.reader} has no index")
+    return lambda question: reader.predict(document, question)
+
+
+def _answer_typed(answer: "Answer", documents: Sequence[Document]) -> Iterator[tuple[str, "Prediction"]]:
+    """Answer what a person types; a question that cannot be asked does not end the others."""
+    failed = False
+    for question in _typed(documents):
+        try:
+            yield question, answer(question)
+        except DataError as error:
+            failed = True
+            typer.echo(f"cogltx: {error}", err=True)
+    if failed:
+        raise typer.Exit(2)
 
 
 def _print(
-    reader: "Reader", documents: Sequence[Document], prediction: "Prediction", question: str | None, title: str | None
+    reader: "Reader", documents: Sequence[Document], question: str | None, prediction: "Prediction", title: str | None
 ) -> None:
-    """Print a prediction: as JSON without a title, even an empty one."""
+    """Print a prediction under its title, or as JSON without one."""
     if title is None:
         asked = {} if question is None else {"question": question}
         print(json.dumps(asked | prediction.to_dict(), ensure_ascii=False), flush=True)
         return
-    reasoner = reader.config.reasoner
-    answers_questions = reasoner.pipeline_tag == "question-answering"
-    text = _format(prediction, documents) if answers_questions else reasoner.format(prediction)
+    of_task = reader.config.reasoner.format
+    text = _format(prediction, documents) if _answers_questions(reader) else of_task(prediction)
     typer.echo(f"{title}\n\n{text}\n" if title else f"{text}\n")
-
-
-def _write_report(path: Path, prediction: "Prediction", documents: Sequence[Document], question: str | None) -> None:
-    from cogltx.files import write_file
-
-    write_file(path, prediction.to_html(documents, question or ""))
-    note(f"report: {path}")
 
 
 def _looks_english(text: str) -> bool:

@@ -68,7 +68,7 @@ def evaluate(
 
     others = {prediction.id: prediction for prediction in read_predictions(against)} if against else {}
     matrix, curve = (Picture(path) if path is not None else None for path in (confusion, reliability))
-    predictor = Predictor(run, changes or (), judge, device)
+    predictor = Predictor(run, changes or (), judge, device, blocks)
     if tune:
         predictor.tune()
     config = predictor.reader.config
@@ -81,7 +81,7 @@ def evaluate(
         raise DataError(f"{against}: no prediction for example {missing!r}")
     settings = {"data": data, "split": split, "blocks": blocks, "task": config.task.model_dump(mode="json")}
     pairs = predictor.answer(
-        task, examples, title="evaluate", written=predictions, key_blocks=blocks, settings=settings,
+        task, examples, title="evaluate", written=predictions, settings=settings,
         subset=limit is not None or longer_than is not None,
     )  # fmt: skip
     result = _measure(task, pairs)
@@ -133,19 +133,16 @@ def _measure(task: "Task", pairs: Sequence["Pair"]) -> dict[str, Any]:
         example.answers is None and example.labels is None and example.entities is None and example.relevant is None
         for example, _ in pairs
     )
-    metrics: dict[str, float] = {}
-    calibration = None
-    if n_unlabelled < len(pairs):
-        metrics, calibration = task.metrics(pairs), Calibration.of(scored_predictions(pairs))
-    if n_unlabelled == len(pairs):
-        reason = "nothing is measured: no example has gold answers, labels, entities or relevant passages"
-        logger.warning(f"warning: {reason}")
-    elif not metrics:
-        reason = f"no example has what the task {task.name} measures; see --set task.name"
-        logger.warning(f"warning: nothing is measured: {reason}")
+    has_gold = n_unlabelled < len(pairs)
+    metrics = task.metrics(pairs) if has_gold else {}
+    calibration = Calibration.of(scored_predictions(pairs)) if has_gold else None
+    if not metrics:
+        what = f"what the task {task.name} measures; see --set task.name"
+        what = what if has_gold else "gold answers, labels, entities or relevant passages"
+        logger.warning(f"warning: nothing is measured: no example has {what}")
     elif n_unlabelled:
-        reason = f"{n_unlabelled:,} of {len(pairs):,} examples have no gold labels; the metrics leave them out"
-        logger.warning(f"warning: {reason}")
+        counts = f"{n_unlabelled:,} of {len(pairs):,} examples"
+        logger.warning(f"warning: {counts} have no gold labels; the metrics leave them out")
     return {
         "task": task.name, "examples": len(pairs), "metrics": metrics,
         "calibration": calibration and asdict(calibration), "against": [], "labels": _per_label(pairs),
@@ -172,10 +169,10 @@ def _draw_confusion(pairs: Sequence["Pair"], picture: "Picture") -> None:
 
     from cogltx.tasks.metrics import gold_and_predicted
 
-    _, gold, predicted = zip(*gold_and_predicted(pairs), strict=True)
-    if any(len(names) != 1 for names in predicted):
+    texts = gold_and_predicted(pairs)
+    if any(len(predicted) != 1 for _, _, predicted in texts):
         raise ConfigError("--confusion needs a model that predicts exactly one label per text")
-    gold, predicted = ([str(name) for (name,) in names] for names in (gold, predicted))
+    gold, predicted = ([str(*text[side]) for text in texts] for side in (1, 2))
     ConfusionMatrixDisplay.from_predictions(
         gold, predicted, normalize="true", values_format=".2f", cmap="Blues", xticks_rotation="vertical",
         ax=picture.axes, text_kw={"fontsize": 6},
@@ -193,9 +190,7 @@ def _format(result: Mapping[str, Any]) -> str:
     lines = [f"{result['task']}, {result['examples']:,} examples"]
     lines += [f"  {name:<20} {value:6.2f} %" for name, value in result["metrics"].items()]
     if calibration := result["calibration"]:
-        lines.append(
-            f"  {'calibration error':<20} {100 * calibration['error']:6.2f} points between score and share right"
-        )
+        lines.append(f"  {'calibration error':<20} {100 * calibration['error']:6.2f} points")
     if seconds := result.get("seconds_per_question"):
         lines += ["", *(f"  {kind + ' question':<20} {value:6.2f} s" for kind, value in seconds.items())]
     if labels := result["labels"]:
@@ -207,8 +202,6 @@ def _format(result: Mapping[str, Any]) -> str:
             lines.append(f"  {label:<{width}}  {scores}  {row[unit]:8,}")
     if result["against"]:
         lines += ["", "difference to the other system, in points (paired bootstrap over documents, 95 %)"]
-        lines += [
-            f"  {row['metric']:<20} {row['difference']:+6.2f}  [{row['low']:+.2f}, {row['high']:+.2f}]"
-            for row in result["against"]
-        ]
+        row = "  {metric:<20} {difference:+6.2f}  [{low:+.2f}, {high:+.2f}]"
+        lines += [row.format(**one) for one in result["against"]]
     return "\n".join(lines)

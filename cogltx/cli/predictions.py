@@ -44,19 +44,28 @@ _PARTS_PER_FOLDER = 1000
 class Predictor:
     """A trained model of any kind (a run, a folder or a name on the hub), with the options of a command.
 
+    Args:
+        run: the model.
+        changes: changed settings.
+        judge: replaces the judge of the model.
+        device: where it runs.
+        key_blocks: the reasoner reads the blocks that MemRecall finds, or the gold blocks (an upper bound).
+
     Attributes:
         options: the arguments, from which a worker makes the same predictor.
         settings: what predictions depend on besides their texts.
 
-    Raises:
-        ConfigError: a change is invalid, or a baseline is given a judge.
-        ModelError: there is no such model.
     """
 
     def __init__(
-        self, run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
+        self,
+        run: str | Path,
+        changes: Sequence[str] = (),
+        judge: str | None = None,
+        device: str | None = None,
+        key_blocks: KeyBlocks = "recall",
     ) -> None:
-        self.run, folder = Path(run), model_folder(run)
+        self.run, folder, self._key_blocks = Path(run), model_folder(run), key_blocks
         self.options = {"run": run, "changes": changes, "judge": judge, "device": device}
         self.settings: dict[str, Any] = {"model": fingerprint(folder), "changes": list(changes), "judge": judge}
         self.reader = load_model(str(folder), changes, judge, device)
@@ -81,7 +90,6 @@ class Predictor:
         *,
         title: str,
         written: Path | None = None,
-        key_blocks: KeyBlocks = "recall",
         settings: Mapping[str, Any] | None = None,
         subset: bool = False,
     ) -> list[Pair]:
@@ -91,35 +99,28 @@ class Predictor:
             task: adds its fields to the written lines.
             examples: the examples.
             title: of the progress bar.
-            written: the file of the predictions; those that it has are reused.
-            key_blocks: the reasoner reads the blocks that MemRecall finds, or the gold blocks (an upper bound).
-            settings: stored next to the file, with model and options, and compared when it is resumed.
-            subset: accept a complete file with predictions of more examples.
-
-        Raises:
-            ConfigError: the file was started with other settings, or another process writes it.
-            DataError: the file is of other examples or texts (it is not changed), or an example cannot be read.
+            written: the file of the predictions, see ``PredictionFile``; those that it has are reused.
+            settings: of the file, besides those of the model.
+            subset: see ``PredictionFile``.
         """
         if written is None:
-            answered = (self._answer(batch, key_blocks) for batch in batches_of_examples(examples))
+            answered = (self._answer(batch) for batch in batches_of_examples(examples))
             predictions = progress(chain.from_iterable(answered), title, total=len(examples), unit="examples")
             return list(zip(examples, predictions, strict=True))
         file = PredictionFile(written, self.settings | dict(settings or {}), subset)
         with file.claimed():
             parts = list(file.missing(examples))
-            done = (example for part in self.write_all(parts, task, key_blocks) for example in part.examples)
+            done = (example for part in self.write_all(parts, task) for example in part.examples)
             total = sum(len(part.examples) for part in parts)
             deque(progress(done, title, total=total, unit="examples"), maxlen=0)
             file.finish()
         return list(file.pairs(examples))
 
-    def write_all(
-        self, parts: Iterable["Part"], task: Task | None = None, key_blocks: KeyBlocks = "recall"
-    ) -> Iterator["Part"]:
+    def write_all(self, parts: Iterable["Part"], task: Task | None = None) -> Iterator["Part"]:
         """Answer parts and write their predictions; yields each part when it is written."""
         task = task or make_task("jsonl", {})
         for part in parts:
-            pairs = zip(part.examples, self._answer(part.examples, key_blocks), strict=True)
+            pairs = zip(part.examples, self._answer(part.examples), strict=True)
             write_file(part.path, [to_line(task, *pair) for pair in pairs])
             yield part
 
@@ -134,15 +135,15 @@ class Predictor:
                 spent[kind].append(time.perf_counter() - start)
         return {kind: fmean(values) for kind, values in spent.items()}
 
-    def _answer(self, batch: Sequence[Example], key_blocks: KeyBlocks) -> list[Prediction]:
+    def _answer(self, batch: Sequence[Example]) -> list[Prediction]:
         """Answer a batch at once; if that fails, one by one, to name the example that cannot be read."""
         try:
-            is_gold = key_blocks == "gold"
+            is_gold = self._key_blocks == "gold"
             return _answer_from_gold(self.reader, batch) if is_gold else list(self.reader.predict_many(batch))
         except DataError as error:
             if len(batch) == 1:
                 raise DataError(f"example {batch[0].id!r}: {error}") from error
-            return [prediction for example in batch for prediction in self._answer([example], key_blocks)]
+            return [prediction for example in batch for prediction in self._answer([example])]
 
 
 @dataclass(frozen=True)
@@ -257,12 +258,7 @@ def read_predictions(path: Path) -> Iterator[Prediction]:
 
 
 def task_of(path: Path, default: Task) -> Task:
-    """Return the task, with its tuned options, of the model that made a file of predictions.
-
-    Args:
-        path: the file, whose settings are next to it unless another program made it.
-        default: the task if the file has no settings, or those of another task.
-    """
+    """Return the task, with its tuned options, of the model that made a file of predictions, or the default."""
     stored = _beside(path, ".settings.json")
     task = read_json(stored).get("task", {}) if stored.exists() else {}
     return make_task(task["name"], task["options"]) if task.get("name") == default.name else default

@@ -23,13 +23,10 @@ class _Worker(Predictor):
 
 
 def answer_with_ray(parts: Iterable[Part], options: Mapping[str, Any], workers: int | None) -> Iterator[Part]:
-    """Answer parts in workers; yields each part when its predictions are written.
+    """Answer parts in workers; yields each part when it is written.
 
     ``RAY_ADDRESS`` names a cluster; without it Ray starts on this machine. Every machine of the cluster must have the
     package, and see model and output under the same names. A worker takes one core, or one GPU where there are any.
-
-    Raises:
-        DataError: an example cannot be read; parts that are done are kept.
     """
     started_here = not ray.is_initialized()
     if started_here:

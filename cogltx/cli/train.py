@@ -26,7 +26,8 @@ def train(
     """Train a judge and a reasoner jointly, or an encoder as a masked language model (a configuration with length)."""
     from cogltx.cli.yaml_config import read_settings
 
-    is_masked = "length" in read_settings(config, changes or ())
+    settings = read_settings(config, changes or ())
+    is_masked = "length" in settings or settings.get("task") == {"name": "masked_lm"}
     if explain and is_masked:
         raise ConfigError("--explain: the paper trains no masked language model; name the file of another run")
     if explain:
@@ -51,7 +52,7 @@ def _explain(config: Path, changes: Sequence[str], as_json: bool) -> None:
     cells = [_COLUMNS, *((name, json.dumps(value), json.dumps(paper)) for name, value, paper in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in cells:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def _train_run(config: Path, output: Path, changes: Sequence[str], resume: bool, as_json: bool) -> None:
@@ -75,8 +76,7 @@ def _train_encoder(config: Path, output: Path, changes: Sequence[str], resume: b
 
     with processes.joined():
         figures = mlm(load_yaml(MaskedConfig, config, changes), output, resume=resume, report=note)
-        if not processes.is_first():
-            return
         rows = [f"{one['step']:>6}  {one['loss']:>6.3f}  {one['accuracy']:>14.2f}%" for one in figures["history"]]
         table = "\n".join(["  step    loss  masked accuracy", *rows])
-        print(json.dumps(figures, indent=2) if as_json else table)
+        if processes.is_first():
+            print(json.dumps(figures, indent=2) if as_json else table)

@@ -32,8 +32,8 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
         if any(key[: len(one)] == one for one in new):
             return "--set"
         for depth in range(len(key), 0, -1):
-            begins = [one for one in lines if one[:depth] == key[:depth]]  # the key in the file, and those in it
-            if any(one[:depth] == key[:depth] for one in new) and not any(len(one) > depth for one in begins):
+            is_parent = any(one[:depth] == key[:depth] and len(one) > depth for one in lines)
+            if not is_parent and any(one[:depth] == key[:depth] for one in new):
                 return "--set"
             if key[:depth] in lines:
                 return f"{path}:{lines[key[:depth]]}"
