@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 Split = Literal["train", "validation", "test"]
 KeyBlocks = Literal["recall", "gold"]
 Engine = Literal["local", "ray"]
-Format = Literal["jsonl", "parquet"]
 RunArgument = Annotated[
     str, typer.Argument(help="A run, a model folder, qa-minilm, or owner/name[@REVISION] on the Hugging Face hub.")
 ]

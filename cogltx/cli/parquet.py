@@ -14,12 +14,12 @@ from cogltx.prediction import Prediction
 _ROWS = 256  # in memory together
 
 
-def check_installed(name: str) -> None:
-    """Raise ConfigError if pyarrow is not installed; ``name`` is what needs it."""
+def check_installed(file: Path) -> None:
+    """Raise ConfigError if pyarrow is not installed, which reads and writes a Parquet file."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError as error:
-        raise ConfigError(f'{name}: Parquet needs pyarrow; pip install "cogltx[parquet]"') from error
+        raise ConfigError(f'{file}: Parquet needs pyarrow; pip install "cogltx[parquet]"') from error
 
 
 def read_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -44,7 +44,7 @@ def write_rows(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    check_installed(str(path))
+    check_installed(path)
     import pyarrow
     import pyarrow.parquet
 

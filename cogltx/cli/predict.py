@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cogltx.cli.options import DeviceOption, Engine, Format, JudgeOption, RunArgument, SetOption, note
+from cogltx.cli.options import DeviceOption, Engine, JudgeOption, RunArgument, SetOption, note
 from cogltx.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -17,46 +17,44 @@ if TYPE_CHECKING:
 _INPUTS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
+_Given = Annotated[
+    str,
+    typer.Option(
+        "--input", help="A JSON Lines or Parquet file of examples, a folder, or a pattern such as 'a/*.jsonl.gz'."
+    ),
+]
+_Output = Annotated[
+    Path,
+    typer.Option(
+        help="The file of the predictions, Parquet if it ends in .parquet; for a folder or pattern, the folder of a "
+        "file per input, of the same name. Resumable."
+    ),
+]
+_Workers = Annotated[int | None, typer.Option(min=1, help="Workers of the engine ray; by default one per core or GPU.")]
+
+
 def predict(
     run: RunArgument,
-    given: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            help="A JSON Lines or Parquet file of examples, a folder, or a pattern such as 'corpus/*.jsonl.gz'.",
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            help="Predictions: a file, Parquet if it ends in .parquet; for several inputs a folder. Resumable."
-        ),
-    ],
+    given: _Given,
+    output: _Output,
     engine: Annotated[Engine, typer.Option(help="Answer in this process (local) or in workers of Ray.")] = "local",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Workers of the engine ray; by default one per core or GPU.")
-    ] = None,
-    format: Annotated[Format, typer.Option(help="Of the predictions in a folder.")] = "jsonl",
+    workers: _Workers = None,
     judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
 ) -> None:
     """Answer all examples of a file or of several; the same command resumes after an interruption."""
-    from cogltx.cli.parquet import check_installed
     from cogltx.cli.predictions import PredictionFile, Predictor
     from cogltx.files import claimed
     from cogltx.progress import progress
 
     if workers and engine != "ray":
         raise ConfigError("predict: --workers goes with --engine ray")
-    if format == "parquet" or output.suffix == ".parquet":
-        check_installed("--format parquet")
-    inputs, many = _find_inputs(given, output), _is_corpus(given)
+    inputs = _find_inputs(given, output)
     predictor = Predictor(run, changes or (), judge, device)
-    targets = [output / _output_name(name, format) if many else output for _, name in inputs]
-    files = [PredictionFile(target, predictor.settings) for target in targets]
-    with claimed(output) if many else files[0].claimed():
-        parts = _missing([path for path, _ in inputs], files)
+    files = [PredictionFile(target, predictor.settings) for target in inputs.values()]
+    with claimed(output) if _is_corpus(given) else files[0].claimed():
+        parts = _missing(list(inputs), files)
         written = predictor.write_all(parts) if engine == "local" else _answer_with_ray(parts, predictor, workers)
         try:
             examples = (example for part in written for example in part.examples)
@@ -101,32 +99,18 @@ def _is_corpus(given: str) -> bool:
     return path.is_dir() or (has_magic(given) and not path.is_file())
 
 
-def _output_name(name: Path, format: Format) -> Path:
-    """The name of the predictions for an input: the same, with the ending of the format if it has another one.
-
-    >>> [_output_name(Path(name), "jsonl").name for name in ("a.jsonl", "b.jsonl.gz", "c.parquet")]
-    ['a.jsonl', 'b.jsonl.gz', 'c.parquet.jsonl']
-    """
-    return name if f".{format}" in name.suffixes[-2:] else name.with_name(f"{name.name}.{format}")
-
-
-def _find_inputs(given: str, output: Path) -> list[tuple[Path, Path]]:
-    """Find the input files in order, each with its name relative to the folder or pattern.
-
-    Raises:
-        DataError: there is no file.
-    """
+def _find_inputs(given: str, output: Path) -> dict[Path, Path]:
+    """Find the input files in order, and name the predictions of each; raises DataError if there is no file."""
     path = Path(given)
     if not _is_corpus(given):
         if not path.exists():
             raise DataError(f"{given}: file not found")
-        return [(path, Path(path.name))]
+        return {path: output}
     n_fixed = next((n for n, name in enumerate(path.parts) if has_magic(name)), len(path.parts))
-    root, pattern = Path(*path.parts[:n_fixed]), str(Path(*path.parts[n_fixed:]))
-    candidates = sorted(path.rglob("*") if path.is_dir() else root.glob(pattern))
-    skipped = output.resolve()
+    root = path if path.is_dir() else Path(*path.parts[:n_fixed])
+    candidates = sorted(root.rglob("*") if path.is_dir() else root.glob(str(Path(*path.parts[n_fixed:]))))
     files = [one for one in candidates if one.is_file() and one.name.endswith(_INPUTS)]
-    files = [file for file in files if skipped not in file.resolve().parents]
+    files = [file for file in files if output.resolve() not in file.resolve().parents]
     if not files:
         raise DataError(f"{given}: no file {', '.join(_INPUTS[:-1])} or {_INPUTS[-1]}")
-    return [(file, file.relative_to(path if path.is_dir() else root)) for file in files]
+    return {file: output / file.relative_to(root) for file in files}

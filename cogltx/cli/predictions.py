@@ -20,7 +20,7 @@ from typing import Any
 
 from cogltx.baselines import WindowReader
 from cogltx.cli.options import KeyBlocks, load_model
-from cogltx.cli.parquet import read_rows, write_rows
+from cogltx.cli.parquet import check_installed, read_rows, write_rows
 from cogltx.cli.yaml_config import parse_changes, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
@@ -169,6 +169,8 @@ class PredictionFile:
     def __init__(self, path: Path, settings: Mapping[str, Any], subset: bool = False) -> None:
         if path.is_dir():
             raise ConfigError(f"{path}: is a folder; name a file for the predictions")
+        if path.suffix == ".parquet":
+            check_installed(path)
         self.path, self._settings, self._subset = path, dict(settings), subset
         self._is_pipe = path.exists() and not path.is_file()
         self._folder = Path(tempfile.mkdtemp()) if self._is_pipe else _beside(path, ".parts")
@@ -196,6 +198,7 @@ class PredictionFile:
         """
         self._check_settings()
         if self._is_complete:
+            shutil.rmtree(self._folder, ignore_errors=True)  # of a call that was killed after the file was written
             deque(self.pairs(examples), maxlen=0)
             return
         number = 0

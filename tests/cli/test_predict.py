@@ -216,7 +216,7 @@ def test_a_folder_is_answered_as_its_files_are(texts: Path, model: str, call: Ca
     assert (done.code, done.err) == (0, f"21 new predictions in {out}\n")
     assert [one["id"] for one in predictions(out)] == [f"{name}{n}" for name in "abc" for n in range(7)]
     names = [path.name for path in out.iterdir() if not path.name.endswith(".settings.json")]
-    assert sorted(names) == ["a.jsonl", "b.jsonl.gz", "c.parquet.jsonl"]
+    assert sorted(names) == ["a.jsonl", "b.jsonl.gz", "c.parquet"]
     call("predict", model, "--input", texts / "b.jsonl.gz", "--output", tmp_path / "b.jsonl")
     found = [json.dumps(one) for one in records(out / "b.jsonl.gz")]
     assert same((tmp_path / "b.jsonl").read_text().splitlines(), found)
@@ -255,9 +255,9 @@ def test_parquet_parts_have_one_schema(model: str, call: Call, tmp_path: Path) -
     """Even if nothing in a part has an answer in the text."""
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.jsonl").write_text('{"text": "It rained.", "question": "Who?"}\n' * 2)
-    done = call("predict", model, "--input", tmp_path / "texts", "--output", tmp_path / "out", "--format", "parquet")
+    done = call("predict", model, "--input", tmp_path / "texts" / "a.jsonl", "--output", tmp_path / "a.parquet")
     assert not done.code, done.err
-    schema = pyarrow.parquet.read_schema(next((tmp_path / "out").rglob("*.parquet")))
+    schema = pyarrow.parquet.read_schema(tmp_path / "a.parquet")
     assert schema.field("start").type == schema.field("page").type == pyarrow.int64()
     assert schema.field("entities").type.value_type.field("label").type == pyarrow.string()
 
@@ -294,9 +294,13 @@ def test_parquet_needs_pyarrow(
     texts: Path, model: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    done = call("predict", model, "--input", texts, "--output", tmp_path / "out", "--format", "parquet")
-    needed = 'cogltx: --format parquet: Parquet needs pyarrow; pip install "cogltx[parquet]"\n'
-    assert (done.code, done.err, (tmp_path / "out").exists()) == (2, needed, False)
+    for given, output, file in (
+        (texts / "a.jsonl", tmp_path / "a.parquet", tmp_path / "a.parquet"),
+        (texts / "c.parquet", tmp_path / "c.jsonl", texts / "c.parquet"),
+    ):
+        done = call("predict", model, "--input", given, "--output", output)
+        needed = f'cogltx: {file}: Parquet needs pyarrow; pip install "cogltx[parquet]"\n'
+        assert (done.code, done.err, output.exists()) == (2, needed, False)
 
 
 class Slow:
