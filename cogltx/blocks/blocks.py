@@ -1,7 +1,4 @@
-"""The blocks of a document, stored as arrays: characters, tokens, headings and sizes.
-
-Does not depend on a tokenizer or a model. ``splitter`` makes blocks from a document.
-"""
+"""The blocks of a document, stored as arrays: characters, tokens, headings and sizes. ``splitter`` makes them."""
 
 import re
 from collections.abc import Sequence
@@ -22,16 +19,7 @@ _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive tokens of a document.
-
-    Attributes:
-        index: position among the document's blocks, from 0.
-        start: first character; blocks tile the text, white space belongs to the block before it.
-        end: one past the last character.
-        first_token: first token in the document.
-        end_token: one past the last token; at most ``max_tokens`` later.
-        heading: text that windows show before the block; may be empty.
-    """
+    """Consecutive tokens of a document; blocks tile the text, and white space belongs to the block before it."""
 
     index: int
     start: int
@@ -50,7 +38,7 @@ class Block:
 class BlockQuery:
     """A block of the document as the query, for tasks that label every part of a text (CogLTX figure 2c).
 
-    It is not a candidate for z. The first ``n_heading`` of its ``token_ids`` are its heading's.
+    The first ``n_heading`` of its ``token_ids`` are those of its heading.
     """
 
     block: int
@@ -67,15 +55,13 @@ class Blocks(Sequence[Block]):
     """A document's blocks and tokens, in arrays; a ``Block`` is created on access.
 
     Attributes:
-        document: the document.
-        starts: first character of every block, shape [n_blocks].
-        cuts: first token of every block, and one past the last token, shape [n_blocks + 1].
-        token_ids: vocabulary index of every token, shape [n_tokens].
-        token_starts: first character of every token, shape [n_tokens]; never white space.
-        token_ends: one past each token's last character, shape [n_tokens]; equal to the start for a token that is only
-            white space.
+        starts: first character per block.
+        cuts: first token per block, and one past the last token.
+        token_ids: vocabulary index per token.
+        token_starts: first character per token; never white space.
+        token_ends: one past the last character per token; equal to the start for a token that is only white space.
         headings: token ids per heading.
-        heading_of: index into ``headings`` per block, shape [n_blocks].
+        heading_of: index into ``headings`` per block.
     """
 
     def __init__(
@@ -101,10 +87,9 @@ class Blocks(Sequence[Block]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Block, ...]: ...
     def __getitem__(self, index: int | slice) -> Block | tuple[Block, ...]:
-        indices = range(len(self))[index]
-        return self._block(indices) if isinstance(indices, int) else tuple(map(self._block, indices))
-
-    def _block(self, index: int) -> Block:
+        if isinstance(index, slice):
+            return tuple(self[one] for one in range(len(self))[index])
+        index = range(len(self))[index]
         is_last = index + 1 == len(self)
         return Block(
             index=index,
@@ -140,10 +125,9 @@ class Blocks(Sequence[Block]):
 
     @cached_property
     def paragraphs(self) -> Int[np.ndarray, " blocks"]:
-        """Number of the paragraph that each block begins in, from 0.
+        """Number of the paragraph per block, from 0.
 
-        Paragraphs end at blank lines or, in a text without blank lines, at line breaks; those of documents that were
-        joined, as in each alone.
+        Paragraphs end at blank lines or, in a text (or a joined document) without blank lines, at line breaks.
         """
         document, ends = self.document, list[int]()
         parts = [document.part(first) for _, first in document.parts] or [("", 0, len(document.text))]
@@ -160,7 +144,7 @@ class Blocks(Sequence[Block]):
 
     @cached_property
     def mentions(self) -> Mentions:
-        """Which blocks mention which headings."""
+        """Pairs of a block and a heading that it mentions."""
         return Mentions.of(self.document.text, self.starts, self._heading_texts, self.heading_of)
 
     def as_query(self, index: int) -> BlockQuery:
@@ -192,10 +176,7 @@ class Blocks(Sequence[Block]):
         return range(first, int(np.searchsorted(self.starts, end, side="left")))
 
     def relevance_labels(self, example: Example) -> Bool[np.ndarray, " blocks"] | None:
-        """Label the blocks that overlap a relevant span; None where the data has no relevance labels.
-
-        Where the data marks answers but no evidence, the answer spans are the relevant spans.
-        """
+        """Label the blocks that overlap evidence, or else an answer span; None where the data has neither."""
         if not example.has_relevance:
             return None
         labels = np.zeros(len(self), dtype=bool)

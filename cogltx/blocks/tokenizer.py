@@ -20,10 +20,7 @@ T = TypeVar("T")
 
 
 def load_tokenizer(name: str | Path) -> Any:
-    """Load the fast tokenizer of an encoder.
-
-    Args:
-        name: see ``encoder_path``.
+    """Load the fast tokenizer of an encoder (see ``encoder_path``).
 
     Raises:
         ModelError: there is no tokenizer, or it gives no character offsets.
@@ -55,11 +52,9 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 @lru_cache
 def encoder_path(name: str | Path) -> str:
-    """Resolve an encoder's name to a folder or a hub name; the bundled encoder's file is verified by its hash.
+    """Resolve ``minilm``, a folder, or ``owner/name[@REVISION]`` on the hub to a folder or a hub name.
 
-    Args:
-        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a folder, or ``owner/name`` on the Hugging Face hub, with ``@``
-            and a branch, tag or commit for a fixed revision.
+    ``minilm`` is the bundled all-MiniLM-L6-v2; its file is verified by its hash.
 
     Raises:
         ModelError: the bundled encoder is not installed, or its file is not the published one.
@@ -86,11 +81,7 @@ def encoder_path(name: str | Path) -> str:
 
 
 def load_from_transformers(load: Callable[[], T], problem: str) -> T:
-    """Call a loader of ``transformers`` quietly, and translate whatever it raises.
-
-    Raises:
-        ModelError: the loader failed; ``problem`` begins the message.
-    """
+    """Call a loader of ``transformers`` quietly; raise a ModelError that begins with ``problem`` if it fails."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

@@ -24,8 +24,7 @@ def tokenize(
     """Tokenize each segment separately; long segments piece by piece, to bound memory.
 
     Returns:
-        vocabulary index, first character and one past the last character of every token; and one past the last token
-        of every segment. A token never starts or ends in white space.
+        vocabulary index, first and end character per token, without white space; end token per segment.
 
     Raises:
         DataError: the text has no token, or contains a lone surrogate.

@@ -19,14 +19,7 @@ _LONGEST = 256  # characters; longer runs of letters are no words, and scanning 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a document.
-
-    Attributes:
-        first_tokens: the first token of each word, shape [words].
-        starts: first character of each word; words share no character.
-        ends: one past the last.
-        of_token: the word that begins at each token, shape [tokens]; -1 where no word begins.
-    """
+    """The words of a document: first token, first and end character; and the word that begins per token, or -1."""
 
     first_tokens: Int[np.ndarray, " words"]
     starts: Int[np.ndarray, " words"]
