@@ -1,7 +1,7 @@
 """Data parallelism over several processes, started by ``torchrun`` or ``accelerate launch``.
 
-Every process makes the same plan from the same seed. The forward and backward passes are shared out, and outputs and
-gradients exchanged; only the first process writes.
+Every process makes the same plan from the same seed, computes its share, and exchanges outputs and gradients; only
+the first one writes.
 """
 
 import logging

@@ -36,10 +36,7 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockQuery:
-    """A block of the document as the query, for tasks that label every part of a text (CogLTX figure 2c).
-
-    The first ``n_heading`` of its ``token_ids`` are those of its heading.
-    """
+    """A block of the document as the query (CogLTX figure 2c); its heading has the first ``n_heading`` tokens."""
 
     block: int
     text: str
@@ -125,10 +122,7 @@ class Blocks(Sequence[Block]):
 
     @cached_property
     def paragraphs(self) -> Int[np.ndarray, " blocks"]:
-        """Number of the paragraph per block, from 0.
-
-        Paragraphs end at blank lines or, in a text (or a joined document) without blank lines, at line breaks.
-        """
+        """Number of the paragraph per block; paragraphs end at blank lines or, without any, at line breaks."""
         document, ends = self.document, list[int]()
         parts = [document.part(first) for _, first in document.parts] or [("", 0, len(document.text))]
         for _, first, last in parts:

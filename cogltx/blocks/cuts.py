@@ -84,8 +84,7 @@ def _allow_cuts_in_long_words(costs: np.ndarray, max_tokens: int) -> np.ndarray:
 def cheapest_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int) -> Iterator[tuple[int, int]]:
     """Yield the token spans of the blocks of one segment; ``costs[i]`` is the cost of a cut after token i.
 
-    A long segment is solved part by part, to bound memory. A cut is settled once every optimal continuation contains
-    it, so the total cost is still the minimum. If no cut can be settled, the part grows.
+    A long segment is solved part by part, to bound memory. A cut is final once every optimal continuation contains it.
     """
     total = len(costs) + 1
     first, reach = 0, max(_CUT_TOKENS, max_tokens)
@@ -100,8 +99,7 @@ def cheapest_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int) -> I
 def _settled_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int, *, whole: bool) -> list[int]:
     """Find the block boundaries in a part of a segment that its rest cannot change; ``whole``: there is no rest.
 
-    The minimum cost up to a cut follows from the minimum among the cuts at most B tokens before it, which a monotone
-    queue keeps at its head. Later cuts can only follow one of those left in the queue.
+    A monotone queue holds the cuts, at most B tokens back, that later cuts may follow; the cheapest is at its head.
     """
     total = len(costs) + 1
     if whole and total <= max_tokens:

@@ -20,11 +20,7 @@ _Names: TypeAlias = dict[tuple[str, ...], list[int]]  # numbers of headings by t
 class Mentions:
     """Pairs of a block and a heading, other than its own, whose words the block contains in order, in any case.
 
-    Attributes:
-        blocks: the block of each pair.
-        headings: the heading of each pair.
-        heading_of: the heading per block.
-        names: the words of the headings.
+    Also the heading per block, ``heading_of``, and the words of the headings, ``names``.
     """
 
     blocks: Int[np.ndarray, " mentions"]
@@ -52,10 +48,7 @@ class Mentions:
         return np.isin(self.heading_of, [heading for _, heading in _occurrences(question, self.names)])
 
     def best(self, scores: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        """Find, per block, the best score of a block that mentions its heading or whose heading it mentions.
-
-        Unknown scores are NaN; the best is at least 0.
-        """
+        """Find, per block, the best score of a block that mentions its heading or has one that it mentions; or 0."""
         known = np.nan_to_num(scores)
         n_headings = int(self.heading_of.max(initial=-1)) + 1
         under, mentioning, mentioned = np.zeros(n_headings), np.zeros(n_headings), np.zeros(len(known))

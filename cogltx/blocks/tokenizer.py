@@ -20,11 +20,7 @@ T = TypeVar("T")
 
 
 def load_tokenizer(name: str | Path) -> Any:
-    """Load the fast tokenizer of an encoder (see ``encoder_path``).
-
-    Raises:
-        ModelError: there is no tokenizer, or it gives no character offsets.
-    """
+    """Load the fast tokenizer of an encoder (see ``encoder_path``); raises ModelError if there is none."""
     from transformers import AutoTokenizer
 
     tokenizer = load_from_transformers(
@@ -54,10 +50,7 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 def encoder_path(name: str | Path) -> str:
     """Resolve ``minilm``, a folder, or ``owner/name[@REVISION]`` on the hub to a folder or a hub name.
 
-    ``minilm`` is the bundled all-MiniLM-L6-v2; its file is verified by its hash.
-
-    Raises:
-        ModelError: the bundled encoder is not installed, or its file is not the published one.
+    The file of ``minilm``, the bundled all-MiniLM-L6-v2, is verified by its hash; raises ModelError.
     """
     if str(name) != BUNDLED:
         has_revision = re.fullmatch(r"[^/@.][^/@]*/[^/@]+@[^@]+", str(name)) and not Path(name).exists()

@@ -25,10 +25,6 @@ def tokenize(
 
     Returns:
         vocabulary index, first and end character per token, without white space; end token per segment.
-
-    Raises:
-        DataError: the text has no token, or contains a lone surrogate.
-        ModelError: the tokenizer fails.
     """
     index = "i" if len(document.text) < 2**31 else "l"
     ids, starts, ends = array("i"), array(index), array(index)

@@ -42,8 +42,7 @@ def read_document(path: str | Path) -> Document:
     Sections become segments with their headings; ``Document.pages`` holds the pages of a PDF.
 
     Raises:
-        DataError: the file is missing, empty, broken or encrypted, is a scan without text, or needs a package that is
-            not installed.
+        DataError: the file is missing, broken, encrypted or without text, or a package for its format is missing.
     """
     name = "standard input" if str(path) == "-" else str(path)
     ending = Path(path).suffix.lower()
@@ -62,11 +61,7 @@ def read_document(path: str | Path) -> Document:
 
 
 def find_files(paths: Iterable[str | Path]) -> list[Path]:
-    """List files, and the readable files in folders and their subfolders by name, each once, without hidden ones.
-
-    Raises:
-        DataError: a folder has no file of a known format.
-    """
+    """List files, and the readable files in folders and their subfolders by name, each once, without hidden ones."""
     files: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():

@@ -1,8 +1,7 @@
 """Questions made from texts without labels, to train a reader before it sees real questions.
 
-A question is a sentence with a blank. Its answer is the name, number or phrase that the blank replaces, which occurs
-again in another sentence; its document is a passage around that other sentence. Recurring spans are those of Splinter
-(Ram et al. 2021, arXiv 2101.00438); a sentence asks for them as in Lewis et al. 2019 (arXiv 1906.04980).
+A sentence with a blank asks for the name, number or phrase that the blank replaces (Lewis et al. 2019, arXiv
+1906.04980), which recurs in the document: a passage around another sentence (Splinter: Ram et al. 2021, 2101.00438).
 """
 
 import re
@@ -49,11 +48,7 @@ class Cloze(Task):
     questions: int = Field(default=14, ge=1)
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the questions of the texts, each text once.
-
-        Raises:
-            DataError: there is no text, or nothing recurs in any.
-        """
+        """Yield the questions of the texts, each text once; raises DataError if nothing recurs in any."""
         report = report or ReadReport()
         texts = enumerate(progress(self._texts(path, split), "make questions", unit="texts", delay=2), start=1)
         for number, text in unique_everseen(texts, key=lambda numbered: hash(numbered[1])):
