@@ -48,36 +48,18 @@ AnyQuery: TypeAlias = Query | BlockQuery | None
 """A question, a block of the document, or None for tasks without a query."""
 
 
+@dataclass(eq=False, repr=False)
 class Blocks(Sequence[Block]):
-    """A document's blocks and tokens, in arrays; a ``Block`` is created on access.
+    """A document's blocks and tokens, in arrays; a ``Block`` is created on access."""
 
-    Attributes:
-        starts: first character per block.
-        cuts: first token per block, and one past the last token.
-        token_ids: vocabulary index per token.
-        token_starts: first character per token; never white space.
-        token_ends: one past the last character per token; equal to the start for a token that is only white space.
-        headings: token ids per heading.
-        heading_of: index into ``headings`` per block.
-    """
-
-    def __init__(
-        self,
-        document: Document,
-        *,
-        starts: Int[np.ndarray, " blocks"],
-        cuts: Int[np.ndarray, " blocks+1"],
-        token_ids: Int[np.ndarray, " tokens"],
-        token_starts: Int[np.ndarray, " tokens"],
-        token_ends: Int[np.ndarray, " tokens"],
-        headings: dict[str, Int[np.ndarray, " heading"]],
-        heading_of: Int[np.ndarray, " blocks"],
-    ) -> None:
-        self.document = document
-        self.starts, self.cuts = starts, cuts
-        self.token_ids, self.token_starts, self.token_ends = token_ids, token_starts, token_ends
-        self.headings, self.heading_of = headings, heading_of
-        self._heading_texts = tuple(headings)
+    document: Document
+    starts: Int[np.ndarray, " blocks"]  # first character
+    cuts: Int[np.ndarray, " blocks+1"]  # first token of each block, and one past the last token
+    token_ids: Int[np.ndarray, " tokens"]
+    token_starts: Int[np.ndarray, " tokens"]  # first character, never white space
+    token_ends: Int[np.ndarray, " tokens"]  # equal to the start for a token that is only white space
+    headings: dict[str, Int[np.ndarray, " heading"]]  # token ids per heading
+    heading_of: Int[np.ndarray, " blocks"]  # index into the headings
 
     @overload
     def __getitem__(self, index: int) -> Block: ...
@@ -104,6 +86,10 @@ class Blocks(Sequence[Block]):
     def n_tokens(self) -> int:
         """Number of tokens in the document."""
         return len(self.token_ids)
+
+    @cached_property
+    def _heading_texts(self) -> tuple[str, ...]:
+        return tuple(self.headings)
 
     @cached_property
     def sizes(self) -> Int[np.ndarray, " blocks"]:
