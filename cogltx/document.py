@@ -44,10 +44,7 @@ class Entity(Span):
 
 @dataclass(frozen=True)
 class Segment:
-    """A span that no block crosses: a sentence, a paragraph.
-
-    Windows show ``heading``, which may be empty, before each block of the segment.
-    """
+    """A span that no block crosses; windows show the heading, which may be empty, before each block."""
 
     start: int
     end: int
@@ -59,14 +56,12 @@ class Document:
     """A text of any length; every answer and evidence span is an exact slice of it.
 
     Attributes:
-        text: the raw text.
-        id: a name for messages and predictions.
         segments: in text order, without overlap; the text between two segments forms segments, too.
         parts: id and first character of each document that this one was joined from.
         pages: first character and number of each page, in text order.
 
     Raises:
-        DataError: the text is empty or only white space, or segments leave the text, overlap or are out of order.
+        DataError: the text is blank, or segments leave the text, overlap or are out of order.
     """
 
     text: str
@@ -95,11 +90,7 @@ class Document:
 
     @classmethod
     def joined(cls, documents: Sequence["Document"]) -> "Document":
-        """Join documents, under distinct ids, into one; no block crosses from one to the next.
-
-        Raises:
-            DataError: there is no document.
-        """
+        """Join documents, under distinct ids, into one; no block crosses from one to the next."""
         if not documents:
             raise DataError("there is no document to join")
         starts = accumulate((len(document.text) + len(BETWEEN_PARAGRAPHS) for document in documents), initial=0)
@@ -164,22 +155,15 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A document, a query about it, and gold labels.
+    """A document, a query about it, and gold labels; None stands for unknown labels.
 
     Attributes:
-        id: unique within a data set.
-        document: the text to read.
-        query: the question, or None for tasks without one.
-        answers: accepted answer texts; ``()``: the document has no answer; None: unknown. ``("yes",)`` and ``("no",)``
-            without spans are yes/no answers.
+        answers: accepted answer texts; ``()``: the document has no answer. ``("yes",)`` and ``("no",)`` have no spans.
         answer_spans: spans of the answer in the document; empty for yes, no and no answer.
-        labels: labels of the document, for classification; None: unknown.
-        entities: labelled spans of the document, for tagging, in any order; ``()``: none; None: unknown.
-        relevant: evidence spans; a block that overlaps one is relevant. None: unknown.
+        labels: labels of the document, for classification.
+        entities: labelled spans of the document, for tagging, in any order.
+        relevant: evidence spans; a block that overlaps one is relevant.
         extra: facts of the data set that only its task reads.
-
-    Raises:
-        DataError: a span leaves the text, or the document or the query has the wrong type.
     """
 
     id: str

@@ -1,7 +1,4 @@
-"""Error classes, and the translation of pydantic's findings into one plain line.
-
-The command line prints a ``CogltxError`` as one line and exits with code 2. Does not depend on the rest of the package.
-"""
+"""Error classes, which the command line prints as one line, and plain words for the findings of pydantic."""
 
 import difflib
 import typing
@@ -118,11 +115,7 @@ def _wanted(finding: Any, inner: list[str], noun: str) -> str:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """End of a message about an unknown name: the nearest known one, or all of them.
-
-    >>> suggestion("colour", ["color", "size"]), suggestion("x", ["color", "size"]), suggestion("x", [])
-    ('; did you mean color?', '; choose from color, size', '')
-    """
+    """End of a message about an unknown name: the nearest known one, or all of them."""
     names = list(known)
     if near := difflib.get_close_matches(str(name), names, n=1):
         return f"; did you mean {near[0]}?"

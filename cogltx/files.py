@@ -80,12 +80,9 @@ def is_hidden(path: Path) -> bool:
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str]) -> None:
-    """Write a file, and missing folders, atomically; a device such as ``/dev/stdout`` is written directly.
+    """Write a file, and missing folders, atomically; raises TrainingError. Devices are written directly.
 
     Text, whole or in pieces, is written as UTF-8, and gzipped if the name ends in ``.gz``, always to the same bytes.
-
-    Raises:
-        TrainingError: the file cannot be written.
     """
     target = Path(os.path.realpath(path))
     with _saving(path):
@@ -111,8 +108,7 @@ def write_json(path: Path, value: object) -> None:
 def new_folder(target: Path) -> Iterator[Path]:
     """Write a folder atomically: yield a temporary folder that replaces the target when the block ends without error.
 
-    Raises:
-        TrainingError: the folder cannot be written, or the target, which is kept, holds files that would be lost.
+    Raises TrainingError if the target, which is kept, contains other files.
     """
     with _saving(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -127,11 +123,9 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def claimed(output: Path) -> Iterator[None]:
-    """Lock a file, or a folder, which is made if missing, against other processes, where the system has locks.
+    """Lock a file or folder against other processes, where the system has locks; a missing folder is made.
 
-    Raises:
-        ConfigError: another process has claimed the output.
-        TrainingError: the folder cannot be made.
+    Raises ConfigError if another process has the lock.
     """
     if not output.is_file():
         with _saving(output):
@@ -173,11 +167,7 @@ def fingerprint(source: Path | Iterable[object]) -> str:
 def check_settings(
     place: Path, settings: Mapping[str, Any], before: Mapping[str, Any], other: str = "another folder with --output"
 ) -> None:
-    """Check that work is resumed with the settings, perhaps nested, that it was started with.
-
-    Raises:
-        ConfigError: a setting differs from ``before``; the message suggests the place ``other``.
-    """
+    """Raise ConfigError unless work is resumed with the settings, perhaps nested, that it was started with."""
     now, then = dict(_leaves(settings)), dict(_leaves(before))
     for name in now | then:
         if now.get(name) != then.get(name):

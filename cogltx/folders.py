@@ -12,20 +12,12 @@ _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 
 def is_released(name: str) -> bool:
-    """Check whether a released model has this name.
-
-    >>> is_released("qa-minilm"), is_released("../released/qa-minilm"), is_released(".")
-    (True, False, False)
-    """
+    """Check whether a released model has this name."""
     return Path(name).name == name and (RELEASED / name / "config.json").is_file()
 
 
 def model_folder(name: str | Path) -> Path:
-    """Find the folder of a run's best epoch, a model folder, a released model or ``owner/name[@REVISION]`` on the hub.
-
-    Raises:
-        ModelError: there is no such model.
-    """
+    """Find the best epoch of a run, a model folder, a released model or ``owner/name[@REVISION]`` of the hub."""
     try:
         path = Path(name)
         is_run = (path / "run.json").is_file()

@@ -1,7 +1,4 @@
-"""Classifiers of bags of words; here a linear one: TF-IDF of single words, one linear SVM per label (scikit-learn).
-
-scikit-learn is imported where it is used, because that takes a second.
-"""
+"""Classifiers of bags of words; here a linear one, by scikit-learn, which is imported on use: that takes a second."""
 
 import json
 from abc import ABC, abstractmethod
@@ -50,10 +47,7 @@ class WordsModel(ABC):
 
 
 class LinearModel(WordsModel):
-    """TF-IDF (logarithmic counts, unit length) and one linear SVM per label against the others.
-
-    ``queries`` are the label names, if they are queries.
-    """
+    """TF-IDF (logarithmic counts, unit length) and one linear SVM per label; label names may be queries."""
 
     def __init__(
         self,
@@ -102,11 +96,7 @@ class LinearModel(WordsModel):
         self._keep([_svm(features, column, seed) for column in has_label.T])
 
     def fit_queries(self, answers: Mapping[str, Mapping[str, bool]], *, seed: int = 0) -> None:
-        """Train on label names that are queries: per label name, texts and whether they have the label.
-
-        Raises:
-            DataError: no label name has texts with and without the label, or no text has a word.
-        """
+        """Train on label names that are queries: per label name, texts and whether they have the label."""
         if all(len(set(by_text.values())) < 2 for by_text in answers.values()):
             raise DataError("training: no label name has both answers, yes and no; at least one must")
         row = {text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(answers.values())))}
@@ -120,11 +110,7 @@ class LinearModel(WordsModel):
         self._margins.clear()
 
     def column(self, query: AnyQuery) -> int | None:
-        """Return the index of the label that a query names; None if label names are not queries.
-
-        Raises:
-            DataError: the model was not trained on this label name.
-        """
+        """Return the index of the label that a query names; None if label names are not queries."""
         if not self.queries:
             return None
         name = query.text if isinstance(query, Query) else None

@@ -31,6 +31,8 @@ class Evidence(_InDocument):
             the probability that the question needs its passage.
         step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
         kept: the block survived the last decay; the others only fill the reasoner's window.
+        document: id of the document, if several were joined; ``start`` and ``end`` count in it.
+        page: the page on which the block begins, from 1; None if the document has no pages.
     """
 
     start: int
@@ -85,8 +87,7 @@ class Prediction:
     Attributes:
         answer: a slice of the document, "yes", "no", or "" if the document has no answer. For classification the chosen
             labels, joined by "; ". Empty for tagging.
-        start: first character of the answer in the document; None for yes, no and no answer.
-        end: one past its last character.
+        start: first character of the answer; None for yes, no and no answer.
         score: probability in [0, 1] of the answer. For tagging the lowest score of the entities, 1 without entities.
         no_answer_score: probability in [0, 1] that the document has no answer; None for tasks without questions.
         no_answer_margin: log p(no answer) − log p(best answer), both by the reasoner, less the judge's relevance if
@@ -144,12 +145,12 @@ class Prediction:
         *,
         whole_page: bool = True,
     ) -> str:
-        """Render the answer and its evidence as a self-contained HTML page.
+        """Render the answer and its evidence as an HTML page, or as a fragment for a notebook.
 
         Args:
-            document: the document that was read, or those that were opened together; None shows the key blocks alone.
+            document: the document that was read, or those that were joined; None shows the key blocks alone.
             question: the title of the page.
-            whole_page: False renders a fragment for a notebook.
+            whole_page: False renders a fragment.
         """
         given = [document] if isinstance(document, Document | str) else document or ()
         documents = named_apart([Document(one) if isinstance(one, str) else one for one in given])

@@ -24,12 +24,7 @@ def tokenize(
     """Tokenize each segment separately; long segments piece by piece, to bound memory.
 
     Returns:
-        vocabulary index, first character and one past the last character of every token; and one past the last token
-        of every segment. A token never starts or ends in white space.
-
-    Raises:
-        DataError: the text has no token, or contains a lone surrogate.
-        ModelError: the tokenizer fails.
+        vocabulary index, first and end character per token, without white space; end token per segment.
     """
     index = "i" if len(document.text) < 2**31 else "l"
     ids, starts, ends = array("i"), array(index), array(index)

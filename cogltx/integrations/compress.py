@@ -21,20 +21,15 @@ cached_model = lru_cache(maxsize=4)(CogLTX.from_pretrained)
 
 
 def compress(text: Document | str, query: str, budget: int | float, *, model: CogLTX | str = DEFAULT_MODEL) -> str:
-    """Shorten a text to its passages that are most relevant to a question, in their order.
+    """Shorten a text to its passages that are most relevant to a question, in their order, under their headings.
 
     The key blocks of MemRecall come first, then the blocks with the best scores of the judge. At least one is kept.
-    Headings of the document precede their passages.
 
     Args:
         text: a text or a document of any length.
         query: the question.
         budget: number of tokens to keep; or the share of the text to keep, up to 1.0.
         model: a model, or its name.
-
-    Raises:
-        ConfigError: the budget is not positive.
-        DataError: the text or the question is empty.
     """
     reader = cached_model(model) if isinstance(model, str) else model
     document = Document(text) if isinstance(text, str) else text
@@ -55,10 +50,7 @@ def compress(text: Document | str, query: str, budget: int | float, *, model: Co
 def ranked(
     model: str, query: str, texts: Sequence[str], top: int | None, budget: int | float | None
 ) -> Iterator[tuple[int, float, str]]:
-    """Rank texts by their relevance to a question; yield index, relevance and text of the ``top`` best, best first.
-
-    Texts are compressed to ``budget``; None keeps them whole.
-    """
+    """Yield index, relevance and text of the ``top`` texts, best first, compressed to ``budget`` (None: whole)."""
     reader = cached_model(model)
     scores = reader.relevance(query, texts)
     for index in sorted(range(len(texts)), key=lambda index: -scores[index])[:top]:

@@ -57,10 +57,9 @@ class CogLTXReader:
         no_answer: bool | None = None,
         overlap_threshold: float | None = None,
     ) -> dict[str, list[ExtractedAnswer]]:
-        """Find the answers to a question, best first; ``context`` is the passage around an answer.
+        """Find the answers, best first, with the passage around each; options replace those of the constructor.
 
-        Options are as in the constructor, for this call. Sequence length, stride, batch size and ``answers_per_seq``
-        are ignored. Documents without text are skipped.
+        Sequence length, stride, batch size and ``answers_per_seq`` are ignored. Documents without text are skipped.
         """
         readable = {str(i): one for i, one in enumerate(documents) if one.content and one.content.strip()}
         if not readable:

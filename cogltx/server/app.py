@@ -137,22 +137,18 @@ async def rerank(request: schemas.Rerank, service: _Served) -> list[schemas.Rera
     The relevance of a text is that of its most relevant block.
     """
     if isinstance(request, schemas.RerankTexts):
-        scores = await service.relevance(request.query, request.texts)
-        return [
-            schemas.RerankedText(
-                index=index, score=scores[index], text=request.texts[index] if request.return_text else None
-            )
-            for index in _best_first(scores)
-        ]
-    texts = [one if isinstance(one, str) else one.text for one in request.documents]
+        texts = request.texts
+    else:
+        texts = [one if isinstance(one, str) else one.text for one in request.documents]
     scores = await service.relevance(request.query, texts)
+    best = sorted(range(len(scores)), key=lambda index: -scores[index])
+    if isinstance(request, schemas.RerankTexts):
+        shown = texts if request.return_text else [None] * len(texts)
+        return [schemas.RerankedText(index=index, score=scores[index], text=shown[index]) for index in best]
+    documents = [schemas.TextDocument(text=text) if request.return_documents else None for text in texts]
     results = [
-        schemas.RerankedDocument(
-            index=index,
-            relevance_score=scores[index],
-            document=schemas.TextDocument(text=texts[index]) if request.return_documents else None,
-        )
-        for index in _best_first(scores)[: request.top_n]
+        schemas.RerankedDocument(index=index, relevance_score=scores[index], document=documents[index])
+        for index in best[: request.top_n]
     ]
     return schemas.Reranked(id=secrets.token_hex(8), model=service.name, results=results)
 
@@ -190,10 +186,6 @@ def _asked(ask: schemas.AskText | schemas.AskDocuments, service: Service) -> tup
         return service.shelf.together(ask.documents)
     document = Document(ask.text)
     return document, [document]
-
-
-def _best_first(scores: list[float]) -> list[int]:
-    return sorted(range(len(scores)), key=lambda index: -scores[index])
 
 
 def _findings(error: RequestValidationError) -> str:

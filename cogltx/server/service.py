@@ -67,12 +67,7 @@ class Service:
         return await to_thread.run_sync(_read_upload, name, content, limiter=self._one_file)
 
     async def answer(self, document: Document, question: str) -> Prediction:
-        """Answer a question about a document.
-
-        Raises:
-            BusyError: too many requests wait.
-            DataError: the question or the document cannot be read.
-        """
+        """Answer a question about a document; raises BusyError, and DataError if it cannot be read."""
         [prediction] = await self._submit([document], question, reasons=True)
         assert isinstance(prediction, Prediction)
         return prediction.within(document)

@@ -20,12 +20,7 @@ class ShelfFullError(Exception):
 
 @dataclass
 class Shelf:
-    """Documents by ids that cannot be guessed, with limits on their number and characters.
-
-    Attributes:
-        idle: seconds after which an unused document makes room for a new one.
-        clock: the time in seconds.
-    """
+    """Documents by ids that cannot be guessed; one unused for ``idle`` seconds makes room for a new one."""
 
     max_documents: int
     max_characters: int = 100_000_000
@@ -64,11 +59,7 @@ class Shelf:
         return document
 
     def together(self, ids: Sequence[str]) -> tuple[Document, list[Document]]:
-        """Return one document, joined if there are several, and the documents under distinct names.
-
-        Raises:
-            NotHeldError: there is no such document.
-        """
+        """Return one document, joined from several, and the documents under distinct names; errors as ``get``."""
         key = tuple(dict.fromkeys(ids))
         documents = named_apart([self.get(id) for id in key])
         if len(documents) == 1:

@@ -21,14 +21,9 @@ class BusyError(Exception):
 
 
 class Worker(Generic[Item, Result]):
-    """Runs a function over batches of items in a thread, in the order of their arrival.
+    """Runs ``read`` over batches of items in a thread, in the order of their arrival, and observes their lengths.
 
-    Args:
-        read: reads a batch of items.
-        queue_size: maximum number of waiting items.
-        size: the size of an item.
-        max_size: maximum size of a batch of several items.
-        observe: called with the number of items of each batch.
+    The items of a batch have at most ``max_size`` together, unless there is only one.
     """
 
     def __init__(

@@ -71,8 +71,6 @@ class Task(BaseModel, abc.ABC):
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
         """Yield the examples of a file, plain or gzipped, in its order; count them in ``report``.
 
-        An example whose gold annotation has no place in the text stays in the evaluation.
-
         Raises:
             DataError: the file is missing or not in the format; names the file and the line or item.
         """

@@ -29,13 +29,7 @@ class Classification(Task):
     labels: tuple[str, ...] = ()
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the texts of a JSON Lines file or a folder of label folders; hidden files are ignored.
-
-        Label folders are searched in the folder with the split's name, if there is one.
-
-        Raises:
-            ConfigError: ``label_queries`` without ``labels``.
-        """
+        """Yield the texts of a JSON Lines file or a folder (with a folder per split, or without) of label folders."""
         report = report or ReadReport()
         if self.label_queries and not self.labels:
             raise ConfigError("task classification: label_queries needs all label names; set task.options.labels")

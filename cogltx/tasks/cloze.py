@@ -1,8 +1,7 @@
 """Questions made from texts without labels, to train a reader before it sees real questions.
 
-A question is a sentence with a blank. Its answer is the name, number or phrase that the blank replaces, which occurs
-again in another sentence; its document is a passage around that other sentence. Recurring spans are those of Splinter
-(Ram et al. 2021, arXiv 2101.00438); a sentence asks for them as in Lewis et al. 2019 (arXiv 1906.04980).
+A sentence with a blank asks for the name, number or phrase that the blank replaces (Lewis et al. 2019, arXiv
+1906.04980), which recurs in the document: a passage around another sentence (Splinter: Ram et al. 2021, 2101.00438).
 """
 
 import re
@@ -10,7 +9,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -49,11 +47,7 @@ class Cloze(Task):
     questions: int = Field(default=14, ge=1)
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the questions of the texts, each text once.
-
-        Raises:
-            DataError: there is no text, or nothing recurs in any.
-        """
+        """Yield the questions of the texts, each text once; raises DataError if nothing recurs in any."""
         report = report or ReadReport()
         texts = enumerate(progress(self._texts(path, split), "make questions", unit="texts", delay=2), start=1)
         for number, text in unique_everseen(texts, key=lambda numbered: hash(numbered[1])):
@@ -147,8 +141,10 @@ class _Section:
 
     def recurring(self, rng: np.random.Generator) -> list[tuple[int, list[int]]]:
         """Find spans in several sentences, not only inside longer ones: number of words, and their first words."""
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
         word_texts = {i: self.text[self.words[i].start : self.words[i].end] for words in self.sentences for i in words}
-        edges = {i for i, word in word_texts.items() if word[0].isalnum() and word.casefold() not in _function_words()}
+        edges = {i for i, word in word_texts.items() if word[0].isalnum() and word.casefold() not in ENGLISH_STOP_WORDS}
         places: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for sentence in self.sentences:
             for first in filter(edges.__contains__, sentence):
@@ -161,13 +157,11 @@ class _Section:
             if len({self.sentence_of(start) for start in starts}) < 2:
                 continue
             is_name = size > 1 or words[0][0].isupper() or words[0][0].isdigit()
-            if all((start, start + size) in inside for start in starts) or not (
-                is_name or rng.random() < _COMMON_WORDS
-            ):
-                continue
-            spans.append((size, starts))
-            for start in starts:
-                inside |= {(a, b) for a in range(start, start + size) for b in range(a + 1, start + size + 1)}
+            is_new = not all((start, start + size) in inside for start in starts)
+            if is_new and (is_name or rng.random() < _COMMON_WORDS):
+                spans.append((size, starts))
+                for start in starts:
+                    inside |= {(a, b) for a in range(start, start + size) for b in range(a + 1, start + size + 1)}
         return spans
 
     def with_blanks(self, sentence: int, starts: list[int], size: int) -> str:
@@ -191,10 +185,3 @@ class _Section:
             side = int(rng.choice(sides))
             first, last = min(first, side), max(last, side)
         return range(self.sentences[first].start, self.sentences[last].stop)
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    return frozenset(ENGLISH_STOP_WORDS)

@@ -36,11 +36,7 @@ class _Line(BaseModel):
 
 
 def read_conll(path: Path) -> Iterator[Example]:
-    """Yield the documents of a file of columns; their ids are their numbers from 1.
-
-    Raises:
-        DataError: the file is missing, a line has another number of columns than the first, or a tag is not IOB2.
-    """
+    """Yield the documents of a file of columns; their ids are their numbers from 1."""
     for number, sentences in enumerate(_documents(path), start=1):
         text, starts = _join([[word for word, *_ in sentence] for sentence in sentences])
         entities = [one for sentence, at in zip(sentences, starts, strict=True) for one in _entities(sentence, at)]
@@ -48,12 +44,7 @@ def read_conll(path: Path) -> Iterator[Example]:
 
 
 def litbank_example(values: Mapping[str, Any], where: str) -> Example:
-    """Convert a line of LitBank, at ``where``, to a document with the entities of all layers.
-
-    Raises:
-        ValidationError: a field is missing or wrong.
-        DataError: the numbers of tags and words differ, or a tag is not IOB2.
-    """
+    """Convert a line of LitBank, at ``where``, to a document with the entities of all layers."""
     line = _Line.model_validate(values)
     id = str(line.id or where.rpartition(":")[2])
     text, starts = _join(line.sentences)
@@ -92,9 +83,7 @@ def _documents(path: Path) -> Iterator[list[list[_Word]]]:
 
 
 def _join(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[int]]]:
-    """Join words to a text with one line per sentence; also returns the offset of each word.
-
-    Words are joined by spaces, unless most are of scripts written without spaces.
+    """Join words by spaces, unless most have none in their script, with one line per sentence; also return offsets.
 
     >>> _join([["He", "sat", "."], ["So", "."]])
     ('He sat .\\nSo .', [[0, 3, 7], [9, 12]])

@@ -21,14 +21,9 @@ _REASONS = {
 
 
 def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``FILE: item NUMBER`` and each object of the list; only one is held in memory.
+    """Yield ``FILE: item NUMBER`` and each object of the list in the file, or under a key of the object in the file.
 
-    Args:
-        path: the file, plain or gzipped.
-        key: None if the file is the list; otherwise the file is an object with the list under this key.
-
-    Raises:
-        DataError: the file cannot be read, or is not such a list.
+    Only one object is held in memory. Raises DataError if there is no such list.
     """
     n_items = 0
     with open_binary(path) as file, errors_at(str(path)):

@@ -1,7 +1,4 @@
-"""The package's own data format: one JSON object per line; ``data/README.md`` describes it.
-
-``train`` accepts the same objects as Python dicts.
-"""
+"""The package's own format: one JSON object per line, or Python dicts; ``data/README.md`` describes it."""
 
 import json
 import re
@@ -19,10 +16,9 @@ from cogltx.tasks.base import ReadReport, Split, Task, errors_at, occurrences
 
 
 class JsonLines(Task):
-    """Your own examples, one JSON object per line.
+    """Your own examples, one JSON object per line, of which only ``text`` is required.
 
-    Only ``text`` is required. Without ``answers`` the answer is unknown; an empty list means none. An answer without an
-    offset is searched in the text at word boundaries.
+    Without ``answers`` the answer is unknown. An answer without an offset is searched in the text at word boundaries.
     """
 
     name: ClassVar[str] = "jsonl"
@@ -38,10 +34,7 @@ def parse_examples(
 ) -> Iterator[Example]:
     """Yield the examples of objects, each after its place, whose number is the id of an object without one.
 
-    Objects in a row with the same document share one Document object.
-
-    Raises:
-        DataError: an object is not in the JSON Lines form, or has the id of another; names its place.
+    Objects in a row with the same document share one Document object. Raises DataError for a wrong object.
     """
     report = report or ReadReport()
     last: Document | None = None
@@ -62,11 +55,7 @@ def parse_examples(
 
 
 def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
-    """Convert Example objects, dicts in the JSON Lines form or the rows of a ``datasets.Dataset`` to Examples.
-
-    Raises:
-        DataError: as ``parse_examples``; places are indices, from 0.
-    """
+    """Convert Example objects, dicts in the JSON Lines form or the rows of a ``datasets.Dataset`` to Examples."""
     return list(parse_examples((f"example {number}", item) for number, item in enumerate(data)))
 
 

@@ -42,11 +42,7 @@ class Score:
 
     @classmethod
     def of_sets(cls, predicted: Collection[Hashable], gold: Collection[Hashable]) -> "Score":
-        """Score sets of items, such as HotpotQA's supporting facts.
-
-        >>> Score.of_sets([("A", 0), ("B", 1)], [("A", 0), ("C", 2)])
-        Score(em=0.0, f1=0.5, precision=0.5, recall=0.5)
-        """
+        """Score sets of items, such as HotpotQA's supporting facts."""
         return cls.of_counts(len(set(predicted) & set(gold)), len(set(predicted)), len(set(gold)))
 
     def joint(self, other: "Score") -> "Score":
@@ -63,12 +59,8 @@ def answer_score(prediction: str, answers: Collection[str], *, closed: bool = Fa
     """Exact match and token F1 with the best accepted answer, in lower case without punctuation and articles.
 
     Source: the official evaluations of SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018) and HotpotQA (Yang et al. 2018).
-
-    Args:
-        prediction: the predicted answer; "" if there is none.
-        answers: the accepted texts; none if the question has no answer.
-        closed: use HotpotQA's rule, where yes, no and "noanswer" match only themselves, instead of SQuAD's, where an
-            empty prediction is wrong if there is any answer, even an article.
+    ``closed`` is HotpotQA's rule: yes, no and "noanswer" match only themselves. In SQuAD's rule an empty prediction is
+    wrong if there is any answer, even an article.
 
     >>> answer_score("The Cat.", ["dog", "cat"]).em, answer_score("the big cat", ["a cat"]).em
     (1.0, 0.0)
@@ -96,7 +88,7 @@ def sums_by_document(fractions: Iterable[tuple[str, Fractions]]) -> dict[str, di
 def paired_bootstrap(
     a: Sequence[Mapping[str, Fraction]], b: Sequence[Mapping[str, Fraction]], *, seed: int = 0, samples: int = 10_000
 ) -> dict[str, float]:
-    """Difference ``a - b`` of a metric, mean over the seeds, with the ends of its 95 % percentile interval.
+    """Mean difference ``a - b`` of a metric over the seeds, with the ends of its 95 % percentile interval.
 
     Whole documents are resampled, because the questions about one document are not independent, and so are seeds.
 
@@ -105,9 +97,6 @@ def paired_bootstrap(
         b: those of the other system, for the same documents and as many seeds.
         seed: seed of the resampling.
         samples: number of resampled sets.
-
-    Raises:
-        ValueError: the two differ in seeds or documents, or are empty.
 
     >>> paired_bootstrap([{"x": (2, 2), "y": (1, 1)}], [{"x": (0, 2), "y": (0, 1)}])
     {'mean_difference': 1.0, 'low': 1.0, 'high': 1.0}

@@ -8,14 +8,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr
 
-from cogltx.document import Document, Example, Query, Segment, Span
+from cogltx.document import BETWEEN_PARAGRAPHS, Document, Example, Query, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.json_list import read_json_list
 from cogltx.tasks.metrics import answer_score
-
-_BETWEEN_PARAGRAPHS = "\n\n"  # a paragraph may itself contain single line breaks
 
 
 class _Answer(BaseModel):
@@ -125,13 +123,13 @@ def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float
 
 def _document(contexts: list[str], id: str, heading: str) -> tuple[Document, list[int]]:
     """A document with each paragraph that is not blank as a segment, and the offset of every paragraph."""
-    starts = list(accumulate((len(context) + len(_BETWEEN_PARAGRAPHS) for context in contexts[:-1]), initial=0))
+    starts = list(accumulate((len(context) + len(BETWEEN_PARAGRAPHS) for context in contexts[:-1]), initial=0))
     segments = tuple(
         Segment(start, start + len(context), heading)
         for start, context in zip(starts, contexts, strict=True)
         if context.strip()
     )
-    return Document(_BETWEEN_PARAGRAPHS.join(contexts), id, segments), starts
+    return Document(BETWEEN_PARAGRAPHS.join(contexts), id, segments), starts
 
 
 def _example(asked: _Question, context: str, document: Document, offset: int, report: ReadReport) -> Example:

@@ -56,11 +56,7 @@ class Tagging(Task):
     overlapping: _Overlapping = "refuse"
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the documents of a file; its first line decides between JSON Lines and CoNLL columns.
-
-        Raises:
-            DataError: also if entities overlap and ``overlapping`` is ``refuse``.
-        """
+        """Yield the documents of a file; its first line decides between JSON Lines and CoNLL columns."""
         report = report or ReadReport()
         first = next((line for line in read_lines(path) if line.strip()), "")
         for example, broken, where in _json_lines(path, split) if _OBJECT.match(first) else _columns(path):
@@ -85,9 +81,9 @@ class Tagging(Task):
             yield replace(example, entities=entities, extra=extra)
 
     def fractions(self, pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[str, Fractions]]:
-        """See ``Task.fractions``: precision, recall and F1 of all entities together, and the mean F1 of documents.
+        """Yield precision, recall and F1 of all entities, and the mean F1 of documents; see ``Task.fractions``.
 
-        ``tokens_read`` counts the tokens that a reader read; ``entities_kept`` the gold entities that are not left out.
+        ``tokens_read`` is the share of tokens that were read, ``entities_kept`` that of gold entities not left out.
         """
         for example, prediction in pairs:
             n_read = float(prediction.n_tokens - prediction.n_unread)

@@ -14,11 +14,7 @@ _LINES = (".jsonl", ".jsonl.gz")
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a file or folder that are not blank.
-
-    Raises:
-        DataError: the file is missing, not UTF-8, not JSON Lines with texts, or there is no text.
-    """
+    """Yield the texts of a file or folder that are not blank; raises DataError if there are none."""
     is_empty = True
     for text in filter(str.strip, _all(path)):
         is_empty = False
