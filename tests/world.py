@@ -29,10 +29,10 @@ from cogltx.pipeline import CogLTX
 
 ROOT = Path(__file__).parents[1]
 CLAUSES = ("Document Name", "Parties", "Agreement Date", "Governing Law")
-FILLER = " ".join(f"In {number} the people walked a piece of the way to the city." for number in range(1900, 1920))
+FILLER = " ".join(f"In {number} the people walked a piece of the way to the city." for number in range(1900, 1910))
 SMALLER = {  # what a configuration says: what it says here
     r"\bepochs: \d+": "epochs: 1", r"\bsteps: \d+": "steps: 2", r"\bheld_out: 820": "held_out: 82",
-    r"\bheld_out: (?!82\b)\d+": "held_out: 4",
+    r"\bheld_out: (?!82\b)\d+": "held_out: 4", "^encoder: {": "encoder: {precision: float32, ",
 }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def build(folder: Path, patch: pytest.MonkeyPatch) -> None:
     for path in (folder / "configs").rglob("*.yaml"):
         text = path.read_text(encoding="utf-8")
         for pattern, replacement in SMALLER.items():
-            text = re.sub(pattern, replacement, text)
+            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
         path.write_text(text, encoding="utf-8")
     (folder / "data").mkdir()
     (folder / "data" / "samples").symlink_to(ROOT / "data" / "samples")
@@ -140,7 +140,7 @@ def _contracts(count: int) -> dict[str, Any]:
     articles = []
     for number in range(count):
         clause = f"This agreement number {number} is governed by the laws of Sweden."
-        text = f"{FILLER} {clause} {FILLER}"
+        text = f"{FILLER} {FILLER} {clause} {FILLER} {FILLER}"
         asked = [
             {
                 "id": f"c{number}__{name}",
@@ -156,7 +156,7 @@ def _contracts(count: int) -> dict[str, Any]:
 
 def _labelled(number: int) -> dict[str, Any]:
     law = "This agreement is governed by the laws of Sweden. " if number % 2 else ""
-    return {"id": f"m{number}", "text": f"{FILLER} {law}{FILLER}", "labels": ["Governing Law"] if law else ["Parties"]}
+    return {"id": f"m{number}", "text": f"{FILLER} {FILLER} {law}{FILLER} {FILLER}", "labels": ["Governing Law"] if law else ["Parties"]}
 
 
 def _stories(count: int) -> list[dict[str, Any]]:
@@ -164,7 +164,7 @@ def _stories(count: int) -> list[dict[str, Any]]:
     stories = []
     for number in range(count):
         fact = f"Anna Karlsson is {19 + number} today."
-        text, end = f"{FILLER} {fact} {FILLER}", len(FILLER) + 1 + len(fact)
+        text, end = f"{FILLER} {fact} {FILLER} {FILLER} {FILLER}", len(FILLER) + 1 + len(fact)
         question = {
             "q": "How old?",
             "answers": [],
