@@ -1,4 +1,4 @@
-"""Models of the words of a text; here a linear one: TF-IDF of single words, one linear SVM per label (scikit-learn).
+"""Classifiers of bags of words; here a linear one: TF-IDF of single words, one linear SVM per label (scikit-learn).
 
 scikit-learn is imported where it is used, because that takes a second.
 """
@@ -23,48 +23,25 @@ from cogltx.files import read_json
 
 
 class WordsModel(ABC):
-    """Learns from the words of texts which labels they have."""
+    """Predicts the labels of texts from their words."""
 
     @classmethod
     @abstractmethod
     def load(cls, folder: Path) -> Self:
-        """Load what ``save`` wrote.
-
-        Raises:
-            ModelError: a file is missing, cut off, or not of this model.
-        """
+        """Load a saved model; raises ModelError if a file is missing, cut off, or not of this model."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write words as JSON and numbers as safetensors to a folder."""
 
-    def fit(
-        self,
-        texts: Sequence[str],
-        has_label: Bool[np.ndarray, "texts labels"],
-        *,
-        balanced: bool = False,
-        seed: int = 0,
-    ) -> None:
-        """Train on texts.
-
-        Args:
-            texts: the training texts.
-            has_label: whether a text has a label.
-            balanced: weigh texts by the inverse frequency of having the label or not.
-            seed: seed of all random choices.
-
-        Raises:
-            DataError: all texts have the same labels, or none has a word.
-        """
+    def fit(self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], *, seed: int = 0) -> None:
+        """Train on texts; raises DataError if all texts have the same labels, or none has a word."""
         if not (has_label.any(axis=0) & ~has_label.all(axis=0)).any():
             raise DataError(f"training: all {len(texts)} labelled texts have the same labels; at least two are needed")
-        self._learn(texts, has_label, balanced, seed)
+        self._learn(texts, has_label, seed)
 
     @abstractmethod
-    def _learn(
-        self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
-    ) -> None:
+    def _learn(self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], seed: int) -> None:
         """Train on texts that differ in their labels."""
 
     @abstractmethod
@@ -75,12 +52,7 @@ class WordsModel(ABC):
 class LinearModel(WordsModel):
     """TF-IDF (logarithmic counts, unit length) and one linear SVM per label against the others.
 
-    Args:
-        terms: the vocabulary.
-        idf: inverse document frequency per term.
-        weights: weight per label and term.
-        bias: bias per label.
-        queries: the label names, if they are queries.
+    ``queries`` are the label names, if they are queries.
     """
 
     def __init__(
@@ -125,19 +97,12 @@ class LinearModel(WordsModel):
         tensors = {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in arrays.items()}
         (folder / "weights.safetensors").write_bytes(to_safetensors(tensors))
 
-    def _learn(
-        self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
-    ) -> None:
+    def _learn(self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], seed: int) -> None:
         features = count_words(self._vectorizer, texts)
-        self._keep([_svm(features, column, balanced, seed) for column in has_label.T])
+        self._keep([_svm(features, column, seed) for column in has_label.T])
 
-    def fit_queries(self, answers: Mapping[str, Mapping[str, bool]], *, balanced: bool = False, seed: int = 0) -> None:
-        """Train on label names that are queries.
-
-        Args:
-            answers: per label name, the texts for which it is known whether they have the label.
-            balanced: as in ``fit``.
-            seed: as in ``fit``.
+    def fit_queries(self, answers: Mapping[str, Mapping[str, bool]], *, seed: int = 0) -> None:
+        """Train on label names that are queries: per label name, texts and whether they have the label.
 
         Raises:
             DataError: no label name has texts with and without the label, or no text has a word.
@@ -148,7 +113,7 @@ class LinearModel(WordsModel):
         features = count_words(self._vectorizer, list(row))
         self.queries = tuple(answers)
         known = [(features[[row[text] for text in by_text]], by_text.values()) for by_text in answers.values()]
-        self._keep([_svm(of_texts, np.array(list(yes)), balanced, seed) for of_texts, yes in known])
+        self._keep([_svm(of_texts, np.array(list(yes)), seed) for of_texts, yes in known])
 
     def _keep(self, svms: Sequence[tuple[Float[np.ndarray, " terms"], float]]) -> None:
         self._weights, self._bias = np.stack([weights for weights, _ in svms]), np.array([bias for _, bias in svms])
@@ -158,7 +123,7 @@ class LinearModel(WordsModel):
         """Return the index of the label that a query names; None if label names are not queries.
 
         Raises:
-            DataError: the query is not a label name that the model was trained on.
+            DataError: the model was not trained on this label name.
         """
         if not self.queries:
             return None
@@ -176,7 +141,7 @@ class LinearModel(WordsModel):
         return self._margins[blocks]
 
     def margins(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
-        """Compute the distance of each text from the boundary of each label, positive on the label's side."""
+        """See ``WordsModel.margins``."""
         return np.asarray(self.contributions(texts) + self._trained()[1])
 
     def contributions(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
@@ -190,25 +155,19 @@ class LinearModel(WordsModel):
         return self._weights, self._bias
 
 
-def _svm(
-    features: Any, has_label: Bool[np.ndarray, " texts"], balanced: bool, seed: int
-) -> tuple[Float[np.ndarray, " terms"], float]:
-    """Train one SVM; returns weights and bias. A label that all texts have, or none, depends on no word."""
+def _svm(features: Any, has_label: Bool[np.ndarray, " texts"], seed: int) -> tuple[Float[np.ndarray, " terms"], float]:
+    """Train one SVM; return weights and bias. If all texts have the label, or none, the weights are 0."""
     from sklearn.svm import LinearSVC
 
     if has_label.all() or not has_label.any():
         return np.zeros(features.shape[1]), 1.0 if has_label.all() else -1.0
-    svm = LinearSVC(random_state=seed % 2**32, class_weight="balanced" if balanced else None)
+    svm = LinearSVC(random_state=seed % 2**32)
     svm.fit(features, has_label)
     return svm.coef_[0], float(svm.intercept_[0])
 
 
 def count_words(vectorizer: Any, texts: Sequence[str]) -> Any:
-    """Fit a vectorizer of scikit-learn to training texts, and return their features.
-
-    Raises:
-        DataError: no text has a word.
-    """
+    """Fit a vectorizer of scikit-learn to texts, and return their features; raises DataError if no text has a word."""
     try:
         return vectorizer.fit_transform(texts)
     except ValueError as error:

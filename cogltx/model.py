@@ -3,137 +3,51 @@
 Does not decide how documents are read: see ``pipeline`` and ``baselines``.
 """
 
+import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 from torch import nn
 
-from cogltx.blocks import MIN_BLOCK_TOKENS, AnyQuery, Blocks, load_tokenizer, save_tokenizer, split
+from cogltx.blocks import AnyQuery, Blocks, load_tokenizer, save_tokenizer, split
+from cogltx.config import ModelConfig, TaskConfig, load_config, save_config
 from cogltx.display import model_card
 from cogltx.document import Document
 from cogltx.encoding.encoder import BatchRunner, Encoder, Precision, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat, separators_between_texts
-from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.encoding.weights import load_weights, split_shared, to_safetensors
-from cogltx.errors import ConfigError, ModelError, describe
-from cogltx.files import changed, new_folder, read_json, write_json
-from cogltx.folders import DEFAULT_MODEL, hub_name, model_folder
-from cogltx.judges import EncoderJudge, Judge, JudgeConfig, ScoringJudge, create_judge, named_judge
-from cogltx.linear import LinearModel
-from cogltx.memrecall import MemRecall, MemRecallConfig
-from cogltx.model_judge import ModelJudge
-from cogltx.progress import logger
-from cogltx.reasoners import (
-    REASONERS,
-    AnyReasonerConfig,
-    ClassificationConfig,
-    ClassificationReasoner,
-    Reasoner,
-    SpanReasonerConfig,
+from cogltx.encoding.weights import load_tensors, load_weights, split_shared, to_safetensors
+from cogltx.errors import ConfigError, ModelError
+from cogltx.files import new_folder, read_json
+from cogltx.folders import model_folder
+from cogltx.judges import (
+    BlockEncoder,
+    BM25Retriever,
+    EncoderJudge,
+    Judge,
+    JudgeConfig,
+    ModelJudge,
+    Retriever,
+    ScoringJudge,
+    TrainedRetriever,
+    make_judge,
 )
+from cogltx.linear import LinearModel
+from cogltx.memrecall import MemRecall
+from cogltx.progress import logger
+from cogltx.reading import PairModel
+from cogltx.reasoners import REASONERS, Reasoner
 from cogltx.reasoners.base import WindowOutputs
 from cogltx.reasoners.checkpoints import is_checkpoint, load_checkpoint
-from cogltx.retrieval import BlockEncoder, PairModel
-
-FORMAT = 1
-"""The format of model folders that this version writes; it reads all earlier ones."""
 
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
-
-
-class TaskConfig(BaseModel):
-    """The task that a model was trained for: how its data is read and measured.
-
-    Attributes:
-        name: the name of the task, such as ``squad``.
-        options: the settings of its class in ``cogltx.tasks``.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    name: str = "jsonl"
-    options: dict[str, Any] = Field(default_factory=dict)
-
-
-class ModelConfig(BaseModel):
-    """Everything needed to rebuild a saved model.
-
-    Attributes:
-        reader: how long documents are read: ``cogltx``, or a baseline.
-        task: the task that the model was trained for.
-        encoder: the encoder that judge and reasoner start from.
-        max_block_tokens: B, the maximum number of tokens per block.
-        judge: the judge that scores blocks.
-        memrecall: how key blocks are found.
-        reasoner: the reasoner that solves the task on them.
-        overlap: tokens that neighbouring windows of the sliding window share.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    reader: str = "cogltx"
-    task: TaskConfig = TaskConfig()
-    encoder: EncoderConfig = EncoderConfig()
-    max_block_tokens: int = Field(63, ge=MIN_BLOCK_TOKENS)
-    judge: JudgeConfig = JudgeConfig()
-    memrecall: MemRecallConfig = MemRecallConfig()
-    reasoner: SerializeAsAny[AnyReasonerConfig] = SpanReasonerConfig()
-    overlap: int = Field(128, ge=0)
-
-    @classmethod
-    def load(cls, folder: Path, changes: Mapping[str, Any] | None = None) -> Self:
-        """Load the configuration of a saved model, with changes by dotted key, such as ``{"memrecall.strides": [8]}``.
-
-        Raises:
-            ModelError: it is missing, or is not a model's configuration.
-            ConfigError: a change is invalid.
-        """
-        config = cls._saved(folder)
-        if changes and changes.get("task.name", config.task.name) != config.task.name:
-            changes = {"task.options": {}, **changes}  # the saved options are those of the other task
-        try:
-            new = cls.model_validate(changed(config.model_dump(mode="json"), changes)) if changes else config
-        except ValidationError as error:
-            raise ConfigError(describe(error, cls)) from error
-        for setting in ("name", "positions"):
-            if getattr(new.encoder, setting) != getattr(config.encoder, setting):
-                raise ConfigError(
-                    f"encoder.{setting}: a trained model keeps its encoder; set it in a training with init_from"
-                )
-        return new
-
-    @classmethod
-    def _saved(cls, folder: Path) -> Self:
-        """The configuration in a folder, or one for a question answering model of ``transformers``."""
-        if is_checkpoint(folder):
-            return cls(
-                encoder=EncoderConfig(name=hub_name(folder) or str(folder)),
-                judge=JudgeConfig(name=DEFAULT_MODEL),
-                memrecall=MemRecallConfig(passages=3),
-                reasoner=SpanReasonerConfig(kinds="first_token"),
-            )
-        path = folder / "config.json"
-        values = read_json(path)
-        written = values.pop("format", FORMAT)  # the first folders do not name it
-        if not isinstance(written, int) or written > FORMAT:
-            raise ModelError(
-                f"{path}: a model of format {written!r}; this version reads up to {FORMAT}: upgrade cogltx"
-            )
-        try:
-            return cls.model_validate(values)
-        except ValidationError as error:
-            reason = describe(error, cls)
-            raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
-
-    def save(self, folder: Path) -> None:
-        """Write the configuration of a model to its folder."""
-        write_json(folder / "config.json", {"format": FORMAT, **self.model_dump(mode="json")})
+_RETRIEVER_LAYERS = 1  # of the encoder, in a new retriever
+_REMOVED_HEADS = ("relevance.",)  # prefixes of weights in models of format 1
+_LAYER = re.compile(r"\.(\d+)\.")
 
 
 @dataclass
@@ -184,11 +98,10 @@ class Model:
             )
         if len(self.tokenizer) > encoder.vocabulary:
             raise ModelError(f"the tokenizer has {len(self.tokenizer)} tokens, the encoder only {encoder.vocabulary}")
-        if isinstance(self.reasoner, ClassificationReasoner) and self.reasoner.config.linear:
-            self.reasoner.linear = self.linear
+        config.reasoner.check(config.reader)
+        self.reasoner.linear = self.linear if config.reasoner.uses_linear else None
         self.task = config.task
-        as_in_transformers = isinstance(config.reasoner, SpanReasonerConfig) and config.reasoner.kinds == "first_token"
-        n_separators = separators_between_texts(self.tokenizer) if as_in_transformers else 1
+        n_separators = separators_between_texts(self.tokenizer) if config.reasoner.as_in_transformers else 1
         self.form = WindowFormat(self.tokenizer, capacity, n_separators)
         precision = Precision.of(config.encoder, self.device)
         self.runner = BatchRunner(precision, config.encoder.batch_tokens, self.form.padding_id)
@@ -204,32 +117,21 @@ class Model:
             ModelError: an encoder, a judge or a model to start from cannot be loaded.
         """
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder), config.reasoner)
-        judge: nn.Module | Judge | None = None
         linear = LinearModel() if _uses_linear(config, with_judge) else None
+        judge = retriever = pairs = None
         if with_judge:
-            encoder = load_encoder(config.encoder) if config.judge.name == "encoder" else None
-            judge = _create_judge(config.judge, encoder, linear, device)
-        retriever = _retriever(config) if with_judge else None
-        pairs = PairModel() if with_judge and config.memrecall.pairs else None
-        model = cls(config, load_tokenizer(config.encoder.name), reasoner, judge, retriever, linear, pairs, device)
+            judge = make_judge(
+                config.judge, encoder=lambda: load_encoder(config.encoder), linear=linear,
+                other_model=lambda name: _judge_of(name, device),
+            )  # fmt: skip
+            retriever = _new_retriever(config)
+            pairs = PairModel() if config.memrecall.pairs else None
+        tokenizer = load_tokenizer(config.encoder.name)
+        model = cls(config, tokenizer, reasoner, judge, retriever, linear, pairs, device)
         if config.reasoner.init_from not in (None, "judge"):
-            _load_reasoner(reasoner, model_folder(str(config.reasoner.init_from)), optional=reasoner.auxiliary)
-        if with_judge and config.judge.init_from == "reasoner":
-            if not isinstance(judge, EncoderJudge):
-                raise ConfigError(
-                    f'judge.init_from is "reasoner", which needs judge.name "encoder", not {config.judge.name!r}'
-                )
-            judge.encoder.load_state_dict(reasoner.encoder.state_dict())
-        elif isinstance(judge, nn.Module) and config.judge.init_from is not None:
-            start = model_folder(config.judge.init_from)
-            if is_checkpoint(start):
-                raise ModelError(f"judge.init_from: {config.judge.init_from}: a model of transformers has no judge")
-            load_weights(judge, start / "judge.safetensors")
-        if retriever is not None:
-            initial = (config.judge.init_from, config.reasoner.init_from)
-            first = next((name for name in initial if name not in (None, "judge", "reasoner")), None)
-            if first is not None and (weights := model_folder(first) / "retriever.safetensors").exists():
-                load_weights(retriever, weights)
+            _load_reasoner(reasoner, model_folder(str(config.reasoner.init_from)))
+        if with_judge and config.judge.init_from is not None:
+            _start_judge(judge, config.judge, reasoner.encoder)
         return model
 
     @classmethod
@@ -252,25 +154,37 @@ class Model:
         Raises:
             ModelError: the folder is incomplete, or is not a model; its judge is a class that is not named here.
         """
-        config, other_judge = _replaced_judge(folder, config or ModelConfig.load(folder), judge, device)
+        config = config or load_config(folder)
+        replaces = judge is not None and judge != config.judge.name
+        if judge is not None:
+            name = judge if isinstance(judge, str) else f"{type(judge).__module__}:{type(judge).__qualname__}"
+            config = config.model_copy(update={"judge": JudgeConfig.named(name)}) if replaces else config
+        elif config.judge.is_class and config.judge.name == load_config(folder).judge.name:
+            raise ModelError(
+                f"{folder}: its judge is the class {config.judge.name}, whose code would run; if you trust it, "
+                f"name it: --judge {config.judge.name}, or judge= in Python"
+            )
         logger.debug("load %s", folder)
-        encoder_folder, tokenizer_folder = folder / "encoder", folder / "tokenizer"
+        parts, tokenizer_folder = folder / "encoder", folder / "tokenizer"
         if is_checkpoint(folder):
             _check_checkpoint(config)
-            encoder_folder = tokenizer_folder = folder
-        read_json(encoder_folder / "config.json")
-        reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, encoder_folder), config.reasoner)
+            parts = tokenizer_folder = folder
+        read_json(parts / "config.json")
+        reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, parts), config.reasoner)
         _load_reasoner(reasoner, folder)
-        uses_linear = _uses_linear(config, config.reader == "cogltx" and other_judge is None)
-        linear = LinearModel.load(folder) if uses_linear else None
-        model_judge: Any = other_judge
-        if other_judge is None and ((folder / "judge.safetensors").exists() or config.reader == "cogltx"):
-            model_judge = _saved_judge(folder, encoder_folder, config, linear, device)
-        retriever = _retriever(config, folder / "encoder") if config.reader == "cogltx" else None
-        if retriever is not None:
-            load_weights(retriever, folder / "retriever.safetensors")
-        pairs = _saved_pairs(folder, config)
-        return cls(config, load_tokenizer(tokenizer_folder), reasoner, model_judge, retriever, linear, pairs, device)
+        with_judge = config.reader == "cogltx"
+        linear = LinearModel.load(folder) if _uses_linear(config, with_judge) else None
+        if with_judge or (folder / "judge.safetensors").exists():
+            judge = make_judge(
+                config.judge if judge is None or isinstance(judge, str) else judge,
+                encoder=lambda: load_encoder(config.encoder, parts), linear=linear,
+                other_model=lambda name: _judge_of(name, device),
+            )  # fmt: skip
+            if isinstance(judge, nn.Module) and not replaces:
+                load_weights(judge, folder / "judge.safetensors")
+        retriever = _saved_retriever(folder, config, parts) if with_judge else None
+        pairs = _saved_pairs(folder, config) if with_judge else None
+        return cls(config, load_tokenizer(tokenizer_folder), reasoner, judge, retriever, linear, pairs, device)
 
     @property
     def config(self) -> ModelConfig:
@@ -283,11 +197,17 @@ class Model:
         parts = {"reasoner": self.reasoner, "judge": self.judge, "retriever": self.retriever}
         return {name: part for name, part in parts.items() if isinstance(part, nn.Module)}
 
-    def memrecall(self) -> MemRecall:
+    def make_retriever(self) -> Retriever:
+        """Create the retriever: the trained one, or BM25."""
+        if self.retriever is None:
+            return BM25Retriever()
+        return TrainedRetriever(self.retriever, self.runner, self.config.memrecall.capacity)
+
+    def memrecall(self, retriever: Retriever | None = None) -> MemRecall:
         """Create the MemRecall of this model, for a model with a judge."""
         return MemRecall(
             self.judge, self.config.memrecall, tokenizer=self.tokenizer,
-            max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=self.retriever,
+            max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=retriever,
             pairs=self.pairs, form=self.form,
         )  # fmt: skip
 
@@ -348,117 +268,104 @@ class Model:
                 self.linear.save(target)
             if self.pairs is not None:
                 self.pairs.save(target)
-            self.config.save(target)
+            save_config(self.config, target)
             card = card or model_card(name or folder.name, self.config)
             (target / "README.md").write_text(card, encoding="utf-8")
 
 
 def _uses_linear(config: ModelConfig, with_judge: bool) -> bool:
-    """Whether a model has a linear model of words; raises ConfigError where it cannot have one."""
-    reasoner = config.reasoner if isinstance(config.reasoner, ClassificationConfig) else None
+    """Check whether a model has a linear model of words; raises ConfigError where it cannot have one."""
     judges = with_judge and config.judge.name == "linear"
-    joins = reasoner is not None and reasoner.linear
-    if judges and reasoner is None:
+    if judges and not config.reasoner.labels_texts:
         raise ConfigError("judge.name: a linear model of words needs texts with labels; use encoder or bm25 as judge")
-    return judges or joins
+    return judges or config.reasoner.uses_linear
 
 
-def _retriever(config: ModelConfig, folder: Path | None = None) -> BlockEncoder | None:
-    """Create the encoder of a trained retriever, if the configuration asks for one."""
-    memrecall = config.memrecall
-    if not memrecall.trains_retriever:
+def _start_judge(judge: nn.Module | Judge, config: JudgeConfig, encoder: Encoder) -> None:
+    """Initialize a new judge from another model, or from the reasoner's encoder."""
+    if config.init_from == "reasoner":
+        if not isinstance(judge, EncoderJudge):
+            raise ConfigError(f'judge.init_from is "reasoner", which needs judge.name "encoder", not {config.name!r}')
+        judge.encoder.load_state_dict(encoder.state_dict())
+    elif isinstance(judge, nn.Module):
+        start = model_folder(str(config.init_from))
+        if is_checkpoint(start):
+            raise ModelError(
+                f"judge.init_from: {config.init_from}: this Hugging Face model has no trained judge; remove the setting"
+            )
+        load_weights(judge, start / "judge.safetensors")
+
+
+def _new_retriever(config: ModelConfig) -> BlockEncoder | None:
+    """Create the encoder of a trained retriever, or that of the model that judge or reasoner starts from."""
+    if not config.memrecall.trains_retriever:
         return None
-    return BlockEncoder(load_encoder(config.encoder, folder, layers=memrecall.retriever_layers))
+    names = (config.judge.init_from, config.reasoner.init_from)
+    start = next((name for name in names if name not in (None, "judge", "reasoner")), None)
+    weights = None if start is None else model_folder(start) / "retriever.safetensors"
+    if weights is None or not weights.exists():
+        return BlockEncoder(load_encoder(config.encoder, layers=_RETRIEVER_LAYERS))
+    retriever = BlockEncoder(load_encoder(config.encoder, layers=_n_layers(weights)))
+    load_weights(retriever, weights)
+    return retriever
+
+
+def _saved_retriever(folder: Path, config: ModelConfig, encoder_folder: Path) -> BlockEncoder | None:
+    """Load the encoder of a trained retriever, if the configuration asks for one."""
+    if not config.memrecall.trains_retriever:
+        return None
+    weights = folder / "retriever.safetensors"
+    retriever = BlockEncoder(load_encoder(config.encoder, encoder_folder, layers=_n_layers(weights)))
+    load_weights(retriever, weights)
+    return retriever
+
+
+def _n_layers(weights: Path) -> int:
+    """Count the layers of an encoder by the names of its weights."""
+    return 1 + max(int(number[1]) for name in load_tensors(weights) if (number := _LAYER.search(name)))
 
 
 def _saved_pairs(folder: Path, config: ModelConfig) -> PairModel | None:
     """Load the model of pairs of passages, if the configuration asks for one."""
-    if config.reader != "cogltx" or not config.memrecall.pairs:
+    if not config.memrecall.pairs:
         return None
-    if not ModelConfig.load(folder).memrecall.pairs:
+    if not load_config(folder).memrecall.pairs:
         raise ConfigError(f"{folder}: memrecall.pairs needs a model that was trained with it; set it to false")
     return PairModel.load(folder)
 
 
 def _check_checkpoint(config: ModelConfig) -> None:
     """Raise ConfigError for what a model of ``transformers`` does not have until it is trained further."""
-    reasoner = config.reasoner
-    lacks = {
-        "reasoner.kinds": isinstance(reasoner, SpanReasonerConfig) and reasoner.kinds == "learned",
-        "reasoner.relevance_weight": isinstance(reasoner, SpanReasonerConfig) and reasoner.relevance_weight > 0,
-        "judge.name": config.judge.name in ("encoder", "linear"),
-        "memrecall.retriever": config.memrecall.trains_retriever,
-        "memrecall.pairs": config.memrecall.pairs,
+    lacking = {
+        "judge": config.judge.name in ("encoder", "linear"),
+        "retriever": config.memrecall.trains_retriever,
+        "model of pairs": config.memrecall.pairs,
+        **dict.fromkeys(config.reasoner.missing_in_checkpoints(), True),
     }
-    for setting in (name for name, is_lacking in lacks.items() if is_lacking):
-        raise ConfigError(
-            f"{setting}: a model of transformers has no such part; name the model in init_from to train it"
-        )
+    for part in (part for part, is_lacking in lacking.items() if is_lacking):
+        raise ConfigError(f"this Hugging Face model has no trained {part}. To train one, set init_from to the model")
 
 
-def _load_reasoner(reasoner: Reasoner[Any], folder: Path, optional: tuple[str, ...] = ()) -> None:
+def _load_reasoner(reasoner: Reasoner[Any], folder: Path) -> None:
     """Fill a reasoner with the weights of a model folder, or of a model of ``transformers``."""
     if is_checkpoint(folder):
         load_checkpoint(reasoner, folder)
     else:
-        load_weights(reasoner, folder / "reasoner.safetensors", optional=optional)
-
-
-def _replaced_judge(
-    folder: Path, config: ModelConfig, judge: Judge | ScoringJudge | str | None, device: torch.device | str | None
-) -> tuple[ModelConfig, Judge | ScoringJudge | str | None]:
-    """Name the given judge in the configuration; also returns it, None if it is the saved one.
-
-    Raises:
-        ModelError: the saved judge is a class of a user's own that is not named, or the given judge cannot be loaded.
-    """
-    if isinstance(judge, str) and judge == config.judge.name:
-        return config, None
-    if judge is None:
-        if config.judge.is_class and config.judge.name == ModelConfig.load(folder).judge.name:
-            raise ModelError(
-                f"{folder}: its judge is the class {config.judge.name}, whose code would run; if you trust it, "
-                f"name it: --judge {config.judge.name}, or judge= in Python"
-            )
-        return config, None
-    name = judge if isinstance(judge, str) else f"{type(judge).__module__}:{type(judge).__qualname__}"
-    config = config.model_copy(update={"judge": named_judge(name)})
-    return config, _judge_of(name, device) if config.judge.is_model else judge
-
-
-def _saved_judge(
-    folder: Path,
-    encoder_folder: Path,
-    config: ModelConfig,
-    linear: LinearModel | None,
-    device: torch.device | str | None,
-) -> nn.Module | Judge:
-    """Create the judge of a saved model, with its weights if it has any."""
-    encoder = load_encoder(config.encoder, encoder_folder) if config.judge.name == "encoder" else None
-    judge = _create_judge(config.judge, encoder, linear, device)
-    if isinstance(judge, nn.Module):
-        load_weights(judge, folder / "judge.safetensors")
-    return judge
-
-
-def _create_judge(
-    config: JudgeConfig, encoder: Encoder | None, linear: LinearModel | None, device: torch.device | str | None
-) -> nn.Module | Judge:
-    """Create the judge that a configuration names, or load that of another model."""
-    return _judge_of(config.name, device) if config.is_model else create_judge(config, encoder, linear)
+        load_weights(reasoner, folder / "reasoner.safetensors", optional=_REMOVED_HEADS)
 
 
 def _judge_of(name: str, device: torch.device | str | None) -> ModelJudge:
-    """Load the judge of another model.
+    """Load the judge of another model, with its shortlist.
 
     Raises:
         ModelError: there is no such model, or it has no judge of its own.
     """
     try:
         folder = model_folder(name)
-        config = ModelConfig.load(folder)
+        config = load_config(folder)
     except ModelError as error:
         raise ModelError(f"judge {name}: {str(error).removeprefix(f'{name}: ')}") from error
     if config.reader != "cogltx" or config.judge.is_model or config.judge.is_class:
         raise ModelError(f"judge {name}: the model has no judge of its own")
-    return ModelJudge(Model.load(folder, config, device=device).memrecall())
+    model = Model.load(folder, config, device=device)
+    return ModelJudge(model.memrecall(model.make_retriever()).judge, model.form, config.max_block_tokens)

@@ -1,6 +1,6 @@
 """CogLTX: from a document and a query to an answer with evidence.
 
-    Document + Query → blocks → judge → MemRecall → key blocks → reasoner → Prediction
+    Document + Query → blocks → judge → MemRecall → what is read → reasoner → answer (exact slice) + evidence
 
 ``CogLTX.read`` is this line in code.
 """
@@ -9,24 +9,24 @@ import abc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice, tee
 from pathlib import Path
-from statistics import fmean
 from typing import Any, ClassVar, Self, TypeVar
 
 import torch
-from more_itertools import constrained_batches
+from more_itertools import chunked, constrained_batches, consume
 
+from cogltx.config import ModelConfig, load_config
 from cogltx.document import Document, Example, Query
-from cogltx.encoding.layout import Layout, Window
-from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.encoding.layout import Layout
+from cogltx.errors import DataError, ModelError
 from cogltx.folders import model_folder
+from cogltx.index import Index
 from cogltx.judges import Judge, ScoringJudge
-from cogltx.memrecall import Recall
-from cogltx.model import Model, ModelConfig
-from cogltx.model_judge import ModelJudge
+from cogltx.model import Model
 from cogltx.prediction import Prediction
-from cogltx.retrieval import Index, Retriever
+from cogltx.reasoners.base import WindowOutputs
+from cogltx.recall import Recall
 
 BATCH_CHARACTERS = 2_000_000
 _BATCH_TEXTS = 32
@@ -122,14 +122,9 @@ class CogLTX(Reader):
     def __init__(self, model: Model) -> None:
         if model.judge is None:
             raise ModelError("the model has no judge, which CogLTX needs")
-        if model.reasoner.joins_windows:
-            raise ConfigError(
-                "reasoner.over_windows: a network over windows needs reader: sliding_window; use mean or max"
-            )
-        if model.reasoner.by_block and model.config.memrecall.reread is not None:
-            raise ConfigError("memrecall.reread: a reasoner that labels every block reads once; set it to null")
         super().__init__(model)
-        self.memrecall = model.memrecall()
+        self.retriever = model.make_retriever()
+        self.memrecall = model.memrecall(self.retriever)
 
     @classmethod
     def from_pretrained(
@@ -155,51 +150,45 @@ class CogLTX(Reader):
             ConfigError: the device is not available, or a change is invalid.
         """
         folder = model_folder(name)
-        config = ModelConfig.load(folder, changes)
+        config = load_config(folder, changes)
         if config.reader != "cogltx":
             raise ModelError(f"{name}: a model of the baseline {config.reader}; cogltx.baselines.load_reader loads it")
         return cls.load(folder, config, device=device, judge=judge)
 
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Read a batch of documents, each with its query: the whole flow."""
-        layouts = [self.model.layout(*request) for request in requests]
-        if self.model.reasoner.by_block:
-            windows = (self.windows_by_block(layout, range(len(layout.blocks))) for layout in layouts)
-            outputs = map(self.model.reason, windows)
-            return list(map(self.model.reasoner.predict, layouts, outputs))
-        return self.reason_over(self.memrecall(layouts))
+        layouts = [self.model.layout(document, query) for document, query in requests]
+        queries = [list(self.model.reasoner.layouts(layout)) for layout in layouts]
+        recalls, read = tee(self.recalls(chain.from_iterable(queries)))
+        outputs = self.model.reason(recall.window for recall in read)
+        return [
+            self._predict(layout, islice(recalls, len(of_document)), islice(outputs, len(of_document)))
+            for layout, of_document in zip(layouts, queries, strict=True)
+        ]
+
+    def recalls(self, layouts: Iterable[Layout]) -> Iterator[Recall]:
+        """Find the key blocks of documents for their queries, in bounded memory."""
+        for some in chunked(layouts, _LAYOUTS_PER_RECALL):
+            yield from self.memrecall(some)
+
+    def _predict(self, layout: Layout, recalls: Iterator[Recall], outputs: Iterator[WindowOutputs]) -> Prediction:
+        """Solve the task on the key blocks of one document, which has one query, or one per block (tagging)."""
+        first = next(recalls)
+        evidence = first.evidence if first.layout is layout else ()
+        probabilities = evidence if self.memrecall.judge.probabilities else None
+        prediction = self.model.reasoner.predict(layout, outputs, probabilities, relevance=first.relevance)
+        consume(recalls)
+        return replace(prediction, evidence=evidence)
+
+    def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
+        """Solve the task on key blocks that were found before, each for the query of a document."""
+        outputs = self.model.reason(recall.window for recall in recalls)
+        return [self._predict(recall.layout, iter([recall]), islice(outputs, 1)) for recall in recalls]
 
     def recall_many(self, examples: Iterable[Example]) -> Iterator[Recall]:
         """Find the key blocks of a stream of examples, in order."""
         for batch in batches_of_examples(examples):
             yield from self.memrecall([self.model.layout(example.document, example.query) for example in batch])
-
-    def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
-        """Solve the task on the key blocks of each document."""
-        outputs = self.model.reason(window for recall in recalls for window in recall.windows)
-        predictions = []
-        for recall in recalls:
-            first, *second_reading = islice(outputs, 2 if recall.reread else 1)
-            by_judge, relevance = self.memrecall.judge.probabilities, self.model.reasoner.relevance_of(first)
-            if relevance:
-                scores = tuple(relevance[block] for block in recall.key_blocks)
-                if by_judge:
-                    scores = tuple(map(fmean, zip(recall.scores, scores, strict=True)))
-                recall = replace(recall, scores=scores, relevance=max(scores))
-            probabilities = recall.evidence if by_judge or relevance else None
-            prediction = self.model.reasoner.predict(
-                recall.layout, [first], probabilities, second_reading, recall.relevance
-            )
-            predictions.append(replace(prediction, evidence=recall.evidence))
-        assert next(outputs, None) is None, "every window was read"
-        return predictions
-
-    def windows_by_block(self, layout: Layout, blocks: Sequence[int]) -> Iterator[Window]:
-        """Build ``[CLS] block [SEP] z`` for each of some blocks, with z from the rest, in bounded memory."""
-        for first in range(0, len(blocks), _LAYOUTS_PER_RECALL):
-            chunk = blocks[first : first + _LAYOUTS_PER_RECALL]
-            for recall in self.memrecall([layout.for_block(block) for block in chunk]):
-                yield recall.window
 
     def recall(self, document: Document | str, query: Query | str | None = None) -> Recall:
         """Find the key blocks of a document, without reasoning over them; arguments as in ``predict``."""
@@ -227,12 +216,6 @@ class CogLTX(Reader):
                 scores[number] = recall.relevance
         return scores
 
-    @property
-    def indexer(self) -> Retriever | ModelJudge:
-        """The retriever, whose vectors an index keeps: the model's own, or that of the model whose judge it has."""
-        judge = self.memrecall.judge
-        return judge if isinstance(judge, ModelJudge) else self.memrecall.retriever
-
     def open(
         self, document: Document | str | Sequence[Document | str] | None = None, *, index: str | Path | None = None
     ) -> "OpenDocument":
@@ -240,7 +223,7 @@ class CogLTX(Reader):
 
         Args:
             document: a document of any length, its text, or several documents; None takes it from the index.
-            index: a file that ``OpenDocument.save`` or ``cogltx index`` has written.
+            index: a file that ``OpenDocument.save`` has written.
 
         Raises:
             DataError: the index is missing, incomplete, of another text, or of a model with other blocks; there is no
@@ -250,13 +233,14 @@ class CogLTX(Reader):
             document = Document.joined([Document(one) if isinstance(one, str) else one for one in document])
         if index is None:
             return OpenDocument(self, _request(document or "", None)[0])
-        retriever = self.indexer
-        loaded = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, retriever.encoder)
+        judge = self.memrecall.judge
+        loaded = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, judge.index_key)
         blocks = loaded.blocks
         if document is not None and _request(document, None)[0].text != blocks.document.text:
-            raise DataError(f"{index}: the index of another text; make one with cogltx index")
+            raise DataError(f"{index}: the index of another text; choose another file, or remove it")
         self.model.keep(blocks)
-        retriever.keep(loaded)
+        if judge.index_key:
+            judge.use_vectors(blocks, loaded.vectors)
         return OpenDocument(self, blocks.document)
 
 
@@ -277,8 +261,9 @@ class OpenDocument:
         Raises:
             TrainingError: the file cannot be written.
         """
-        model = self.reader.model
-        index = self.reader.indexer.index(model.layout(self.document, None))
+        model, judge = self.reader.model, self.reader.memrecall.judge
+        layout = model.layout(self.document, None)
+        index = Index(layout.blocks, judge.vectors(layout), judge.index_key)
         index.save(Path(path), model.tokenizer, model.config.max_block_tokens)
 
 

@@ -1,7 +1,7 @@
-"""Several processes that share one training: ``torchrun`` or ``accelerate launch`` start them.
+"""Data parallelism over several processes, started by ``torchrun`` or ``accelerate launch``.
 
 Every process makes the same plan from the same seed. The forward and backward passes are shared out, and outputs and
-gradients exchanged; only the first process writes. Outside ``joined``, a process works alone.
+gradients exchanged; only the first process writes.
 """
 
 import logging
@@ -26,11 +26,7 @@ _together = False
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """Share the work with the other processes of the launcher, if it started several.
-
-    A process reads the rank, the number of processes and the address of the first from the environment
-    (``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR``). Processes after the first are silent.
-    """
+    """Share the work with the other processes of the launcher, if there are any; all but the first are silent."""
     global _together
     if int(os.environ.get("WORLD_SIZE", 1)) == 1 or _together:
         yield
@@ -56,23 +52,23 @@ def count() -> int:
 
 
 def is_first() -> bool:
-    """Whether this process is the one that writes."""
+    """Check whether this process is the one that writes."""
     return not _together or dist.get_rank() == 0
 
 
 def of_first(report: Callable[[str], None]) -> Callable[[str], None]:
-    """Return a function that the first process calls; in the others, it does nothing."""
+    """Silence a report in all processes but the first."""
     return report if is_first() else lambda line: None
 
 
 def wait() -> None:
-    """Wait until every process is here."""
+    """Wait for all processes."""
     if _together:
         _exchange(dist.barrier)
 
 
 def share(costs: Sequence[float]) -> list[list[int]]:
-    """Share out tasks: the next costliest goes to the process with the least to do; returns task numbers by process."""
+    """Distribute tasks, the costliest first, to the least busy processes; return task numbers by process."""
     shares: list[list[int]] = [[] for _ in range(count())]
     loads = [0.0] * len(shares)
     for index in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):
@@ -90,13 +86,7 @@ def local_share(shares: Sequence[Sequence[int]]) -> Sequence[int]:
 def gather(
     mine: Mapping[int, Float[np.ndarray, "_ *outputs"]], n_rows: Sequence[int], shares: Sequence[Sequence[int]]
 ) -> list[Float[np.ndarray, "_ *outputs"]]:
-    """Return the results of all tasks.
-
-    Args:
-        mine: the results of this process, by task.
-        n_rows: number of rows in each result.
-        shares: task numbers by process.
-    """
+    """Return the results of all tasks, from those of this process by task, and the numbers of rows of all."""
     if not _together:
         return [mine[index] for index in range(len(n_rows))]
     shape = torch.zeros(_MAX_DIMENSIONS, dtype=torch.long, device=_device())
@@ -129,7 +119,7 @@ def total(values: Sequence[float]) -> list[float]:
 
 
 def add_gradients(parameters: Sequence[Tensor]) -> None:
-    """Replace the gradients by their sums over all processes; a parameter that none of them used keeps none."""
+    """Replace the gradients by their sums over all processes; a parameter that no process used keeps none."""
     if not _together:
         return
     used = total([float(parameter.grad is not None) for parameter in parameters])

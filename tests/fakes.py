@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from cogltx.document import Document, Example, Query, Segment, Span
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import JudgeConfig
-from cogltx.memrecall import MemRecallConfig
-from cogltx.model import Model, ModelConfig
+from cogltx.config import MemRecallConfig, ModelConfig
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import SpanReasonerConfig
 
@@ -179,7 +179,6 @@ def config(
     max_block_tokens: int = 16,
     strides: tuple[int, ...] = (1, 2),
     judge: str = "encoder",
-    top_k: int = 3,
     **encoder_options: Any,
 ) -> ModelConfig:
     """The configuration of a small model with exact arithmetic and without dropout."""
@@ -189,7 +188,7 @@ def config(
         max_block_tokens=max_block_tokens,
         judge=JudgeConfig(name=judge),
         memrecall=MemRecallConfig(capacity=capacity, strides=strides),
-        reasoner=SpanReasonerConfig(top_k=top_k),
+        reasoner=SpanReasonerConfig(),
     )
 
 

@@ -6,17 +6,16 @@ from typing import Any, TypeAlias
 
 import torch
 
-from cogltx.baselines.sliding_window import HeadAndTail, SlidingWindow, Truncation
+from cogltx.baselines.sliding_window import SlidingWindow, Truncation
 from cogltx.baselines.words import BagOfWords, TextCNN, WordsReader
+from cogltx.config import load_config
 from cogltx.errors import ConfigError
 from cogltx.folders import model_folder
-from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX, Reader
 
 __all__ = [
     "READERS",
     "BagOfWords",
-    "HeadAndTail",
     "SlidingWindow",
     "TextCNN",
     "Truncation",
@@ -33,7 +32,6 @@ READERS: dict[str, type[Reader]] = {
     "cogltx": CogLTX,
     "sliding_window": SlidingWindow,
     "truncation": Truncation,
-    "head_and_tail": HeadAndTail,
     "bag_of_words": BagOfWords,
     "text_cnn": TextCNN,
 }
@@ -64,5 +62,5 @@ def load_reader(
         ConfigError: the device is not available, or a change is invalid.
     """
     folder = model_folder(name)
-    config = ModelConfig.load(folder, changes)
+    config = load_config(folder, changes)
     return reader_class(config.reader).load(folder, config, device=device, judge=judge)

@@ -1,4 +1,4 @@
-"""Read a long document without a judge: overlapping windows over all of it, the first window, or both ends.
+"""Read a long document without a judge: overlapping windows over all of it, or the first window.
 
 The windows hold the same blocks and headings as those of CogLTX, and the same reasoner reads them.
 """
@@ -6,17 +6,19 @@ The windows hold the same blocks and headings as those of CogLTX, and the same r
 from collections.abc import Sequence
 
 from cogltx.document import Document, Query
-from cogltx.encoding.layout import Layout, Window, pack
+from cogltx.encoding.layout import Layout, Window
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction
 
+_OVERLAP = 128  # tokens
+
 
 class SlidingWindow(Reader):
-    """Windows of consecutive blocks that share about ``overlap`` tokens; the reasoner combines them."""
+    """Windows of consecutive blocks that share about 128 tokens; the reasoner combines them."""
 
     def windows(self, layout: Layout) -> list[Window]:
         """Build all windows of a document, in order."""
-        runs = _overlapping_runs(layout.blocks.sizes.tolist(), layout.room, self.config.overlap)
+        runs = _overlapping_runs(layout.blocks.sizes.tolist(), layout.room, _OVERLAP)
         return list(map(layout.window, runs))
 
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
@@ -36,35 +38,6 @@ class Truncation(SlidingWindow):
     def windows(self, layout: Layout) -> list[Window]:
         """Build the first window."""
         return super().windows(layout)[:1]
-
-
-class HeadAndTail(SlidingWindow):
-    """One window per document: its beginning and its end, half of the room each."""
-
-    def windows(self, layout: Layout) -> list[Window]:
-        """Build the window."""
-        return [layout.window(_head_and_tail(layout.blocks.sizes.tolist(), layout.room))]
-
-
-def _head_and_tail(sizes: Sequence[int], room: int) -> list[int]:
-    """The first items that fill half of the room, and the last items that fill the rest.
-
-    >>> _head_and_tail([2, 2, 2, 2, 2, 2], room=8)
-    [0, 1, 4, 5]
-    >>> _head_and_tail([2, 2, 2], room=8)
-    [0, 1, 2]
-    """
-    if sum(sizes) <= room:
-        return list(range(len(sizes)))
-    head = pack(sizes, room // 2)[0] if sizes[0] <= room // 2 else [0]
-    free = room - sum(sizes[index] for index in head)
-    tail: list[int] = []
-    for index in reversed(range(len(sizes))):
-        if index in head or sizes[index] > free:
-            break
-        tail.insert(0, index)
-        free -= sizes[index]
-    return [*head, *tail]
 
 
 def _overlapping_runs(sizes: Sequence[int], room: int, overlap: int) -> list[range]:

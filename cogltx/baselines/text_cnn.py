@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -62,9 +62,7 @@ class ConvolutionalModel(WordsModel):
         )
         (folder / "weights.safetensors").write_bytes(to_safetensors(state))
 
-    def _learn(
-        self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], balanced: bool, seed: int
-    ) -> None:
+    def _learn(self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], seed: int) -> None:
         rng = np.random.default_rng(seed)
         self._learn_words(texts)
         rows, targets = list(map(self._row, texts)), torch.from_numpy(has_label).float()
@@ -75,7 +73,7 @@ class ConvolutionalModel(WordsModel):
             torch.manual_seed(seed)
             self._network = network = _Network(len(self._numbers) + 2, has_label.shape[1])
             optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-            loss_of = _loss(targets, balanced)
+            loss_of = _loss(targets)
             best, best_loss, waited = network.state_dict(), np.inf, 0
             for _ in progress(range(_EPOCHS), "convolutions", unit="epochs", total=_EPOCHS):
                 network.train()
@@ -146,14 +144,10 @@ class _Network(nn.Module):
         return logits
 
 
-def _loss(targets: Float[Tensor, "texts labels"], balanced: bool) -> Any:
+def _loss(targets: Float[Tensor, "texts labels"]) -> nn.Module:
     """Cross-entropy if every text has one label, otherwise binary cross-entropy of each label."""
-    counts = targets.sum(dim=0).clamp(min=1)
-    if bool((targets.sum(dim=1) == 1).all()):
-        weight = counts.reciprocal() / counts.reciprocal().mean() if balanced else None
-        return nn.CrossEntropyLoss(weight, reduction="none")
-    positive = (len(targets) - counts).clamp(min=1) / counts if balanced else None
-    return nn.BCEWithLogitsLoss(pos_weight=positive, reduction="none")
+    one_label = bool((targets.sum(dim=1) == 1).all())
+    return nn.CrossEntropyLoss(reduction="none") if one_label else nn.BCEWithLogitsLoss(reduction="none")
 
 
 def _batches(rows: Sequence[np.ndarray], order: np.ndarray, rng: np.random.Generator) -> Iterator[list[int]]:

@@ -12,14 +12,14 @@ from typing import Any, ClassVar, Self
 import torch
 
 from cogltx.baselines.text_cnn import ConvolutionalModel
+from cogltx.config import ModelConfig, save_config
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError
 from cogltx.files import new_folder
 from cogltx.linear import LinearModel, WordsModel
-from cogltx.model import ModelConfig
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction
-from cogltx.reasoners import ClassificationConfig
+from cogltx.reasoners.classification import choose_labels, fit_words, label_probabilities
 
 
 class WordsReader(Reader):
@@ -31,7 +31,7 @@ class WordsReader(Reader):
 
     Attributes:
         model_class: the class of the model.
-        reasoner: labels and threshold.
+        reasoner: the settings with labels and threshold.
 
     Raises:
         ConfigError: the reasoner is not ``classification``, or label names are queries.
@@ -40,15 +40,12 @@ class WordsReader(Reader):
     model_class: ClassVar[type[WordsModel]]
 
     def __init__(self, config: ModelConfig, words: WordsModel | None = None) -> None:
-        if not isinstance(config.reasoner, ClassificationConfig):
-            raise ConfigError(
-                f"reader: {config.reader} needs reasoner.name: classification, not {config.reasoner.name}"
-            )
+        name, reasoner = config.reader, config.reasoner
+        if not reasoner.labels_texts:
+            raise ConfigError(f"reader: {name} needs reasoner.name: classification, not {reasoner.name}")
         if config.task.options.get("label_queries"):
-            raise ConfigError(
-                f"reader: {config.reader} reads texts without questions; remove task.options.label_queries"
-            )
-        self._config, self.reasoner, self._words = config, config.reasoner, words or self.model_class()
+            raise ConfigError(f"reader: {name} reads texts without questions; remove task.options.label_queries")
+        self._config, self.reasoner, self._words = config, reasoner, words or self.model_class()
 
     @property
     def config(self) -> ModelConfig:
@@ -68,20 +65,20 @@ class WordsReader(Reader):
         return cls(config, cls.model_class.load(folder))
 
     def fit(self, examples: Sequence[Example], *, seed: int = 0) -> None:
-        """Train on texts with labels; see ``ClassificationConfig.fit``."""
-        self.reasoner.fit(self._words, examples, seed=seed)
+        """Train on texts with labels; see ``fit_words``."""
+        fit_words(self._words, self.reasoner, examples, seed=seed)
 
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Score every label of each text."""
         margins = self._words.margins([document.text for document, _ in requests])
-        predictions = [self.reasoner.predict(self.reasoner.probabilities(row)) for row in margins]
+        predictions = [choose_labels(self.reasoner, label_probabilities(self.reasoner, row)) for row in margins]
         return [replace(one, id=document.id) for one, (document, _) in zip(predictions, requests, strict=True)]
 
     def save_pretrained(self, folder: str | Path, *, name: str | None = None) -> None:
         """See ``Reader.save_pretrained``: words as JSON, numbers as safetensors."""
         with new_folder(Path(folder)) as target:
             self._words.save(target)
-            self.config.save(target)
+            save_config(self.config, target)
 
 
 class BagOfWords(WordsReader):

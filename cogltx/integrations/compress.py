@@ -1,8 +1,7 @@
 """Compress a text to the passages that matter for a question, for the prompt of any language model."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,31 +15,21 @@ from cogltx.judges import Memory
 from cogltx.memrecall import fill
 from cogltx.pipeline import CogLTX
 
-_CANDIDATES = 2  # times the budget that the judge scores
+_CANDIDATES = 2  # the judge scores twice the budget
 
 cached_model = lru_cache(maxsize=4)(CogLTX.from_pretrained)
-"""Load a model once, however many components use it."""
-
-
-@dataclass(frozen=True)
-class Passage:
-    """Consecutive blocks of a text, ``text[start:end]``, and their heading, which may be empty."""
-
-    start: int
-    end: int
-    heading: str
 
 
 def compress(text: Document | str, query: str, budget: int | float, *, model: CogLTX | str = DEFAULT_MODEL) -> str:
     """Shorten a text to its passages that are most relevant to a question, in their order.
 
-    The key blocks of MemRecall come first; room that is left goes to the blocks that the judge scores next.
+    The key blocks of MemRecall come first, then the blocks with the best scores of the judge. At least one is kept.
+    Headings of the document precede their passages.
 
     Args:
-        text: a text or a document of any length; of a document, each kept passage has its heading above it.
+        text: a text or a document of any length.
         query: the question.
-        budget: number of tokens to keep, by the model's tokenizer; or the share of the text to keep, up to 1.0. The
-            most relevant block is always kept.
+        budget: number of tokens to keep; or the share of the text to keep, up to 1.0.
         model: a model, or its name.
 
     Raises:
@@ -49,25 +38,26 @@ def compress(text: Document | str, query: str, budget: int | float, *, model: Co
     """
     reader = cached_model(model) if isinstance(model, str) else model
     document = Document(text) if isinstance(text, str) else text
-    parts, heading = [], ""
-    for passage in passages(reader, document, query, budget):
-        new_heading = passage.heading and passage.heading != heading
-        heading = passage.heading
-        parts.append(f"{heading}\n" * bool(new_heading) + document.text[passage.start : passage.end])
+    layout = reader.model.layout(document, Query(query))
+    blocks = layout.blocks
+    parts, heading, last, end = list[str](), "", -2, 0
+    for index in select(reader, layout, room(blocks, budget)):
+        block, (start, new_end) = blocks[index], blocks.trimmed(index)
+        if last == index - 1 and block.heading == heading:
+            parts[-1] += document.text[end:new_end]
+        else:
+            is_new = block.heading and block.heading != heading
+            parts.append((f"{block.heading}\n" if is_new else "") + document.text[start:new_end])
+        heading, last, end = block.heading, index, new_end
     return "\n\n".join(parts)
 
 
 def ranked(
     model: str, query: str, texts: Sequence[str], top: int | None, budget: int | float | None
 ) -> Iterator[tuple[int, float, str]]:
-    """Rank texts by their relevance to a question; yields index, relevance and text of each, the best first.
+    """Rank texts by their relevance to a question; yield index, relevance and text of the ``top`` best, best first.
 
-    Args:
-        model: a name, a run or a model folder.
-        query: the question.
-        texts: texts of any length; one that is empty has no relevance.
-        top: maximum number of texts; None ranks all.
-        budget: see ``compress``; None keeps texts whole.
+    Texts are compressed to ``budget``; None keeps them whole.
     """
     reader = cached_model(model)
     scores = reader.relevance(query, texts)
@@ -76,12 +66,6 @@ def ranked(
         if budget is not None and text.strip():
             text = compress(text, query, budget, model=reader)
         yield index, scores[index], text
-
-
-def passages(reader: CogLTX, document: Document, query: str, budget: int | float) -> list[Passage]:
-    """Select the passages of a document for ``compress``; arguments and errors are the same."""
-    layout = reader.model.layout(document, Query(query))
-    return _join(layout.blocks, select(reader, layout, room(layout.blocks, budget)))
 
 
 def room(blocks: Blocks, budget: int | float) -> int:
@@ -110,18 +94,3 @@ def select(reader: CogLTX, layout: Layout, n_tokens: int) -> list[int]:
     scores = np.full(len(blocks), np.nan)
     scores[ranking] = -np.arange(len(ranking), dtype=float)
     return sorted(fill(scores, blocks, max(n_tokens, int(blocks.sizes[ranking[0]]))))
-
-
-def _join(blocks: Blocks, chosen: Iterable[int]) -> list[Passage]:
-    """Join blocks that follow each other under one heading."""
-    joined: list[Passage] = []
-    last = None
-    for block in chosen:
-        start, end = blocks.trimmed(block)
-        heading = blocks[block].heading
-        if joined and last == block - 1 and joined[-1].heading == heading:
-            joined[-1] = Passage(joined[-1].start, end, heading)
-        else:
-            joined.append(Passage(start, end, heading))
-        last = block
-    return joined

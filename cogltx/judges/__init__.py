@@ -3,6 +3,7 @@
 import inspect
 import pkgutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,19 +19,29 @@ from cogltx.judges.base import Judge, Memory, ScoringJudge, judge_error
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
+from cogltx.judges.headings import Headings
 from cogltx.judges.linear import LinearJudge
+from cogltx.judges.other_model import ModelJudge
+from cogltx.judges.retriever import BlockEncoder, BM25Retriever, Retriever, TrainedRetriever
+from cogltx.judges.shortlist import Shortlist
 from cogltx.linear import LinearModel
 
 __all__ = [
     "JUDGES",
+    "BM25Retriever",
+    "BlockEncoder",
     "EncoderJudge",
+    "Headings",
     "Judge",
     "JudgeConfig",
     "Memory",
+    "ModelJudge",
+    "Retriever",
     "ScoringJudge",
-    "as_judge",
-    "create_judge",
-    "named_judge",
+    "Shortlist",
+    "TrainedRetriever",
+    "make_judge",
+    "with_runner",
 ]
 
 JUDGES: dict[str, type[Judge | nn.Module]] = {
@@ -52,9 +63,8 @@ class JudgeConfig(BaseModel):
             ``ScoringJudge``), or an ``nn.Module`` whose ``forward(input_ids, attention_mask, token_type_ids)`` returns
             a relevance logit per token, shape [windows, tokens]. A module is trained, saved and loaded with the run.
         args: arguments of the class; for ``embedding``: ``encoder``.
-        init_from: a run or model folder whose judge, and trained retriever if both have one, initialize those of this
-            run, or ``reasoner``: the encoder that this run's reasoner starts from. Without a folder, the retriever
-            starts from that of the reasoner's.
+        init_from: a run or model folder whose judge and trained retriever initialize those of this run, or ``reasoner``:
+            the encoder that this run's reasoner starts from.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,6 +72,14 @@ class JudgeConfig(BaseModel):
     name: str = "encoder"
     args: dict[str, Any] = Field(default_factory=dict)
     init_from: str | None = None
+
+    @classmethod
+    def named(cls, name: str) -> Self:
+        """Return the configuration of a judge without arguments; raises ConfigError if there is none of this name."""
+        try:
+            return cls(name=name)
+        except ValidationError as error:
+            raise ConfigError(describe(error, cls, within="judge")) from error
 
     @property
     def is_class(self) -> bool:
@@ -89,41 +107,62 @@ class JudgeConfig(BaseModel):
         return self
 
 
-def named_judge(name: str) -> JudgeConfig:
-    """Return the configuration of a judge without arguments; raises ConfigError if there is none of this name."""
-    try:
-        return JudgeConfig(name=name)
-    except ValidationError as error:
-        raise ConfigError(describe(error, JudgeConfig, within="judge")) from error
-
-
-def create_judge(
-    config: JudgeConfig, encoder: Encoder | None = None, linear: LinearModel | None = None
+def make_judge(
+    judge: JudgeConfig | str | Any,
+    *,
+    encoder: Callable[[], Encoder] | None = None,
+    linear: LinearModel | None = None,
+    other_model: Callable[[str], Judge] | None = None,
 ) -> nn.Module | Judge:
-    """Create the judge that a configuration names: a model to train, or a judge that is ready to use.
+    """Make a judge: a model over windows, which may be trained, or a judge that is ready to use.
 
-    A user's class may be in the current folder. The judge ``encoder`` needs an encoder, ``linear`` a linear model.
+    Args:
+        judge: a configuration, a name, or an object with a ``score`` method. A class may be in the current folder.
+        encoder: creates the encoder of the judge ``encoder``.
+        linear: the model of the judge ``linear``.
+        other_model: loads the judge of another model by its name.
 
     Raises:
-        ConfigError: the judge needs a trained run, or its arguments are wrong.
-        ModelError: the class cannot be imported or created, or is not a judge.
+        ConfigError: there is no judge of this name, it needs a trained run, or its arguments are wrong.
+        ModelError: the class cannot be imported or created, or the object is not a judge.
     """
-    name, arguments = config.name, config.args
+    if isinstance(judge, str):
+        judge = JudgeConfig.named(judge)
+    if not isinstance(judge, JudgeConfig):
+        return judge if isinstance(judge, nn.Module) else _adapted(judge)
+    name = judge.name
+    if judge.is_class:
+        return _of_class(judge)
+    if judge.is_model:
+        if other_model is None:
+            raise ConfigError(
+                f'judge "{name}": a model; load it with CogLTX.from_pretrained("{name}"), which has recall()'
+            )
+        return other_model(name)
     if name == "encoder" and encoder is not None:
-        return EncoderJudge(encoder)
+        return EncoderJudge(encoder())
     if name == "linear" and linear is not None:
         return LinearJudge(linear)
-    if config.is_model:
-        raise ConfigError(f'judge "{name}": a model; load it with CogLTX.from_pretrained("{name}"), which has recall()')
     if name in ("encoder", "linear"):
         raise ConfigError(f'judge "{name}" needs a trained run; use "bm25", "embedding" or package.module:Class')
-    if name in JUDGES:
-        try:
-            return JUDGES[name](**arguments)
-        except TypeError as error:
-            raise ConfigError(f"judge.args of {name!r}: {error}") from error
-        except ValidationError as error:
-            raise ConfigError(describe(error, within="judge.args")) from error
+    try:
+        return JUDGES[name](**judge.args)
+    except TypeError as error:
+        raise ConfigError(f"judge.args of {name!r}: {error}") from error
+
+
+def with_runner(judge: nn.Module | Judge, runner: BatchRunner) -> Judge:
+    """Let a judge run its windows through a runner; a model becomes a judge over windows."""
+    if isinstance(judge, nn.Module):
+        return WindowJudge(judge, runner)
+    if isinstance(judge, EmbeddingJudge):
+        judge.runner = runner
+    return judge
+
+
+def _of_class(config: JudgeConfig) -> nn.Module | Judge:
+    """Create a judge of a user's own class."""
+    name, arguments = config.name, config.args
     if (current_folder := str(Path.cwd())) not in sys.path:
         sys.path.append(current_folder)
     try:
@@ -144,20 +183,6 @@ def create_judge(
         problem = f"forward must accept input_ids, attention_mask and token_type_ids: {error}"
         raise judge_error(name, problem) from error
     return judge
-
-
-def as_judge(judge: object, runner: BatchRunner) -> Judge:
-    """Make a judge's name, a ``Judge``, an object with a ``score`` method or a judge model callable by MemRecall.
-
-    Raises:
-        ConfigError: there is no judge of this name; see ``create_judge``.
-        ModelError: the object is none of these.
-    """
-    if isinstance(judge, str):
-        judge = create_judge(named_judge(judge))
-    if isinstance(judge, EmbeddingJudge):
-        judge.runner = runner
-    return WindowJudge(judge, runner) if isinstance(judge, nn.Module) else _adapted(judge)
 
 
 class _ScoringJudgeAdapter(Judge):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -19,11 +19,13 @@ class Memory:
     Attributes:
         layout: the query and the document.
         kept: the blocks of z, in document order.
+        relevance: the judge's latest score of each block of z; empty if unknown.
         shortlist: the blocks that may enter z, in document order; None: all.
     """
 
     layout: Layout
     kept: tuple[int, ...] = ()
+    relevance: tuple[float, ...] = ()
     shortlist: tuple[int, ...] | None = None
 
     @property
@@ -45,13 +47,13 @@ class Memory:
 
 
 class Judge:
-    """Scores the blocks of many documents at once; subclasses override ``scores``, or both other methods.
+    """Scores the relevance of blocks, many documents at once; subclasses override ``scores``, or the first two below it.
 
     Attributes:
-        probabilities: whether fine scores are probabilities of relevance.
+        probabilities: whether scores are probabilities of relevance.
     """
 
-    probabilities: ClassVar[bool] = False
+    probabilities: bool = False
 
     def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
         """Score some blocks of one document next to z; in rehearsal ``indices`` are the blocks in z."""
@@ -71,6 +73,75 @@ class Judge:
     def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
         """Compute fine scores of the blocks in z together (rehearsal, CogLTX §3.2), in the order of ``kept``."""
         return [self.scores(memory, list(memory.kept)) for memory in memories]
+
+    def competing(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+        """Return the scores by which candidates compete for room in z: the coarse scores, unless a wrapper adds to them."""
+        return coarse
+
+    def staying(self, memory: Memory) -> Float[np.ndarray, " kept"]:
+        """Return the scores by which blocks stay in z: their relevance, unless a wrapper adds to it."""
+        return np.array(memory.relevance)
+
+    def shortlisted(self, memory: Memory) -> Memory:
+        """Restrict the candidates of a memory to those that ``retrieve`` scores."""
+        return memory
+
+    @property
+    def index_key(self) -> str:
+        """Fingerprint of what an index holds besides the blocks; empty if nothing."""
+        return ""
+
+    def vectors(self, layout: Layout) -> Float[np.ndarray, "blocks width"]:
+        """Compute what does not depend on a question, for an index: a vector per block; width 0 if there are none."""
+        return np.empty((len(layout.blocks), 0), dtype=np.float32)
+
+    def use_vectors(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
+        """Use vectors that ``vectors`` computed before."""
+
+
+class WrappedJudge(Judge):
+    """A judge around another one; subclasses change some of its scores."""
+
+    def __init__(self, judge: Judge) -> None:
+        self.judge = judge
+
+    @property
+    def probabilities(self) -> bool:  # type: ignore[override]
+        """Whether scores are probabilities of relevance."""
+        return self.judge.probabilities
+
+    def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
+        """See ``Judge.retrieve``."""
+        return self.judge.retrieve(memories)
+
+    def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
+        """See ``Judge.rehearse``."""
+        return self.judge.rehearse(memories)
+
+    def competing(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+        """See ``Judge.competing``."""
+        return self.judge.competing(memory, coarse)
+
+    def staying(self, memory: Memory) -> Float[np.ndarray, " kept"]:
+        """See ``Judge.staying``."""
+        return self.judge.staying(memory)
+
+    def shortlisted(self, memory: Memory) -> Memory:
+        """See ``Judge.shortlisted``."""
+        return self.judge.shortlisted(memory)
+
+    @property
+    def index_key(self) -> str:
+        """See ``Judge.index_key``."""
+        return self.judge.index_key
+
+    def vectors(self, layout: Layout) -> Float[np.ndarray, "blocks width"]:
+        """See ``Judge.vectors``."""
+        return self.judge.vectors(layout)
+
+    def use_vectors(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
+        """See ``Judge.use_vectors``."""
+        self.judge.use_vectors(blocks, vectors)
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 """The interface of reasoners: an encoder with a head that solves a task on windows of key blocks."""
 
 import abc
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
+from cogltx.linear import LinearModel
 from cogltx.prediction import Evidence, Prediction
 
 Target = TypeVar("Target")
@@ -28,9 +29,10 @@ class ReasonerConfig(BaseModel):
         default_judge: the judge of a run that names none.
         pipeline_tag: the task in the vocabulary of the Hugging Face hub.
         gold: what the reasoner learns from each example, for messages.
+        labels_texts: whether it labels whole texts, so that a linear model of their words can be the judge.
         name: the reasoner.
         init_from: a run or model folder whose reasoner initializes this one, or ``judge``: the encoder of this run's
-            judge, and its head if the reasoner has a relevance loss.
+            judge after its first epoch.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
@@ -38,9 +40,31 @@ class ReasonerConfig(BaseModel):
     default_judge: ClassVar[str] = "encoder"
     pipeline_tag: ClassVar[str] = "question-answering"
     gold: ClassVar[str] = "place of the answer"
+    labels_texts: ClassVar[bool] = False
 
     name: str
     init_from: str | None = None
+
+    @property
+    def uses_linear(self) -> bool:
+        """Whether the reasoner adds the scores of a linear model of words to its own."""
+        return False
+
+    @property
+    def as_in_transformers(self) -> bool:
+        """Whether windows are laid out as by ``transformers``, whose question answering models the reasoner reads."""
+        return False
+
+    def missing_in_checkpoints(self) -> tuple[str, ...]:
+        """Return the settings of the run that need weights which a model of ``transformers`` does not have."""
+        return ()
+
+    def check(self, reader: str) -> None:
+        """Check that a reader suits the reasoner.
+
+        Raises:
+            ConfigError: it does not.
+        """
 
     def fitted(self, examples: Sequence[Example]) -> Self:
         """Complete the settings with what training takes from the examples, such as label names.
@@ -112,31 +136,31 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
     Attributes:
         config_class: class of ``config``.
         config: settings; training completes them with labels and thresholds.
-        auxiliary: prefixes of the names of weights that only training needs; a model to start from may lack them.
-        by_block: whether every part of a document is labelled, so that each block in turn is the query.
-        joins_windows: whether ``join`` combines the windows of a document before there is a loss.
-        relevance: head for the relevance of tokens, if training gives the reasoner a relevance loss.
+        joint_loss: whether the windows of a document have one loss together, and so share a forward pass.
+        linear: the linear model of words whose scores are added, if the settings say so.
     """
 
     config_class: ClassVar[type[ReasonerConfig]]
-    auxiliary: ClassVar[tuple[str, ...]] = ()
-    by_block: ClassVar[bool] = False
     config: Any
+    joint_loss: bool = False
+    linear: LinearModel | None = None
 
     def __init__(self, encoder: Encoder, config: Any) -> None:
         super().__init__()
         self.encoder = encoder
         self.config = config
-        self.relevance: nn.Module | None = None
-        self.joins_windows = False
 
     @abc.abstractmethod
     def forward(self, batch: Batch) -> Float[Tensor, "windows rows outputs"]:
         """Compute the outputs of each window: one row per token, or one row."""
 
-    def join(self, outputs: Float[Tensor, "windows rows outputs"]) -> Float[Tensor, "1 rows results"]:
-        """Combine the outputs of a document's windows, in order; only for reasoners that join windows."""
-        raise NotImplementedError
+    def layouts(self, layout: Layout) -> Iterator[Layout]:
+        """Yield the layouts by which a document is read: the given one, unless its blocks are the queries."""
+        yield layout
+
+    def windows_per_epoch(self, n_windows: int) -> int:
+        """Return how many windows of a document are trained on in an epoch, if the settings name no number."""
+        return 1
 
     @abc.abstractmethod
     def target(self, example: Example, blocks: Blocks, window: Window) -> Target | None:
@@ -147,6 +171,19 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
         self, outputs: Float[Tensor, "windows rows outputs"], windows: Sequence[Window], targets: Sequence[Target]
     ) -> Float[Tensor, " windows"]:
         """Compute the loss of each window."""
+
+    def document_losses(
+        self,
+        outputs: Float[Tensor, "windows rows outputs"],
+        n_windows: Sequence[int],
+        windows: Sequence[Window],
+        targets: Sequence[Target],
+    ) -> Float[Tensor, " losses"]:
+        """Compute the losses of some documents: one per window, or with ``joint_loss`` one per document.
+
+        ``n_windows`` are the numbers of windows of the documents, whose windows follow each other.
+        """
+        return self.losses(outputs, windows, targets)
 
     def intervention_losses(
         self, outputs: Float[Tensor, "windows rows outputs"], windows: Sequence[Window], targets: Sequence[Target]
@@ -162,17 +199,12 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
         """Return the target of a window without the answer; None if every window has a target."""
         return None
 
-    def relevance_of(self, outputs: WindowOutputs) -> dict[int, float]:
-        """The probability that a block of a window is relevant, by block; empty without a relevance loss."""
-        return {}
-
     @abc.abstractmethod
     def predict(
         self,
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        second_reading: Sequence[WindowOutputs] = (),
         relevance: float = 1.0,
     ) -> Prediction:
         """Decode the windows of one document.
@@ -181,9 +213,7 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
             layout: the query and the document.
             outputs: all windows of the document, with their outputs.
             evidence: the key blocks with their probabilities of relevance, to weigh answers by; None leaves them out.
-            second_reading: the outputs of a second reading of some of the blocks; answers get the mean of both
-                readings, labels what they get from several windows.
-            relevance: the judge's highest score of a key block, without bonuses; counts with ``evidence`` only.
+            relevance: the judge's highest score of a key block, without bonuses; only used with ``evidence``.
 
         Returns:
             a prediction without evidence.

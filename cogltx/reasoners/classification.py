@@ -5,10 +5,9 @@ One label of several (softmax), or any number of labels (``multi_label``: a sigm
 names.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import accumulate, pairwise
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -39,43 +38,46 @@ class ClassificationConfig(ReasonerConfig):
         labels: all labels, in the order of the outputs; training collects them from the data.
         multi_label: a text may have any number of labels.
         pooling: input of the head: the first token of a window, as in the paper, or the mean over its tokens.
-        label_smoothing: share of the target that is spread over all labels, in [0, 1).
-        class_weights: weigh labels by the inverse of their number of training and validation examples.
-        weights: weights of the labels in the loss, with mean 1; training computes them if ``class_weights`` is set.
         threshold: probability from which a label is chosen if ``multi_label`` is set, or, for the labels "yes" and
             "no", from which the answer is yes; training chooses it on the validation data.
         over_windows: how the sliding window combines the windows of a document: mean or maximum of their
             probabilities (for the labels "yes" and "no": the window with the highest p(yes)), or a network over their
-            vectors, trained with the encoder (``mlp``, ``lstm``, ``transformer``).
-        linear: add the margins of a linear model of the words of the whole text to the logits.
-        linear_weight: weight of these margins; training chooses it on the validation data.
+            vectors, trained with the encoder (``mlp``, ``lstm``).
+        linear_weight: weight of the margins of a linear model of the words of the whole text, added to the logits;
+            with any number, training fits the model and chooses the weight on the validation data. None: no model.
     """
 
     default_task: ClassVar[str] = "classification"
     pipeline_tag: ClassVar[str] = "text-classification"
     gold: ClassVar[str] = "labels"
+    labels_texts: ClassVar[bool] = True
 
     name: Literal["classification"]
     labels: tuple[str, ...] = ()
     multi_label: bool = False
     pooling: Literal["first", "mean"] = "first"
-    label_smoothing: float = Field(0.0, ge=0, lt=1)
-    class_weights: bool = False
-    weights: tuple[float, ...] = ()
     threshold: float = Field(0.5, ge=0, le=1)
-    over_windows: Literal["mean", "max", "mlp", "lstm", "transformer"] = "mean"
-    linear: bool = False
-    linear_weight: float = Field(0.0, ge=0)
+    over_windows: Literal["mean", "max", "mlp", "lstm"] = "mean"
+    linear_weight: float | None = Field(None, ge=0)
+
+    @property
+    def uses_linear(self) -> bool:
+        """See ``ReasonerConfig.uses_linear``."""
+        return self.linear_weight is not None
+
+    def check(self, reader: str) -> None:
+        """See ``ReasonerConfig.check``."""
+        if self.over_windows in ("mlp", "lstm") and reader != "sliding_window":
+            raise ConfigError(
+                "reasoner.over_windows: a network over windows needs reader: sliding_window; use mean or max"
+            )
 
     def fitted(self, examples: Sequence[Example]) -> Self:
-        """Collect the labels and their weights in the loss; see ``ReasonerConfig.fitted``."""
-        counts = Counter(label for example in examples for label in example.labels or ())
-        if not counts:
+        """Collect the labels; see ``ReasonerConfig.fitted``."""
+        labels = {label for example in examples for label in example.labels or ()}
+        if not labels:
             raise DataError("no example has a label, which the reasoner classification learns")
-        labels = self.labels or tuple(sorted(counts))
-        inverse = np.array([1 / max(1, counts[label]) for label in labels])
-        weights = tuple((inverse / inverse.mean()).tolist()) if self.class_weights else ()
-        return self.model_copy(update={"labels": labels, "weights": weights})
+        return self.model_copy(update={"labels": self.labels or tuple(sorted(labels))})
 
     @property
     def answers_label_names(self) -> bool:
@@ -91,52 +93,19 @@ class ClassificationConfig(ReasonerConfig):
                 f"example {example.id!r}: the model was not trained on the label {unknown!r}, only on {known}"
             )
 
-    def fit(self, model: WordsModel, examples: Sequence[Example], *, seed: int = 0) -> None:
-        """Train a model of words for these labels; examples without labels are ignored.
-
-        Where label names are queries, a linear model learns one label per query: whether the answer is yes.
-
-        Raises:
-            DataError: no text has a label, all have the same, or none has a word.
-        """
-        labelled = [example for example in examples if example.labels is not None]
-        queried = [(one.query.text, one) for one in labelled if one.query is not None]
-        if queried and isinstance(model, LinearModel) and self.answers_label_names:
-            answers: dict[str, dict[str, bool]] = {name: {} for name, _ in queried}
-            for name, one in queried:
-                answers[name][one.document.text] = "yes" in (one.labels or ())
-            model.fit_queries(answers, balanced=self.class_weights, seed=seed)
-            return
-        has_label = np.array([[name in (one.labels or ()) for name in self.labels] for one in labelled], dtype=bool)
-        has_label = has_label.reshape(len(labelled), len(self.labels))
-        model.fit([one.document.text for one in labelled], has_label, balanced=self.class_weights, seed=seed)
-
-    def predict(
-        self, probabilities: Float[np.ndarray, " labels"], margins: Float[np.ndarray, " labels"] | None = None
-    ) -> Prediction:
-        """Choose labels as in ``apply_thresholds``; the score is the lowest chosen one.
-
-        Args:
-            probabilities: of every label.
-            margins: those of the linear model, to be joined with the probabilities.
-        """
-        scores = probabilities.tolist()
-        said = [None] * len(scores) if margins is None else margins.tolist()
-        labels = tuple(Label(name, p, False, margin) for name, p, margin in zip(self.labels, scores, said, strict=True))
-        return self.apply_thresholds(Prediction(id="", answer="", start=None, end=None, score=0.0, labels=labels))
-
     def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
         """Return weights of the linear model and, for any number of labels or "yes" and "no", thresholds.
 
         The thresholds are quantiles of the probabilities of the validation texts.
         """
-        weights = _LINEAR_WEIGHTS if self.linear else (0.0,)
-        weighed = [self.model_copy(update={"linear_weight": weight}) for weight in weights]
+        weighed = [self]
+        if self.uses_linear:
+            weighed = [self.model_copy(update={"linear_weight": weight}) for weight in _LINEAR_WEIGHTS]
         if not self.multi_label and not self.answers_label_names:
-            return weighed if self.linear else []
+            return weighed if self.uses_linear else []
         candidates = []
         for config in weighed:
-            labels = [label for one in predictions for label in config.joined(one.labels)]
+            labels = [label for one in predictions for label in _joined(config, one.labels)]
             probabilities = [label.score for label in labels if self.multi_label or label.name == "yes"]
             quantiles = np.quantile(probabilities, np.linspace(0, 1, 201))
             thresholds = np.unique(np.clip([*quantiles, 0.5], 0, 1)).tolist()
@@ -145,21 +114,11 @@ class ClassificationConfig(ReasonerConfig):
 
     def without_thresholds(self) -> Self:
         """See ``ReasonerConfig.without_thresholds``."""
-        return self.model_copy(update={"linear_weight": 0.0})
-
-    def joined(self, labels: Sequence[Label]) -> tuple[Label, ...]:
-        """Add the weighted margins to the logits of probabilities, and sort the labels by the result."""
-        scores = np.array([label.score for label in labels])
-        if self.linear_weight and labels[0].margin is not None:
-            likely = np.clip(scores, _LEAST, 1 - _LEAST)
-            logits = np.log(likely) - np.log1p(-likely) * self.multi_label
-            scores = self.probabilities(logits + self.linear_weight * np.array([label.margin for label in labels]))
-        order = np.argsort(-scores, kind="stable").tolist()
-        return tuple(replace(labels[index], score=float(scores[index])) for index in order)
+        return self.model_copy(update={"linear_weight": 0.0}) if self.uses_linear else self
 
     def apply_thresholds(self, prediction: Prediction) -> Prediction:
         """Join the scores, and choose all labels from the threshold on, yes from it on, or the most probable label."""
-        joined = self.joined(prediction.labels)
+        joined = _joined(self, prediction.labels)
         if self.multi_label:
             names = {label.name for label in joined if label.score >= self.threshold}
         elif self.answers_label_names:
@@ -178,19 +137,70 @@ class ClassificationConfig(ReasonerConfig):
             labels=labels,
         )
 
-    def probabilities(self, logits: Float[np.ndarray, " labels"]) -> Float[np.ndarray, " labels"]:
-        """Compute a softmax over the labels, or a sigmoid per label if ``multi_label`` is set."""
-        if self.multi_label:
-            return np.asarray(1 / (1 + np.exp(-logits)))
-        exponential = np.exp(logits - logits.max())
-        return np.asarray(exponential / exponential.sum())
+
+def fit_words(model: WordsModel, config: ClassificationConfig, examples: Sequence[Example], *, seed: int = 0) -> None:
+    """Train a model of words for the labels of a reasoner; examples without labels are ignored.
+
+    Where label names are queries, a linear model learns one label per query: whether the answer is yes.
+
+    Raises:
+        DataError: no text has a label, all have the same, or none has a word.
+    """
+    labelled = [example for example in examples if example.labels is not None]
+    queried = [(one.query.text, one) for one in labelled if one.query is not None]
+    if queried and isinstance(model, LinearModel) and config.answers_label_names:
+        answers: dict[str, dict[str, bool]] = {name: {} for name, _ in queried}
+        for name, one in queried:
+            answers[name][one.document.text] = "yes" in (one.labels or ())
+        model.fit_queries(answers, seed=seed)
+        return
+    has_label = np.array([[name in (one.labels or ()) for name in config.labels] for one in labelled], dtype=bool)
+    has_label = has_label.reshape(len(labelled), len(config.labels))
+    model.fit([one.document.text for one in labelled], has_label, seed=seed)
+
+
+def choose_labels(
+    config: ClassificationConfig,
+    probabilities: Float[np.ndarray, " labels"],
+    margins: Float[np.ndarray, " labels"] | None = None,
+) -> Prediction:
+    """Choose labels as in ``ClassificationConfig.apply_thresholds``; the score is the lowest chosen one.
+
+    Args:
+        config: the labels and thresholds.
+        probabilities: one per label.
+        margins: those of the linear model, to be joined with the probabilities.
+    """
+    said = [None] * len(config.labels) if margins is None else margins.tolist()
+    scores = zip(config.labels, probabilities.tolist(), said, strict=True)
+    labels = tuple(Label(name, probability, False, margin) for name, probability, margin in scores)
+    return config.apply_thresholds(Prediction(id="", answer="", start=None, end=None, score=0.0, labels=labels))
+
+
+def label_probabilities(
+    config: ClassificationConfig, logits: Float[np.ndarray, " labels"]
+) -> Float[np.ndarray, " labels"]:
+    """Compute a softmax over the labels, or a sigmoid per label if ``multi_label`` is set."""
+    if config.multi_label:
+        return np.asarray(1 / (1 + np.exp(-logits)))
+    exponential = np.exp(logits - logits.max())
+    return np.asarray(exponential / exponential.sum())
+
+
+def _joined(config: ClassificationConfig, labels: Sequence[Label]) -> tuple[Label, ...]:
+    """Add the weighted margins to the logits of probabilities, and sort the labels by the result."""
+    scores = np.array([label.score for label in labels])
+    if config.linear_weight and labels[0].margin is not None:
+        likely = np.clip(scores, _LEAST, 1 - _LEAST)
+        logits = np.log(likely) - np.log1p(-likely) * config.multi_label
+        margins = np.array([label.margin for label in labels])
+        scores = label_probabilities(config, logits + config.linear_weight * margins)
+    order = np.argsort(-scores, kind="stable").tolist()
+    return tuple(replace(labels[index], score=float(scores[index])) for index in order)
 
 
 class ClassificationReasoner(Reasoner[tuple[int, ...]]):
     """A score per label from the vectors of an encoder; the target of a window is the indices of its labels.
-
-    Attributes:
-        linear: the linear model whose margins are added to the logits, if ``config.linear`` is set.
 
     Raises:
         ConfigError: there are fewer than two labels (``multi_label``: none), or a label is repeated.
@@ -207,30 +217,33 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
             )
         if len(set(config.labels)) < len(config.labels):
             raise ConfigError(f"reasoner.labels: a label is repeated in {', '.join(config.labels)}")
-        self.linear: LinearModel | None = None
         self.head = nn.Linear(encoder.width, len(config.labels))
         self.over: nn.Module | None = None
         if config.over_windows != "mean" and config.over_windows != "max":
             self.over = window_pooling(config.over_windows, encoder.width)
-        self.joins_windows = self.over is not None
+        self.joint_loss = self.over is not None
 
     def forward(self, batch: Batch) -> Float[Tensor, "windows 1 outputs"]:
-        """Compute the logit of every label, or the vector of the window if windows are joined."""
+        """Compute the logit of every label, or the vector of the window for a network over windows."""
         hidden = self.encoder(batch)
         if self.config.pooling == "first":
             pooled = hidden[:, 0]
         else:
             mask = batch.attention_mask[..., None].to(hidden.dtype)
             pooled = (hidden * mask).sum(dim=1) / mask.sum(dim=1)
-        outputs: Tensor = pooled if self.joins_windows else self.head(pooled)
+        outputs: Tensor = self.head(pooled) if self.over is None else pooled
         return outputs[:, None]
 
-    def join(self, outputs: Float[Tensor, "windows 1 width"]) -> Float[Tensor, "1 1 labels"]:
-        """Compute the logit of every label from the vectors of a document's windows."""
-        assert self.over is not None, "join needs a network over windows"
-        with torch.autocast(outputs.device.type, enabled=False):
-            logits: Tensor = self.head(self.over(outputs[:, 0].float()))
+    def _logits(self, vectors: Float[Tensor, "windows 1 width"]) -> Float[Tensor, "1 1 labels"]:
+        """Compute the logit of every label from the vectors of a document's windows, in order."""
+        assert self.over is not None, "there is a network over windows"
+        with torch.autocast(vectors.device.type, enabled=False):
+            logits: Tensor = self.head(self.over(vectors[:, 0].float()))
         return logits[None, None]
+
+    def windows_per_epoch(self, n_windows: int) -> int:
+        """Train on all windows together if a network reads over them."""
+        return n_windows if self.joint_loss else 1
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> tuple[int, ...] | None:
         """Return the labels of the example; they do not depend on the window.
@@ -255,15 +268,24 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         expected = torch.zeros_like(logits)
         for row, target in enumerate(targets):
             expected[row, list(target)] = 1
-        smoothing = self.config.label_smoothing
-        weights = torch.tensor(self.config.weights or (1.0,), device=logits.device)
         if self.config.multi_label:
-            expected = expected * (1 - smoothing) + smoothing / 2
-            losses = nn.functional.binary_cross_entropy_with_logits(logits, expected, reduction="none")
-            return (losses * weights).mean(dim=-1)
-        expected = expected * (1 - smoothing) + smoothing / logits.shape[-1]
-        cross_entropy: Tensor = -(expected * weights * logits.log_softmax(dim=-1)).sum(dim=-1)
+            return nn.functional.binary_cross_entropy_with_logits(logits, expected, reduction="none").mean(dim=-1)
+        cross_entropy: Tensor = -(expected * logits.log_softmax(dim=-1)).sum(dim=-1)
         return cross_entropy
+
+    def document_losses(
+        self,
+        outputs: Float[Tensor, "windows 1 outputs"],
+        n_windows: Sequence[int],
+        windows: Sequence[Window],
+        targets: Sequence[tuple[int, ...]],
+    ) -> Float[Tensor, " losses"]:
+        """Compute the cross-entropy per window, or per document if a network reads over its windows."""
+        if not self.joint_loss:
+            return self.losses(outputs, windows, targets)
+        ends = [0, *accumulate(n_windows)]
+        logits = torch.cat([self._logits(outputs[start:end]) for start, end in pairwise(ends)])
+        return self.losses(logits, [windows[start] for start in ends[:-1]], [targets[start] for start in ends[:-1]])
 
     def intervention_losses(
         self, outputs: Float[Tensor, "windows 1 labels"], windows: Sequence[Window], targets: Sequence[tuple[int, ...]]
@@ -276,18 +298,17 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        second_reading: Sequence[WindowOutputs] = (),
         relevance: float = 1.0,
     ) -> Prediction:
         """Combine the windows of a document: mean or maximum of their probabilities, or the network over them."""
-        rows = np.stack([row[0] for _, row in chain(outputs, second_reading)])
-        if self.joins_windows:
+        rows = np.stack([row[0] for _, row in outputs])
+        if self.joint_loss:
             with torch.inference_mode():
                 vectors = torch.from_numpy(rows.astype(np.float32)).to(self.head.weight.device)
-                logits = self.join(vectors[:, None])[0, 0].double().cpu().numpy()
-            probabilities = self.config.probabilities(logits)
+                logits = self._logits(vectors[:, None])[0, 0].double().cpu().numpy()
+            probabilities = label_probabilities(self.config, logits)
         else:
-            per_window = np.stack([self.config.probabilities(row.astype(np.float64)) for row in rows])
+            per_window = np.stack([label_probabilities(self.config, row.astype(np.float64)) for row in rows])
             if self.config.over_windows == "mean":
                 probabilities = per_window.mean(axis=0)
             elif self.config.answers_label_names:  # one window is enough for "yes"; "no" holds in all
@@ -296,8 +317,7 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
                 probabilities = per_window.max(axis=0)
             if not self.config.multi_label:
                 probabilities = probabilities / probabilities.sum()
-        prediction: Prediction = self.config.predict(probabilities, self._margins(layout))
-        return replace(prediction, **whole_document(layout))
+        return replace(choose_labels(self.config, probabilities, self._margins(layout)), **whole_document(layout))
 
     def _margins(self, layout: Layout) -> Float[np.ndarray, " labels"] | None:
         """The margins of the linear model; for a label name as query, those of its answers yes and no."""

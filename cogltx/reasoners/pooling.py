@@ -6,13 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-_HEADS = 4
 
-
-def window_pooling(name: Literal["mlp", "lstm", "transformer"], width: int) -> nn.Module:
-    """Create a network from vectors, shape [windows, width], to one vector, shape [width], a multiple of 4."""
-    networks: dict[str, type[nn.Module]] = {"mlp": _MLP, "lstm": _LSTM, "transformer": _Transformer}
-    return networks[name](width)
+def window_pooling(name: Literal["mlp", "lstm"], width: int) -> nn.Module:
+    """Create a network from vectors, shape [windows, width], to one vector, shape [width]; ``width`` is even."""
+    return _MLP(width) if name == "mlp" else _LSTM(width)
 
 
 class _MLP(nn.Module):
@@ -38,26 +35,3 @@ class _LSTM(nn.Module):
         _, (last, _) = self.read(vectors[None])
         pooled: Tensor = last[:, 0].flatten()
         return pooled
-
-
-class _Transformer(nn.Module):
-    """The mean over the windows after one layer of attention between them, with sinusoidal positions."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.layer = nn.TransformerEncoderLayer(width, _HEADS, 2 * width, dropout=0.0, batch_first=True)
-
-    def forward(self, vectors: Float[Tensor, "windows width"]) -> Float[Tensor, " width"]:
-        pooled: Tensor = self.layer((vectors + _sinusoidal(*vectors.shape).to(vectors))[None])[0].mean(dim=0)
-        return pooled
-
-
-def _sinusoidal(count: int, width: int) -> Float[Tensor, "count width"]:
-    """Sinusoidal position vectors (Vaswani et al. 2017, §3.5), sines before cosines.
-
-    >>> _sinusoidal(2, 4)[0].tolist()
-    [0.0, 0.0, 1.0, 1.0]
-    """
-    rates = 10000.0 ** (-torch.arange(0, width, 2) / width)
-    angles = torch.arange(count)[:, None] * rates
-    return torch.cat([angles.sin(), angles.cos()], dim=-1)

@@ -8,23 +8,21 @@ A judge whose fine scores are probabilities weighs the answers of its blocks (no
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from cogltx.blocks import Blocks
 from cogltx.blocks.words import expand_to_words
 from cogltx.document import Example
-from cogltx.encoding.encoder import Batch, Encoder, relevance_head
+from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.prediction import Answer, Evidence, Prediction
 from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
@@ -36,6 +34,7 @@ _CLOSED_ANSWERS = {YES: "yes", NO: "no"}
 _LEAST = math.log(1e-30)  # log-probability in a margin
 _IMPOSSIBLE = -1e4  # logit of yes and no, where they are no answers
 _CANDIDATES = 20  # answers per window that the judge's scores may reorder
+_ANSWERS = 3  # in a prediction: the best one, and the alternatives that share no character with a better one
 
 
 class SpanReasonerConfig(ReasonerConfig):
@@ -46,57 +45,44 @@ class SpanReasonerConfig(ReasonerConfig):
         kinds: where the kind of an answer comes from: a layer of its own (``learned``), or, as in question answering
             models of ``transformers``, from start and end at the first token: span or none (``first_token``).
         max_answer_tokens: maximum number of tokens per answer.
-        top_k: maximum number of answers in a prediction, including the best; besides "no answer", so many alternatives.
-            None shares a character with a better one.
-        whole_words: extend answers to whole words; null, in earlier models, does so too.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
-            answer (for yes and no: the mean of the two best); 0 disables it. Only judges with scores in [0, 1] count.
-        relevance_weight: weight of a second loss in training: the relevance of every token of the document. The scores
-            of key blocks are then the mean of the judge's and the reasoner's, which has read them together with the
-            answer; those of a judge without probabilities are the reasoner's alone. 0 (the paper's) disables it.
-        no_answer_evidence_weight: v in the margin log p(none) − log p(best answer) − v · logit(relevance), where the
-            reasoner gives both probabilities and relevance is the judge's highest score of a key block, without
-            bonuses. Helps where a question without an answer has no relevant block. 0 disables it. Only judges with
-            scores in [0, 1] count.
+            answer (for yes and no: the mean of the two best); 0 (the paper's) disables it. Only judges with scores in
+            [0, 1] count.
+        no_answer_evidence_weight: v in the margin log p(none) − log p(best answer) − v · logit(relevance), where
+            relevance is the judge's highest score of a key block, without bonuses. Helps where a question without an
+            answer has no relevant block. 0 disables it. Only judges with scores in [0, 1] count.
         no_answer_threshold: no answer is given if this margin exceeds it; None always answers. Training chooses it on
             the validation data.
-        no_answer_threshold_alone: the threshold in its place for judges whose scores are no probabilities, where the
-            margin has no relevance; None: the same. Training chooses it so that both say "no answer" equally often.
     """
 
     name: Literal["span"] = "span"
     kinds: Literal["learned", "first_token"] = "learned"
     max_answer_tokens: int = Field(30, ge=1)
-    top_k: int = Field(3, ge=1)
-    whole_words: Annotated[bool, BeforeValidator(lambda given: given is None or given)] = True
     evidence_weight: float = Field(1.0, ge=0)
-    relevance_weight: float = Field(0.0, ge=0)
     no_answer_evidence_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
-    no_answer_threshold_alone: float | None = None
+
+    @property
+    def as_in_transformers(self) -> bool:
+        """See ``ReasonerConfig.as_in_transformers``."""
+        return self.kinds == "first_token"
+
+    def missing_in_checkpoints(self) -> tuple[str, ...]:
+        """See ``ReasonerConfig.missing_in_checkpoints``."""
+        return () if self.as_in_transformers else ("reasoner.kinds",)
 
     def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
         """Return no-answer thresholds from never to always; none if every example has an answer."""
         if all(example.answers != () for example in examples):
             return []
-        thresholds = _quantiles([prediction.no_answer_margin for prediction in predictions])
-        alone: list[float | None] = [None] * len(thresholds)
-        if self.no_answer_evidence_weight:
-            alone = [*_quantiles([prediction.no_answer_margin_alone for prediction in predictions])]
-        return [
-            self.model_copy(update={"no_answer_threshold": threshold, "no_answer_threshold_alone": other})
-            for threshold, other in dict(zip(thresholds, alone, strict=True)).items()
-        ]
+        margins = np.array([prediction.no_answer_margin for prediction in predictions], dtype=float)
+        quantiles = np.quantile(margins, np.linspace(0, 1, 51)).tolist()
+        thresholds = dict.fromkeys([quantiles[0] - 1, *quantiles])
+        return [self.model_copy(update={"no_answer_threshold": threshold}) for threshold in thresholds]
 
     def without_thresholds(self) -> Self:
         """Always answer."""
-        return self.model_copy(update={"no_answer_threshold": None, "no_answer_threshold_alone": None})
-
-    def without_evidence(self) -> Self:
-        """Return the configuration for a judge whose scores are no probabilities."""
-        if self.no_answer_threshold is None or self.no_answer_threshold_alone is None:
-            return self
-        return self.model_copy(update={"no_answer_threshold": self.no_answer_threshold_alone})
+        return self.model_copy(update={"no_answer_threshold": None})
 
     def apply_thresholds(self, prediction: Prediction) -> Prediction:
         """Replace the answer by no answer if the threshold says so; the answer becomes the first alternative."""
@@ -104,45 +90,40 @@ class SpanReasonerConfig(ReasonerConfig):
         if threshold is None or margin is None or score is None or margin <= threshold:
             return prediction
         best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
-        alternatives = (best, *prediction.alternatives)[: self.top_k]
+        alternatives = (best, *prediction.alternatives)[:_ANSWERS]
         return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
 
 
 @dataclass(frozen=True)
 class _Target:
-    """The kind of answer of a window, every (first, last) token that answers, and the document's relevant blocks."""
+    """The kind of answer of a window, and every (first, last) token that answers."""
 
     kind: int
     spans: tuple[tuple[int, int], ...] = ()
-    relevant: tuple[int, ...] | None = None
 
 
 class SpanReasoner(Reasoner[_Target]):
     """Kind of answer, start and end from the vectors of an encoder."""
 
     config_class = SpanReasonerConfig
-    auxiliary: ClassVar[tuple[str, ...]] = ("relevance.",)
 
     def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
         super().__init__(encoder, config or SpanReasonerConfig())
         self.start_end = nn.Linear(encoder.width, 2)
         self.kind = nn.Linear(encoder.width, 4) if self.config.kinds == "learned" else None
-        if self.config.relevance_weight:
-            self.relevance = relevance_head(encoder.width)
 
     def forward(self, batch: Batch) -> Float[Tensor, "windows tokens outputs"]:
-        """Compute per token the logits of start, end, the four kinds (of the window) and, if trained, relevance."""
+        """Compute per token the logits of start, end and the four kinds (of the window)."""
         hidden = self.encoder(batch)
         places = self.start_end(hidden)
         kinds = self._first_token_kinds(places) if self.kind is None else self.kind(hidden[:, 0])
-        relevance = [] if self.relevance is None else [self.relevance(hidden)]
-        return torch.cat([places, kinds[:, None].expand(-1, hidden.shape[1], -1), *relevance], dim=-1)
+        return torch.cat([places, kinds[:, None].expand(-1, hidden.shape[1], -1)], dim=-1)
 
     @staticmethod
     def _first_token_kinds(places: Float[Tensor, "windows tokens 2"]) -> Float[Tensor, "windows 4"]:
         """Logits of the kinds without a layer for them: none is the span of the first token.
 
-        The logit of "span" is 0 until start and end of all spans of the document are added (``_answer_losses`` and
+        The logit of "span" is 0 until start and end of all spans of the document are added (``losses`` and
         ``_decode``).
         """
         kinds = torch.tensor([[0.0, _IMPOSSIBLE, _IMPOSSIBLE, 0.0]], device=places.device).repeat(len(places), 1)
@@ -154,10 +135,7 @@ class SpanReasoner(Reasoner[_Target]):
         target = _answer_target(example, blocks, window)
         if target is not None and target.kind in _CLOSED_ANSWERS and self.config.kinds == "first_token":
             return None  # neither yes nor no
-        labels = blocks.relevance_labels(example) if self.relevance is not None else None
-        if target is None or labels is None:
-            return target
-        return replace(target, relevant=tuple(np.flatnonzero(labels).tolist()))
+        return target
 
     def losses(
         self,
@@ -165,11 +143,26 @@ class SpanReasoner(Reasoner[_Target]):
         windows: Sequence[Window],
         targets: Sequence[_Target],
     ) -> Float[Tensor, " windows"]:
-        """Compute minus the log-probability of the target, plus the weighted relevance loss in training."""
-        total = _answer_losses(outputs[..., :6], windows, targets, adds_spans=self.config.kinds == "first_token")
-        if self.relevance is not None and self.training:
-            total = total + self.config.relevance_weight * _relevance_losses(outputs[..., 6], windows, targets)
-        return total
+        """Compute minus the log-probability of the target answer; several correct spans are summed."""
+        device = outputs.device
+        in_document = _document_mask(windows, outputs.shape[1]).to(device)
+        kinds = outputs[:, 0, 2:].float()
+        places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf)
+        if self.config.kinds == "first_token":
+            kinds = kinds.index_add(
+                1, torch.tensor([SPAN], device=device), places.logsumexp(dim=1).sum(-1, keepdim=True)
+            )
+        kinds, places = kinds.log_softmax(dim=-1), places.log_softmax(dim=1)
+        losses = -kinds.gather(1, torch.tensor([[target.kind] for target in targets], device=device))[:, 0]
+        rows = [row for row, target in enumerate(targets) if target.kind == SPAN]
+        if not rows:
+            return losses
+        window = torch.tensor(rows, device=device)[:, None]
+        of_rows = [torch.tensor(targets[row].spans) for row in rows]
+        spans = pad_sequence(of_rows, batch_first=True, padding_value=-1).to(device)
+        scores = places[window, spans[..., 0], 0] + places[window, spans[..., 1], 1]
+        scores = scores.masked_fill(spans[..., 0] < 0, -torch.inf)
+        return losses.index_add(0, window[:, 0], -torch.logsumexp(scores, dim=1))
 
     def is_negative(self, target: _Target) -> bool:
         """Check whether the target is no answer."""
@@ -179,57 +172,37 @@ class SpanReasoner(Reasoner[_Target]):
         """Return the target "no answer"."""
         return _Target(NO_ANSWER)
 
-    def relevance_of(self, outputs: WindowOutputs) -> dict[int, float]:
-        """See ``Reasoner.relevance_of``; the mean over the tokens of a block, as in the judge."""
-        window, logits = outputs
-        if self.relevance is None:
-            return {}
-        relevance = 1 / (1 + np.exp(-logits[:, 6].astype(np.float64)))
-        return dict(zip(*(values.tolist() for values in window.block_means(relevance)), strict=True))
-
     def predict(
         self,
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        second_reading: Sequence[WindowOutputs] = (),
         relevance: float = 1.0,
     ) -> Prediction:
         """Find the best answers over all windows.
 
         A window without the answer is trained to say so, which makes the probabilities of windows comparable. The
-        no-answer score of a document is the minimum over its windows. With a second reading, all scores are means of
-        both.
+        no-answer score of a document is the minimum over its windows.
         """
-        both = [outputs, second_reading] if second_reading else [outputs]
-        readings = [self._over_windows(layout.blocks, reading) for reading in both]
-        answers = _means([answers for answers, _ in readings])
-        log_no_answer = float(np.logaddexp.reduce([no_answer for _, no_answer in readings]) - math.log(len(readings)))
-        margin = alone = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
-        config = self.config if evidence is not None else self.config.without_evidence()
+        decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
+        answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
+        log_no_answer = min(no_answer for _, no_answer in decoded)
+        margin = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
         if evidence is not None:
             margin -= self.config.no_answer_evidence_weight * _logit(relevance if evidence else 0.5)
             answers = _weighed(answers, evidence, self.config.evidence_weight)
-        best, *others = _apart(answers, self.config.top_k)
+        best, *others = _apart(answers, _ANSWERS)
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
-            no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, no_answer_margin_alone=alone,
-            **whole_document(layout),
+            no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
         )  # fmt: skip
-        answered: Prediction = config.apply_thresholds(prediction)
+        answered: Prediction = self.config.apply_thresholds(prediction)
         return answered
-
-    def _over_windows(self, blocks: Blocks, outputs: Iterable[WindowOutputs]) -> tuple[list[Answer], float]:
-        """The best answers of all windows, best first, and the lowest log p(none)."""
-        decoded = [self._decode(window, logits, blocks) for window, logits in outputs]
-        answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
-        return answers, min(no_answer for _, no_answer in decoded)
 
     def _decode(
         self, window: Window, logits: Float[np.ndarray, "tokens outputs"], blocks: Blocks
     ) -> tuple[list[Answer], float]:
         """The best answers of one window, best first, and log p(none)."""
-        n_answers = max(self.config.top_k, _CANDIDATES)
         positions = np.flatnonzero(window.document_token >= 0)
         kinds = logits[0, 2:6].astype(np.float64)
         if self.config.kinds == "first_token" and len(positions):
@@ -240,9 +213,7 @@ class SpanReasoner(Reasoner[_Target]):
             tokens = window.document_token[positions]
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
-            candidates += _best_spans(
-                scores + kinds[SPAN], tokens, blocks, n_answers, self.config.top_k, whole_words=self.config.whole_words
-            )
+            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks)
         return _distinct(candidates), float(kinds[NO_ANSWER])
 
 
@@ -252,15 +223,6 @@ def _distinct(answers: Iterable[Answer]) -> list[Answer]:
     for answer in sorted(answers, key=lambda answer: -answer.score):
         distinct.setdefault(answer.text.lower(), answer)
     return list(distinct.values())
-
-
-def _means(readings: Sequence[Sequence[Answer]]) -> list[Answer]:
-    """Answers with the mean of their scores in each reading, best first; 0 where a reading does not have one."""
-    totals: dict[str, float] = defaultdict(float)
-    for answer in chain.from_iterable(readings):
-        totals[answer.text.lower()] += answer.score / len(readings)
-    distinct = _distinct(chain.from_iterable(readings))
-    return sorted((replace(one, score=totals[one.text.lower()]) for one in distinct), key=lambda one: -one.score)
 
 
 def _apart(answers: Sequence[Answer], count: int) -> list[Answer]:
@@ -295,12 +257,6 @@ def _weighed(answers: Sequence[Answer], evidence: Sequence[Evidence], weight: fl
     return sorted(weighed, key=lambda answer: -answer.score)
 
 
-def _quantiles(margins: Sequence[float | None]) -> list[float]:
-    """A value below all margins, and every fiftieth part of them."""
-    quantiles = np.quantile(np.array(margins, dtype=float), np.linspace(0, 1, 51)).tolist()
-    return [quantiles[0] - 1, *quantiles]
-
-
 def _logit(probability: float) -> float:
     """Log-odds of a probability, at most 9.2 in size.
 
@@ -329,28 +285,26 @@ def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " t
     return scores
 
 
-def _best_spans(
-    scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_answers: int, n_apart: int, *, whole_words: bool
-) -> list[Answer]:
-    """The best spans with distinct texts, and the best that share no token with better ones; without white space."""
+def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks) -> list[Answer]:
+    """The best spans with distinct texts, and the best that share no token with better ones, as whole words."""
     document = blocks.document.text
 
     def answer(flat: int) -> Answer | None:
         more, first = divmod(flat, scores.shape[1])
         begin, stop = int(blocks.token_starts[tokens[first]]), int(blocks.token_ends[tokens[first + more]])
-        if whole_words and begin < stop:
+        if begin < stop:
             begin, stop = expand_to_words(document, begin, stop)
         text = document[begin:stop].strip()
         begin += len(document[begin:stop]) - len(document[begin:stop].lstrip())
         return Answer(text, begin, begin + len(text), float(np.exp(scores[more, first]))) if text else None
 
     spans: dict[str, Answer] = {}
-    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * n_answers].tolist():
-        if len(spans) == n_answers or not np.isfinite(scores.flat[flat]):
+    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * _CANDIDATES].tolist():
+        if len(spans) == _CANDIDATES or not np.isfinite(scores.flat[flat]):
             break
         if (found := answer(flat)) is not None:
             spans.setdefault(found.text.lower(), found)
-    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores, n_apart)))]
+    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores, _ANSWERS)))]
 
 
 def _apart_spans(scores: np.ndarray, count: int) -> list[int]:
@@ -362,53 +316,6 @@ def _apart_spans(scores: np.ndarray, count: int) -> list[int]:
         more, first = divmod(chosen[-1], scores.shape[1])
         left[(firsts <= first + more) & (firsts + lengths >= first)] = -np.inf
     return chosen
-
-
-def _answer_losses(
-    outputs: Float[Tensor, "windows tokens 6"],
-    windows: Sequence[Window],
-    targets: Sequence[_Target],
-    *,
-    adds_spans: bool = False,
-) -> Float[Tensor, " windows"]:
-    """Minus the log-probability of the target answer per window; several correct spans are summed.
-
-    ``adds_spans``: the logit of the kind "span" is the sum over all spans.
-    """
-    device = outputs.device
-    in_document = _document_mask(windows, outputs.shape[1]).to(device)
-    kinds = outputs[:, 0, 2:].float()
-    places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf)
-    if adds_spans:
-        kinds = kinds.index_add(1, torch.tensor([SPAN], device=device), places.logsumexp(dim=1).sum(-1, keepdim=True))
-    kinds, places = kinds.log_softmax(dim=-1), places.log_softmax(dim=1)
-    losses = -kinds.gather(1, torch.tensor([[target.kind] for target in targets], device=device))[:, 0]
-    rows = [row for row, target in enumerate(targets) if target.kind == SPAN]
-    if not rows:
-        return losses
-    window = torch.tensor(rows, device=device)[:, None]
-    of_rows = [torch.tensor(targets[row].spans) for row in rows]
-    spans = pad_sequence(of_rows, batch_first=True, padding_value=-1).to(device)
-    scores = places[window, spans[..., 0], 0] + places[window, spans[..., 1], 1]
-    scores = scores.masked_fill(spans[..., 0] < 0, -torch.inf)
-    return losses.index_add(0, window[:, 0], -torch.logsumexp(scores, dim=1))
-
-
-def _relevance_losses(
-    logits: Float[Tensor, "windows tokens"], windows: Sequence[Window], targets: Sequence[_Target]
-) -> Float[Tensor, " windows"]:
-    """Mean binary cross-entropy of the relevance of a window's tokens; 0 where it is unknown."""
-    labels = torch.zeros(logits.shape)
-    weights = torch.zeros(logits.shape)
-    for row, (window, target) in enumerate(zip(windows, targets, strict=True)):
-        if target.relevant is not None:
-            in_document = window.document_token >= 0
-            labels[row, : len(window)] = torch.from_numpy(np.isin(window.block, target.relevant)).float()
-            weights[row, : len(window)] = torch.from_numpy(in_document / max(1, in_document.sum())).float()
-    losses = nn.functional.binary_cross_entropy_with_logits(
-        logits.float(), labels.to(logits.device), weight=weights.to(logits.device), reduction="none"
-    )
-    return losses.sum(dim=1)
 
 
 def _document_mask(windows: Sequence[Window], length: int) -> Bool[Tensor, "windows tokens"]:

@@ -6,7 +6,7 @@ scores with the most text on both sides are used. A search over the whole docume
 BIO allows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -83,7 +83,6 @@ class TaggingReasoner(Reasoner[_Target]):
     """
 
     config_class = TaggingConfig
-    by_block: ClassVar[bool] = True
 
     def __init__(self, encoder: Encoder, config: TaggingConfig) -> None:
         super().__init__(encoder, config)
@@ -100,6 +99,14 @@ class TaggingReasoner(Reasoner[_Target]):
         """Compute a logit per tag and token."""
         logits: Tensor = self.head(self.encoder(batch))
         return logits
+
+    def layouts(self, layout: Layout) -> Iterator[Layout]:
+        """Yield a layout per block, with the block as the query."""
+        return map(layout.for_block, range(len(layout.blocks)))
+
+    def windows_per_epoch(self, n_windows: int) -> int:
+        """Train on all windows, each of which has labels of its own."""
+        return n_windows
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> _Target | None:
         """Return the tags of the words to predict; None for a window without words.
@@ -163,7 +170,6 @@ class TaggingReasoner(Reasoner[_Target]):
         layout: Layout,
         outputs: Iterable[WindowOutputs],
         evidence: Sequence[Evidence] | None = None,
-        second_reading: Sequence[WindowOutputs] = (),
         relevance: float = 1.0,
     ) -> Prediction:
         """Find the entities of the best tag sequence over the whole document; words in no window are "O"."""

@@ -38,7 +38,7 @@ def make_task(name: str, options: Mapping[str, object]) -> Task:
         ConfigError: the task or an option is unknown, or an option has a wrong value.
 
     >>> make_task("hotpotqa", {"supporting_facts": 3})
-    HotpotQA(supporting_facts=3, paragraphs=None, fact_threshold=None, headings=True)
+    HotpotQA(supporting_facts=3, paragraphs=None, fact_threshold=None)
     """
     if name not in TASKS:
         raise ConfigError(f"the task {name!r} is not known{suggestion(name, TASKS)}")

@@ -1,7 +1,6 @@
 """Conversion of any task's file to JSON Lines, and downloads of data sets from their official homes.
 
-The checksums are those that Hugging Face datasets recorded (``dataset_infos.json``); those of SQuAD agree with
-TensorFlow Datasets and ParlAI, the sizes of HotpotQA with GluonNLP.
+The checksums are those that Hugging Face datasets recorded (``dataset_infos.json``).
 """
 
 import sys
@@ -41,15 +40,14 @@ _NOT_PUBLIC = {
 
 
 def prepare(task: Task, source: Path | None, output: Path, split: Split) -> ReadReport:
-    """Read a file of a task and write its examples as JSON Lines, one after another.
+    """Read a file of a task and write its examples atomically as JSON Lines.
 
     Args:
-        source: the file; None: download it from its official home into the folder of ``output``.
-        output: receives the examples, gzipped if the name ends in ``.gz``; written atomically.
+        source: the file; None downloads it from its official home into the folder of ``output``.
+        output: the JSON Lines file, gzipped if the name ends in ``.gz``.
 
     Raises:
         DataError: the source is missing or not in the task's format, or cannot be downloaded.
-        TrainingError: the output cannot be written.
     """
     if source is None:
         source = _download(task.name, split, output.parent)

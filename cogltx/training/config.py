@@ -1,23 +1,24 @@
 """Configuration of a run: its model, its data and its training."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from torch import nn
 
 from cogltx.baselines import WindowReader
+from cogltx.config import ModelConfig, TaskConfig, load_config
 from cogltx.document import Example
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, DataError, describe
 from cogltx.folders import model_folder
-from cogltx.memrecall import MemRecallConfig
-from cogltx.model import ModelConfig, TaskConfig
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.tasks import TASKS
 from cogltx.tasks.classification import Classification
 from cogltx.training.optimizer import OptimizerConfig, Seed
-from cogltx.training.relevance import RelevanceConfig
+from cogltx.training.recipes import merged, with_paper
+from cogltx.training.relevance import FIRST_EPOCH, RelevanceConfig, asks_by_block
 
 ReasonerBlocks: TypeAlias = Literal["recall", "retriever", "random"]
 
@@ -30,35 +31,23 @@ class TrainingConfig(BaseModel):
         batch_size: examples per optimizer step.
         judge: the judge's optimizer (paper: learning rate 4e-5).
         reasoner: the reasoner's optimizer (paper: learning rate 1e-4).
-        retriever: the optimizer of a trained retriever (``memrecall.retriever: trained``).
         ranking_weight: weight of a second loss of the judge, which ranks a document's relevant blocks above its others
             across its windows; 0 is the paper's loss alone.
-        judge_passes: passes of the judge per epoch, each over new windows; 0 freezes judge and trained retriever.
-        judge_epochs: epochs in which judge and trained retriever learn; afterwards they are frozen and score each
-            document once, which costs less. None: all, as in the paper.
-        hard_negatives: fill half of the irrelevant part of a rehearsal window with the blocks that the judge scored
-            highest in the epoch before, from the second epoch on, and only with ``reasoner_blocks: recall``, which
-            computes these scores; otherwise with random blocks only, as in the paper.
-        judge_examples: number of training examples in each pass of the judge and of the trained retriever, drawn anew
-            at random; None: all, as in the paper.
+        judge_epochs: passes over the training examples in which judge and trained retriever learn, from the first epoch
+            on; afterwards they are frozen and score each document once. 0.15 is a random 15 % of the examples in the
+            first epoch, 0 freezes them from the start; None: all epochs, as in the paper. With interventions, whose
+            labels change in every epoch, all other values count as None.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: those that the judge scores
             best (``recall``, the paper's), that the retriever ranks best for the query (``retriever``), which costs no
             pass of the judge, or random ones (``random``, the paper's ablation of train-test matching).
-        judge_windows: windows that the judge learns from per example: ``both``, as in retrieval and as in rehearsal
-            (the paper's), or the latter alone (``rehearsal``), at half the cost.
-        memory_share: share of the judge's retrieval windows with some relevant blocks in z, as in later steps of
-            MemRecall; in the paper 0.
-        relevant_share: share of the judge's retrieval windows that hold a relevant block for certain; the others are
-            anywhere in the document, as all are in the paper.
+        judge_windows: windows that the judge learns from per example: as in retrieval and as in rehearsal (``both``,
+            the paper's), or the latter alone (``rehearsal``), at half the cost.
         windows: number of windows per document and epoch, drawn at random, for tagging and baselines; None: all if
-            they have one loss together (tagging, ``over_windows: mlp``, ``lstm``, ``transformer``), otherwise one. For
-            tagging with CogLTX, also the largest number of blocks whose context judge and retriever learn from.
-        answer_share: share of a baseline's windows that hold the answer for certain; the others are any.
+            they have one loss together (tagging, ``over_windows: mlp`` or ``lstm``), otherwise one. For tagging with
+            CogLTX, also the largest number of blocks whose context judge and retriever learn from.
         relevance: source of the relevance labels.
-        keep: the epoch whose model is kept: the ``best`` by the validation metric or, where few validation examples
-            would choose by chance, the ``last``.
-        patience: epochs without a better validation metric before training stops; None: never.
-        checkpoint_steps: optimizer steps between checkpoints.
+        kept_epoch: the epoch whose model is kept: the ``best`` by the validation metric or, where few validation
+            examples would choose by chance, the ``last``.
         seed: seed of all random choices.
     """
 
@@ -68,44 +57,104 @@ class TrainingConfig(BaseModel):
     batch_size: int = Field(32, ge=1)
     judge: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=4e-5)] = OptimizerConfig(learning_rate=4e-5)
     reasoner: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=1e-4)] = OptimizerConfig(learning_rate=1e-4)
-    retriever: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=2e-4, head_rate=10.0)] = OptimizerConfig(
-        learning_rate=2e-4, head_rate=10.0
-    )
-    ranking_weight: float = Field(0.0, ge=0)
-    judge_passes: int = Field(1, ge=0)
-    judge_epochs: int | None = Field(None, ge=1)
-    hard_negatives: bool = True
-    judge_examples: int | None = Field(None, ge=1)
+    ranking_weight: float = Field(1.0, ge=0)
+    judge_epochs: float | None = Field(1.0, ge=0)
     reasoner_blocks: ReasonerBlocks = "recall"
-    judge_windows: Literal["both", "rehearsal"] = "both"
-    memory_share: float = Field(0.5, ge=0, le=1)
-    relevant_share: float = Field(0.5, ge=0, le=1)
+    judge_windows: Literal["both", "rehearsal"] = "rehearsal"
     windows: int | None = Field(None, ge=1)
-    answer_share: float = Field(0.5, ge=0, le=1)
     relevance: RelevanceConfig = RelevanceConfig()
-    keep: Literal["best", "last"] = "best"
-    patience: int | None = Field(None, ge=1)
-    checkpoint_steps: int = Field(100, ge=1)
+    kept_epoch: Literal["best", "last"] = "best"
     seed: Seed = 0
 
     def trains_judge(self, reader: WindowReader) -> bool:
         """Whether the reader's judge is trained."""
-        return isinstance(reader.model.judge, nn.Module) and self.judge_passes > 0
+        return isinstance(reader.model.judge, nn.Module) and self.judge_epochs != 0
 
     @property
     def recall_epochs(self) -> int:
         """The number of epochs in which a judge and a retriever that can learn do so."""
-        return min(self.epochs, self.judge_epochs or self.epochs) if self.judge_passes else 0
+        return self.epochs if self.judge_epochs is None else min(self.epochs, math.ceil(self.judge_epochs))
+
+    def judge_examples(self, total: int) -> list[int]:
+        """Return the number of examples that judge and retriever learn from in each epoch.
+
+        >>> TrainingConfig(epochs=3, judge_epochs=1.25).judge_examples(8)
+        [8, 2, 0]
+        """
+        left = self.epochs if self.judge_epochs is None else self.judge_epochs
+        return [round(total * min(max(left - epoch, 0), 1)) for epoch in range(self.epochs)]
+
+    @property
+    def first_judge_epoch(self) -> int:
+        """The epoch, from 0, from which the judge has labels: without initial ones, that after the interventions."""
+        waits = self.relevance.source == "interventions" and self.relevance.initial == "none"
+        return FIRST_EPOCH + 1 if waits else 0
 
     def resolved(self, reader: WindowReader, train: Sequence[Example]) -> "TrainingConfig":
-        """Replace the source ``auto`` of relevance labels by the one that fits the model and the data."""
-        if self.relevance.source != "auto":
-            return self
-        reasoner = reader.model.reasoner
-        needs_labels = self.trains_judge(reader) and not any(example.has_relevance for example in train)
-        can_intervene = isinstance(reader, CogLTX) and reasoner.negative_target() is None
-        source = "interventions" if needs_labels and can_intervene else "data"
-        return self.model_copy(update={"relevance": self.relevance.model_copy(update={"source": source})})
+        """Choose the source of relevance labels that fits the model and the data, and the judge's epochs for it."""
+        source = self.relevance.source
+        if source == "auto":
+            needs_labels = self.trains_judge(reader) and not any(example.has_relevance for example in train)
+            can_intervene = isinstance(reader, CogLTX) and reader.model.reasoner.negative_target() is None
+            source = "interventions" if needs_labels and can_intervene else "data"
+        update: dict[str, Any] = {"relevance": self.relevance.model_copy(update={"source": source})}
+        if source == "interventions" and self.judge_epochs:
+            update["judge_epochs"] = None
+        return self.model_copy(update=update)
+
+    def check(self, reader: WindowReader, train: Sequence[Example]) -> None:
+        """Check that the settings fit the model and the examples.
+
+        Raises:
+            ConfigError: a setting does not fit the model.
+            DataError: the judge has no relevance labels, or there are no word vectors.
+        """
+        self.relevance.check()
+        by_block, judge = asks_by_block(reader, train[0]), reader.model.judge
+        if self.relevance.source == "interventions":
+            if judge is not None and not isinstance(judge, nn.Module):
+                raise ConfigError(
+                    "training.relevance.source: interventions create labels for a judge that learns, and "
+                    f"{reader.config.judge.name} does not; use source: data, or the judge encoder"
+                )
+        elif self.trains_judge(reader):
+            if by_block:
+                raise ConfigError(
+                    "training.relevance.source: where each block is a query, the judge learns from interventions "
+                    "alone; set it to interventions, or judge.name to bm25"
+                )
+            if not any(example.has_relevance for example in train):
+                raise DataError(
+                    "training: no example has relevance labels or an answer that occurs in its text, which the judge "
+                    "learns from; set training.relevance.source: interventions or judge.name: bm25"
+                )
+        if self.trains_judge(reader) and not any(one.requires_grad for one in judge.parameters()):
+            raise ConfigError(
+                f"training.judge_epochs is {self.judge_epochs}, but the judge has no parameters to train; set it to 0"
+            )
+        self._check_retriever(reader, by_block=by_block)
+        if isinstance(reader, CogLTX) and not by_block:
+            if self.reasoner_blocks == "retriever" and any(example.query is None for example in train):
+                raise ConfigError(
+                    "training.reasoner_blocks: retriever needs a question in every example; use recall or random"
+                )
+            if self.windows is not None:
+                raise ConfigError(
+                    f"training.windows is {self.windows}, but CogLTX reads one window per document; remove it"
+                )
+
+    def _check_retriever(self, reader: WindowReader, *, by_block: bool) -> None:
+        if reader.config.memrecall.retriever != "trained" or not reader.uses_judge:
+            return
+        if not reader.config.memrecall.shortlist:
+            raise ConfigError(
+                "memrecall.retriever: trained proposes a shortlist; set memrecall.shortlist, for example 32"
+            )
+        if by_block and self.relevance.source == "data" and self.judge_epochs != 0:
+            raise ConfigError(
+                "memrecall.retriever: where each block is a query, the retriever learns from interventions, which need "
+                "a judge that learns; set judge.name to encoder, or memrecall.retriever to bm25"
+            )
 
 
 class DataSource(BaseModel):
@@ -152,8 +201,7 @@ class DataConfig(BaseModel):
         return (self.train,) if isinstance(self.train, str) else tuple(source.file for source in self.train)
 
 
-_INHERITED = ("encoder", "max_block_tokens", "judge", "memrecall", "reasoner", "overlap")
-_RECALL_SETTINGS = set(MemRecallConfig.model_fields)
+_INHERITED = ("encoder", "max_block_tokens", "judge", "memrecall", "reasoner")
 
 
 class RunConfig(ModelConfig):
@@ -165,41 +213,43 @@ class RunConfig(ModelConfig):
     Attributes:
         init_from: a run, a model folder, a released model, or a name on the Hugging Face hub, that this run trains
             further: judge, retriever and reasoner start from its weights, and what the run does not set is as there.
+        recipe: the values of what the run does not set: the defaults, or those of the ``paper``; see ``recipes``.
         data: training and validation examples.
         training: how they are trained on.
     """
 
     init_from: str | None = None
+    recipe: Literal["default", "paper"] = "default"
     data: DataConfig
     training: TrainingConfig = TrainingConfig()
 
     @model_validator(mode="before")
     @classmethod
     def _fill_defaults(cls, values: Any) -> Any:
-        if (
-            isinstance(name := _get(values, "init_from"), str)
-            and isinstance(values, Mapping)
-            and not _is_filled(values)
-        ):
-            values = _started_from(name, values)
-        name = _get(_get(values, "reasoner"), "name")
+        if not isinstance(values, Mapping):
+            return values
+        if values.get("recipe") == "paper":
+            values = with_paper(values)
+        name = _get(values.get("reasoner"), "name")
         kind = REASONER_CONFIGS.get(name) if isinstance(name, str) else None
-        if kind is None or not isinstance(values, Mapping):
+        if kind is None:
             return values
         task = values.get("task", {})
         if isinstance(task, Mapping):
             task = {"name": kind.default_task, **task}
+        if values.get("init_from") is not None:
+            return {**values, "task": task}  # the judge is that model's
         intervenes = _get(_get(values.get("training"), "relevance"), "source") == "interventions"
         judge = "linear" if _is_classification(task) and not intervenes else kind.default_judge
         return {"judge": {"name": judge}, **values, "task": task}
 
     @model_validator(mode="after")
     def _check_judge(self) -> "RunConfig":
-        starts_anew = self.judge.init_from in (None, "reasoner")
+        starts_anew = self.judge.init_from in (None, "reasoner") and self.init_from is None
         is_new = self.reader == "cogltx" and self.judge.name == "encoder" and starts_anew
-        if is_new and not self.training.judge_passes:
+        if is_new and self.training.judge_epochs == 0:
             raise ValueError(
-                "training.judge_passes is 0, but the judge is new; name a trained one with judge.init_from, or use bm25"
+                "training.judge_epochs is 0, but the judge is new; name a trained one with judge.init_from, or use bm25"
             )
         return self
 
@@ -207,47 +257,40 @@ class RunConfig(ModelConfig):
         """Return the part that is saved with the model."""
         return ModelConfig.model_validate(self.model_dump(include=set(ModelConfig.model_fields)))
 
+    def started(self) -> "RunConfig":
+        """Fill in what the run does not set from the model that it starts from.
 
-def _is_filled(values: Mapping[str, Any]) -> bool:
-    """Whether a configuration is that of a run's folder, which holds without the model that the run started from."""
-    recall = values.get("memrecall")
-    return values.keys() >= set(_INHERITED) and isinstance(recall, Mapping) and recall.keys() >= _RECALL_SETTINGS
+        A judge that is a class of somebody's own is not taken over unless the run names it, since its code would run.
 
-
-def _started_from(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Fill in what a run does not set from the model that it starts from.
-
-    A judge that is a class of somebody's own is not taken over unless the run names it, since its code would run.
-
-    Raises:
-        ConfigError: that model has another reasoner, or its judge is a class that the run does not name.
-        ModelError: there is no such model.
-    """
-    source = ModelConfig.load(model_folder(name))
-    model = source.model_dump(mode="json", include=set(_INHERITED))
-    reasoner, judge = (_get(values.get(part), "name") for part in ("reasoner", "judge"))
-    if reasoner not in (None, source.reasoner.name):
-        its_reasoner = source.reasoner.name
-        raise ConfigError(
-            f"init_from: {name} has the reasoner {its_reasoner}, not {reasoner}; remove one of the two settings"
-        )
-    if judge is None and source.judge.is_class:
-        raise ConfigError(
-            f"init_from: the judge of {name} is the class {source.judge.name}, whose code would run; if you trust it, "
-            f"set judge.name: {source.judge.name}"
-        )
-    for part in ("judge", "reasoner"):
-        model[part]["init_from"] = name
-    if source.judge.is_model:
-        model["judge"]["init_from"] = None  # it is not trained
-    if judge not in (None, source.judge.name):
-        del model["judge"]
-    filled = dict(values)
-    for part, setting in model.items():
-        set_here = values.get(part, {})
-        if isinstance(set_here, Mapping):  # others are complete: a number, or a configuration object
-            filled[part] = {**setting, **set_here} if isinstance(setting, Mapping) else setting
-    return filled
+        Raises:
+            ConfigError: that model has another reasoner, or its judge is a class that the run does not name.
+            ModelError: there is no such model.
+        """
+        given, name = self.model_dump(mode="json", exclude_unset=True), self.init_from
+        if name is None or given == self.model_dump(mode="json"):
+            return self
+        source = load_config(model_folder(name))
+        model = source.model_dump(mode="json", include=set(_INHERITED))
+        reasoner, judge = (given.get(part, {}).get("name") for part in ("reasoner", "judge"))
+        if reasoner not in (None, source.reasoner.name):
+            its_reasoner = source.reasoner.name
+            raise ConfigError(
+                f"init_from: {name} has the reasoner {its_reasoner}, not {reasoner}; remove one of the two settings"
+            )
+        if judge is None and source.judge.is_class:
+            raise ConfigError(
+                f"init_from: the judge of {name} is the class {source.judge.name}, whose code would run; if you trust "
+                f"it, set judge.name: {source.judge.name}"
+            )
+        model["reasoner"]["init_from"] = name
+        model["judge"]["init_from"] = None if source.judge.is_model else name  # another model's judge is not trained
+        if judge not in (None, source.judge.name):
+            del model["judge"]
+        try:
+            filled = RunConfig.model_validate(merged(model, given)).model_dump(mode="json")
+            return RunConfig.model_validate(filled)
+        except ValidationError as error:
+            raise ConfigError(describe(error, RunConfig)) from error
 
 
 def _is_classification(task: Any) -> bool:

@@ -4,15 +4,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from cogltx.blocks import load_tokenizer
 from cogltx.blocks import split as split_blocks
+from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.model import ModelConfig
 from cogltx.progress import progress
 from cogltx.tasks import ReadReport, Split, make_task
 from cogltx.tasks.jsonl import as_examples
@@ -21,26 +21,17 @@ from cogltx.training.config import DataSource, RunConfig
 _MAX_HELD_OUT = 100
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
+Item = TypeVar("Item")
 Source: TypeAlias = str | Path | Iterable[Example | Mapping[str, Any]]
 """A file, examples, or mappings in the JSON Lines form, such as a ``datasets.Dataset``."""
 
 
 def expand(path: str) -> Path:
-    """Fill in the environment variables and ``~`` of a path.
-
-    Raises:
-        ConfigError: a variable is not set, or ``~`` names an unknown user.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in os.environ:
-            raise ConfigError(f"{path}: the environment variable {match[1]} is not set")
-        return os.environ[match[1]]
-
-    try:
-        return Path(_VARIABLE.sub(value, path)).expanduser()
-    except RuntimeError as error:
-        raise ConfigError(f"{path}: {error}") from error
+    """Fill in the environment variables and ``~`` of a path; raises ConfigError for a variable that is not set."""
+    expanded = os.path.expanduser(os.path.expandvars(path))
+    if missing := _VARIABLE.search(expanded):
+        raise ConfigError(f"{path}: the environment variable {missing[1]} is not set")
+    return Path(expanded)
 
 
 def read_examples(
@@ -79,24 +70,21 @@ def read_examples(
         examples = [example for example in examples if id(example.document) in long]
         if not examples:
             raise DataError(f"{name}: no document has more than {longer_than:,} tokens")
-    return _drawn(examples, limit, seed), report
+    return drawn(examples, limit, seed), report
 
 
-def _drawn(examples: list[Example], limit: int | None, seed: int) -> list[Example]:
-    """Draw at most ``limit`` examples, in their order."""
-    if limit is None or limit >= len(examples):
-        return examples
-    drawn = np.random.default_rng([seed, 3]).choice(len(examples), size=limit, replace=False)
-    return [examples[index] for index in sorted(drawn.tolist())]
+def drawn(items: list[Item], limit: int | None, seed: int) -> list[Item]:
+    """Draw at most ``limit`` items, in their order."""
+    if limit is None or limit >= len(items):
+        return items
+    chosen = np.random.default_rng([seed, 3]).choice(len(items), size=limit, replace=False)
+    return [items[index] for index in sorted(chosen.tolist())]
 
 
 def _read_files(run: RunConfig) -> tuple[list[Example], ReadReport]:
     """Read the training files of a run, one after another."""
-    given = run.data.train
-    sources = (DataSource(file=given, task=run.task),) if isinstance(given, str) else given
-    examples: list[Example] = []
-    total = ReadReport()
-    for source in sources:
+    given, examples, total = run.data.train, list[Example](), ReadReport()
+    for source in (DataSource(file=given, task=run.task),) if isinstance(given, str) else given:
         config = run.model_copy(update={"task": source.task})
         read, report = read_examples(config, source.file, "train", limit=source.limit, seed=run.training.seed)
         examples += read
@@ -115,7 +103,7 @@ def run_examples(
     data, seed = run.data, run.training.seed
     validation = data.validation if validation is None else validation
     examples, report = _read_files(run) if train is None else read_examples(run, train, "train")
-    examples = _drawn(examples, data.train_limit, seed)
+    examples = drawn(examples, data.train_limit, seed)
     if validation is not None:
         held_out, _ = read_examples(run, validation, "validation", limit=data.validation_limit, seed=seed)
     else:
@@ -123,9 +111,14 @@ def run_examples(
     return examples, held_out, report
 
 
+def n_held_out(total: int, held_out: int | None) -> int:
+    """Return the number of training examples that validate: as configured, or a fifth, at most 100."""
+    return min(_MAX_HELD_OUT, max(1, total // 5)) if held_out is None else held_out
+
+
 def _hold_out(examples: Sequence[Example], held_out: int | None, seed: int) -> tuple[list[Example], list[Example]]:
     """Split examples into training and validation, by whole documents unless there is only one."""
-    count = min(_MAX_HELD_OUT, max(1, len(examples) // 5)) if held_out is None else held_out
+    count = n_held_out(len(examples), held_out)
     by_document: dict[str, list[int]] = {}
     for index, example in enumerate(examples):
         by_document.setdefault(example.document.text, []).append(index)

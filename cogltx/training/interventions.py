@@ -32,16 +32,6 @@ class ReasonerTarget:
     target: Any
 
 
-@dataclass(frozen=True)
-class _Removal:
-    """A window without one of its blocks; its target is None if the removal took the answer away."""
-
-    item: int
-    block: int
-    window: Window
-    target: Any | None
-
-
 def intervene(
     reasoner: Reasoner[Any],
     examples: Sequence[Example],
@@ -59,23 +49,21 @@ def intervene(
         for each window, pairs of a removed block and the rise loss(z − z_i) − loss(z) in nats, which is infinite if
         the removal took the answer away.
     """
-    removed = _removals(reasoner, examples, items, budget, rng)
-    by_item: dict[int, list[tuple[int, float]]] = {}
-    for removal, rise in zip(removed, _rises(reasoner, items, removed, runner), strict=True):
-        by_item.setdefault(removal.item, []).append((removal.block, rise))
-    return by_item
+    removals = _drawn(items, budget, rng)
+    removed = [_without(reasoner, examples[item], items[item], block) for item, block in removals]
+    touched = sorted({item for item, _ in removals})
+    readable = [one for one in removed if one is not None]
+    losses = iter(_losses(reasoner, [*(items[item] for item in touched), *readable], runner))
+    before = {item: next(losses) for item in touched}
+    rises: dict[int, list[tuple[int, float]]] = {item: [] for item in touched}
+    for (item, block), without in zip(removals, removed, strict=True):
+        rises[item].append((block, math.inf if without is None else next(losses) - before[item]))
+    return rises
 
 
-def _removals(
-    reasoner: Reasoner[Any],
-    examples: Sequence[Example],
-    items: Sequence[ReasonerTarget],
-    budget: float | None,
-    rng: np.random.Generator,
-) -> list[_Removal]:
-    """Build the windows without one block each, within the budget."""
-    blocks_of = [item.window.blocks for item in items]
-    pairs = [(item, block) for item, blocks in enumerate(blocks_of) for block in blocks]
+def _drawn(items: Sequence[ReasonerTarget], budget: float | None, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Draw pairs of a window and one of its blocks, within the budget."""
+    pairs = [(item, block) for item, target in enumerate(items) for block in target.window.blocks]
     n_tokens = math.inf if budget is None else budget * sum(len(item.window) for item in items)
     chosen = []
     for index in rng.permutation(len(pairs)).tolist():
@@ -84,34 +72,30 @@ def _removals(
         if n_tokens < 0:
             break
         chosen.append(pairs[index])
-    removed = []
-    for item, block in sorted(chosen):
-        original = items[item]
-        window = original.layout.window(other for other in blocks_of[item] if other != block)
-        target = reasoner.target(examples[item], original.layout.blocks, window)
-        gone = target is not None and reasoner.is_negative(target) and not reasoner.is_negative(original.target)
-        removed.append(_Removal(item, block, window, None if gone else target))
-    return removed
+    return sorted(chosen)
 
 
-def _rises(
-    reasoner: Reasoner[Any], items: Sequence[ReasonerTarget], removed: Sequence[_Removal], runner: BatchRunner
-) -> list[float]:
-    """The rise of the loss by each removal, dropout off."""
-    touched = sorted({removal.item for removal in removed})
-    measured = [(items[item].window, items[item].target) for item in touched]
-    measured += [(removal.window, removal.target) for removal in removed if removal.target is not None]
-    groups = batches([window for window, _ in measured], runner.batch_tokens)
+def _without(reasoner: Reasoner[Any], example: Example, item: ReasonerTarget, block: int) -> ReasonerTarget | None:
+    """Lay out a window without one of its blocks; None if the removal took the answer away."""
+    window = item.layout.window(other for other in item.window.blocks if other != block)
+    target = reasoner.target(example, item.layout.blocks, window)
+    gone = target is not None and reasoner.is_negative(target) and not reasoner.is_negative(item.target)
+    return None if gone or target is None else ReasonerTarget(item.layout, window, target)
+
+
+def _losses(reasoner: Reasoner[Any], items: Sequence[ReasonerTarget], runner: BatchRunner) -> list[float]:
+    """The loss of each window, dropout off."""
+    groups = batches([item.window for item in items], runner.batch_tokens)
     shares, group_losses = processes.share(list(map(len, groups))), {}
     reasoner.eval()
     with torch.no_grad(), runner.precision.autocast():
         for number in processes.local_share(shares):
-            windows, targets = zip(*(measured[index] for index in groups[number]), strict=True)
-            rises = reasoner.intervention_losses(reasoner(runner.tensors(windows)), windows, targets)
-            group_losses[number] = rises.float().cpu().numpy()
-    losses = np.zeros(len(measured))
-    for group, found in zip(groups, processes.gather(group_losses, list(map(len, groups)), shares), strict=True):
-        losses[group] = found
-    before = dict(zip(touched, losses.tolist(), strict=False))
-    after = iter(losses[len(touched) :].tolist())
-    return [math.inf if removal.target is None else next(after) - before[removal.item] for removal in removed]
+            windows, targets = zip(
+                *((items[index].window, items[index].target) for index in groups[number]), strict=True
+            )
+            found = reasoner.intervention_losses(reasoner(runner.tensors(windows)), windows, targets)
+            group_losses[number] = found.float().cpu().numpy()
+    losses = np.zeros(len(items))
+    for group, of_group in zip(groups, processes.gather(group_losses, list(map(len, groups)), shares), strict=True):
+        losses[group] = of_group
+    return losses.tolist()

@@ -7,6 +7,7 @@ atomically; the previous one is removed afterwards.
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -25,16 +26,14 @@ from cogltx.files import check_settings, new_folder, read_json, write_json
 from cogltx.progress import progress
 from cogltx.training.optimizer import Optimizer
 
+CHECKPOINT_SECONDS = 120.0  # between checkpoints, which are written at the boundary of steps
 _MAX_REASON = 200
 _N_AVERAGED = 20  # recent losses in the progress bar
 
 
 @dataclass
 class _Progress:
-    """Progress of a run; ``phase`` counts within the epoch, ``batch`` within the phase, ``logged`` bytes of the log.
-
-    ``counts`` are those of the epoch so far.
-    """
+    """Progress of a run: ``phase`` in the epoch, ``batch`` in the phase, bytes ``logged``, ``counts`` of the epoch."""
 
     data: str = ""
     epoch: NonNegativeInt = 0
@@ -55,7 +54,6 @@ class TrainingLoop:
         data: fingerprint of the data.
         models: models in training, by name.
         optimizers: their optimizers.
-        checkpoint_steps: steps between checkpoints.
         arrays: other state in each checkpoint: by name, arrays with names.
     """
 
@@ -65,12 +63,11 @@ class TrainingLoop:
         data: str,
         models: Mapping[str, nn.Module],
         optimizers: Mapping[str, Optimizer],
-        checkpoint_steps: int,
         arrays: Mapping[str, dict[str, np.ndarray]] | None = None,
     ) -> None:
         self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
-        self.models, self.optimizers, self.checkpoint_steps = models, optimizers, checkpoint_steps
-        self.arrays = arrays or {}
+        self.models, self.optimizers, self.arrays = models, optimizers, arrays or {}
+        self.saved_at = time.monotonic()
 
     def start(self, seed: int, *, resume: bool) -> bool:
         """Seed torch and, to resume, load the last checkpoint; returns whether there was one.
@@ -82,11 +79,10 @@ class TrainingLoop:
         if not resume and self._numbers():
             raise ConfigError(f"{self.folder.parent}: has a run; resume it, or choose another folder")
         torch.manual_seed(seed)
-        resumes = resume and bool(self._numbers())
-        if resumes:
-            *older, last = self._numbers()
-            self._load(self.folder / f"{last:06d}")
-            self._remove(older)  # left by a run that was killed before it removed them
+        numbers = self._numbers()
+        if resumes := resume and bool(numbers):
+            self._load(self.folder / f"{numbers[-1]:06d}")
+            self._remove(numbers[:-1])  # left by a run that was killed before it removed them
         processes.wait()
         self.log.open(self.progress.logged if resumes else 0)
         return resumes
@@ -124,6 +120,12 @@ class TrainingLoop:
         if processes.is_first():
             self._save()
         processes.wait()
+        self.saved_at = time.monotonic()
+
+    def _is_due(self) -> bool:
+        """Whether a checkpoint is due, by the clock of the first process."""
+        due = processes.is_first() and time.monotonic() - self.saved_at >= CHECKPOINT_SECONDS
+        return processes.total([float(due)])[0] > 0
 
     def _save(self) -> None:
         previous = self._numbers()
@@ -157,7 +159,7 @@ class TrainingLoop:
     ) -> list[float]:
         """Run the remaining steps of a phase and return their losses.
 
-        ``step`` returns the loss of a step, None if there was nothing to learn; ``epoch`` its epoch, for the log;
+        ``step`` returns the loss, None if there was nothing to learn; ``epoch`` is that of a step, for the log;
         ``after`` is called after every step, before a checkpoint.
         """
         losses: list[float] = []
@@ -171,7 +173,7 @@ class TrainingLoop:
                 self.log.add(epoch(number), self.optimizers[name].step, {f"{name}/loss": loss})
                 bar.set_postfix(loss=f"{np.mean(losses[-_N_AVERAGED:]):.3f}")
             after()
-            if self.progress.batch % self.checkpoint_steps == 0 and self.progress.batch < total:
+            if self._is_due() and self.progress.batch < total:
                 self.save()
         return losses
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from cogltx import processes
 from cogltx.blocks import load_tokenizer, save_tokenizer
 from cogltx.blocks.tokens import tokenize
+from cogltx.config import TaskConfig
 from cogltx.document import Document, Segment
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, Precision, batches
 from cogltx.encoding.layout import NONE, Window, WindowFormat
@@ -26,38 +27,20 @@ from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import fingerprint, new_folder, write_json
 from cogltx.progress import progress
 from cogltx.tasks.texts import read_texts
-from cogltx.training.data import expand
+from cogltx.training.config import DataConfig
+from cogltx.training.data import drawn, expand, n_held_out
 from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed
 from cogltx.training.run import check_folder, run_folder
 
-FIGURES = "mlm.json"  # in the folder of a finished run
+VALIDATION_STEPS = 100  # between validations; the first is before training, the last after it
+_SHARE = 0.15  # of the tokens to predict
 _NAME = "masked-lm"
 _N_TEXTS = 256  # tokenized together
 _IGNORED = -100  # label of the tokens that are not predicted, as in transformers
 
 Row: TypeAlias = Int[np.ndarray, " _"]
 """``[CLS] text [SEP] text … [SEP]``: vocabulary indices."""
-
-
-class _TextsConfig(BaseModel):
-    """The texts: a text file, a folder of ``.txt`` files, or JSON Lines with ``text``; each may be gzipped.
-
-    ``$NAME`` in a path is replaced by the environment variable.
-
-    Attributes:
-        train: training texts.
-        validation: validation texts; without them, ``held_out`` training rows validate.
-        validation_limit: maximum number of validation rows, drawn at random.
-        held_out: number of training rows that validate.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    train: str
-    validation: str | None = None
-    validation_limit: int | None = Field(None, ge=1)
-    held_out: int = Field(100, ge=1)
 
 
 class _TrainingConfig(BaseModel):
@@ -67,10 +50,7 @@ class _TrainingConfig(BaseModel):
         steps: optimizer steps.
         batch_size: rows per step.
         learner: the optimizer; its ``head_rate`` applies only to a new head.
-        share: share of the tokens to predict.
         gradient_checkpointing: recompute each layer in the backward pass, which saves memory.
-        validation_steps: steps between validations; the first is before training, the last after it.
-        checkpoint_steps: steps between checkpoints.
         seed: seed of all random choices.
     """
 
@@ -79,10 +59,7 @@ class _TrainingConfig(BaseModel):
     steps: int = Field(1000, ge=1)
     batch_size: int = Field(32, ge=1)
     learner: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=1e-4)] = OptimizerConfig(learning_rate=1e-4)
-    share: float = Field(0.15, gt=0, lt=1)
     gradient_checkpointing: bool = False
-    validation_steps: int = Field(100, ge=1)
-    checkpoint_steps: int = Field(100, ge=1)
     seed: Seed = 0
 
 
@@ -90,44 +67,47 @@ class MaskedConfig(BaseModel):
     """One run of masked-LM training.
 
     Attributes:
+        task: its name ``masked_lm`` tells this run from others.
         encoder: the encoder to start from, and how its positions are extended.
+        data: the texts: text files, folders of ``.txt`` files, or JSON Lines with ``text``; limits and ``held_out``
+            count rows.
         length: tokens per row.
+        training: how the encoder is trained.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    task: TaskConfig = TaskConfig(name="masked_lm")
     encoder: EncoderConfig = EncoderConfig()
-    data: _TextsConfig
+    data: DataConfig
     length: int = Field(512, ge=32)
     training: _TrainingConfig = _TrainingConfig()
 
 
-def _packed(texts: Iterable[str], tokenizer: Any, length: int) -> list[Row]:
-    """Tokenize texts and pack them into rows."""
-    counted = progress(texts, "texts", unit="texts")
-    rows = _pack(_token_ids(iter(counted), tokenizer), WindowFormat(tokenizer, length))
-    if not rows:
-        raise DataError("texts: the tokenizer drops all characters")
-    return rows
-
-
-def _set_apart(
-    train: Sequence[Row], validation: Sequence[Row] | None, config: _TextsConfig, seed: int
-) -> tuple[list[Row], list[Row]]:
-    """Select the training rows and the validation rows, which are of the validation texts or held out."""
-    rng = np.random.default_rng([seed, 3])
-    if validation is not None:
-        count = min(config.validation_limit or len(validation), len(validation))
-        drawn = sorted(rng.choice(len(validation), size=count, replace=False).tolist())
-        return list(train), [validation[index] for index in drawn]
-    if len(train) <= config.held_out:
+def _rows(run: MaskedConfig, tokenizer: Any) -> tuple[list[Row], list[Row]]:
+    """Read training rows and validation rows, which are of the validation texts or held out."""
+    data, seed = run.data, run.training.seed
+    train = drawn(_packed(data.train_files, tokenizer, run.length), data.train_limit, seed)
+    if data.validation is not None:
+        return train, drawn(_packed([data.validation], tokenizer, run.length), data.validation_limit, seed)
+    count = n_held_out(len(train), data.held_out)
+    if len(train) <= count:
         raise DataError(
-            f"{config.train}: data.held_out is {config.held_out}, but there are only {len(train)} rows; hold out "
+            f"{', '.join(data.train_files)}: data.held_out is {count}, but there are only {len(train)} rows; hold out "
             "fewer, or name validation texts with data.validation"
         )
-    held_out = set(rng.choice(len(train), size=config.held_out, replace=False).tolist())
-    kept = [row for index, row in enumerate(train) if index not in held_out]
-    return kept, [train[index] for index in sorted(held_out)]
+    chosen = set(np.random.default_rng([seed, 3]).choice(len(train), size=count, replace=False).tolist())
+    kept = [row for index, row in enumerate(train) if index not in chosen]
+    return kept, [train[index] for index in sorted(chosen)]
+
+
+def _packed(files: Sequence[str], tokenizer: Any, length: int) -> list[Row]:
+    """Tokenize the texts of files and pack them into rows."""
+    texts = progress((text for file in files for text in read_texts(expand(file))), "texts", unit="texts")
+    rows = _pack(_token_ids(iter(texts), tokenizer), WindowFormat(tokenizer, length))
+    if not rows:
+        raise DataError(f"{', '.join(files)}: the tokenizer drops all characters")
+    return rows
 
 
 def _token_ids(texts: Iterator[str], tokenizer: Any) -> Iterator[Int[np.ndarray, " _"]]:
@@ -164,18 +144,15 @@ def _pack(texts: Iterable[Int[np.ndarray, " _"]], form: WindowFormat) -> list[Ro
 
 
 class _Masking:
-    """Masks rows as BERT was trained, with the data collator of ``transformers``.
+    """Masks rows as BERT was trained, with the data collator of ``transformers``; never special tokens."""
 
-    Special tokens are never predicted; ``share`` is that of the other tokens to predict, in (0, 1).
-    """
-
-    def __init__(self, tokenizer: Any, share: float) -> None:
+    def __init__(self, tokenizer: Any) -> None:
         from transformers import DataCollatorForLanguageModeling
 
         if tokenizer.mask_token_id is None:
             raise ModelError("encoder: the tokenizer has no mask token")
         self.special = np.array(sorted(tokenizer.all_special_ids))
-        self.collator: Any = DataCollatorForLanguageModeling(tokenizer, mlm_probability=share, return_tensors="np")
+        self.collator: Any = DataCollatorForLanguageModeling(tokenizer, mlm_probability=_SHARE, return_tensors="np")
 
     def __call__(self, row: Row, *seeds: int) -> tuple[Row, Row]:
         """Mask a row; returns its tokens, some masked or replaced, and the labels: those tokens, −100 for others."""
@@ -198,8 +175,7 @@ class _Identity(nn.Module):
 class _MaskedModel(nn.Module):
     """An encoder with its architecture's masked-LM head, which computes only the tokens to predict.
 
-    The head costs as much as a small encoder; its output layer is tied to the word embeddings. The
-    ``AutoModelForMaskedLM`` that is given is taken apart.
+    The head costs as much as a small encoder; its output layer is tied to the word embeddings.
     """
 
     def __init__(self, model: Any, *, new_head: bool) -> None:
@@ -233,7 +209,7 @@ class _MaskedModel(nn.Module):
             self._set_backbone(_Identity())
 
 
-def load_masked(config: EncoderConfig) -> _MaskedModel:
+def _load(config: EncoderConfig) -> _MaskedModel:
     """Load a pretrained encoder with the head of its checkpoint, or a new one; raises ModelError if there is none."""
     from transformers import AutoModelForMaskedLM
 
@@ -259,7 +235,7 @@ def _predictions(model: nn.Module, batch: Batch, labels: Sequence[Row]) -> tuple
     return model(batch, chosen).float(), targets[chosen]
 
 
-def learn_masked(optimizer: Optimizer, rows: Sequence[tuple[Row, Row]]) -> float:
+def _learn(optimizer: Optimizer, rows: Sequence[tuple[Row, Row]]) -> float:
     """Run one optimizer step on tokens and labels of ``_Masking``; returns the mean loss per masked token, in nats."""
 
     def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
@@ -274,87 +250,79 @@ def _n_masked(rows: Sequence[tuple[Row, Row]]) -> int:
 
 
 class _MaskedTrainer:
-    """Trains an encoder on training rows and measures it on validation rows of its tokenizer."""
+    """Trains an encoder on training rows and measures it on validation rows."""
 
-    def __init__(
-        self,
-        tokenizer: Any,
-        rows: tuple[Sequence[Row], Sequence[Row]],
-        config: MaskedConfig,
-        output: Path,
-        report: Callable[[str], None] = print,
-    ) -> None:
-        training, (train, validation) = config.training, rows
-        self.tokenizer, self.rows, self.config, self.output, self.report = tokenizer, train, config, output, report
-        self.masking = _Masking(tokenizer, training.share)
+    def __init__(self, run: MaskedConfig, output: Path, report: Callable[[str], None] = print) -> None:
+        training, self.config, self.output, self.report = run.training, run, output, report
+        self.tokenizer = load_tokenizer(run.encoder.name)
+        self.masking = _Masking(self.tokenizer)
+        self.rows, validation = _rows(run, self.tokenizer)
         self.validation = [self.masking(row, training.seed, index, 9) for index, row in enumerate(validation)]
         torch.manual_seed(training.seed)
-        self.model = load_masked(config.encoder)
+        self.model = _load(run.encoder)
         positions = self.model.encoder.positions
-        if positions is not None and config.length > positions:
+        if positions is not None and run.length > positions:
             raise ConfigError(
-                f"length is {config.length}, but the encoder has {positions} positions; encoder.positions extends them"
+                f"length is {run.length}, but the encoder has {positions} positions; encoder.positions extends them"
             )
         if training.gradient_checkpointing:
             self.model.checkpoint_gradients()
         learner = training.learner if self.model.new_head else training.learner.model_copy(update={"head_rate": 1.0})
-        runner = BatchRunner(Precision.of(config.encoder), config.encoder.batch_tokens, tokenizer.pad_token_id or 0)
+        padding_id = self.tokenizer.pad_token_id or 0
+        runner = BatchRunner(Precision.of(run.encoder), run.encoder.batch_tokens, padding_id)
         self.optimizer = Optimizer(_NAME, self.model, learner, training.steps, runner)
-        data = fingerprint(row.tobytes() for row in (*train, *validation))
-        self.loop = TrainingLoop(output, data, {_NAME: self.model}, {_NAME: self.optimizer}, training.checkpoint_steps)
-        self._order = lru_cache(1)(lambda epoch: np.random.default_rng([training.seed, epoch]).permutation(len(train)))
+        data = fingerprint(row.tobytes() for row in (*self.rows, *validation))
+        self.loop = TrainingLoop(output, data, {_NAME: self.model}, {_NAME: self.optimizer})
 
     def run(self, *, resume: bool = False) -> dict[str, Any]:
         """Train to the last step, save the encoder in the folder of the run, and return the figures (see ``mlm``)."""
-        training, loop = self.config.training, self.loop
+        loop, target = self.loop, self.output / "encoder"
         head = "a new head" if self.model.new_head else "its own head"
         self.report(f"{len(self.rows)} training and {len(self.validation)} validation rows; {head}")
-        resumes = loop.start(training.seed, resume=resume)
-        if resumes:
-            self.report(f"resumed at step {loop.progress.batch} of {training.steps}")
-        elif resume:
-            self.report("no checkpoint to resume from; starting from the beginning")
-        if not resumes:
+        if loop.start(self.config.training.seed, resume=resume):
+            self.report(f"resumed at step {loop.progress.batch} of {self.config.training.steps}")
+        else:
+            if resume:
+                self.report("no checkpoint to resume from; starting from the beginning")
             self._measure()
-        if loop.steps(training.steps, _NAME, _NAME, self._step, self._epoch, self._after_step):
+        if loop.steps(self.config.training.steps, _NAME, _NAME, self._step, self._epoch, self._after_step):
             loop.save()
         loop.log.close()
-        target = self.output / "encoder"
-        if processes.is_first():
-            self._save(target)
         history = [{**one, "step": int(one["step"])} for one in loop.progress.history]
         figures = {
             "encoder": str(target), "rows": len(self.rows), "validation_rows": len(self.validation),
             "new_head": self.model.new_head, "history": history, "before": history[0], "after": history[-1],
         }  # fmt: skip
         if processes.is_first():
-            write_json(self.output / FIGURES, figures)
+            with new_folder(target) as folder:
+                self.model.save_pretrained(folder)
+                self.tokenizer.model_max_length = self.model.encoder.positions or self.tokenizer.model_max_length
+                save_tokenizer(self.tokenizer, folder)
+            write_json(self.output / "mlm.json", figures)
         self.report(f"encoder in {target}")
         return figures
 
-    def _save(self, target: Path) -> None:
-        with new_folder(target) as folder:
-            self.model.save_pretrained(folder)
-            self.tokenizer.model_max_length = self.model.encoder.positions or self.tokenizer.model_max_length
-            save_tokenizer(self.tokenizer, folder)
-
     def _step(self, step: int) -> float:
         size = self.config.training.batch_size
-        return learn_masked(self.optimizer, [self._masked(place) for place in range(step * size, (step + 1) * size)])
+        return _learn(self.optimizer, [self._masked(number) for number in range(step * size, (step + 1) * size)])
 
     def _epoch(self, step: int) -> int:
         return step * self.config.training.batch_size // len(self.rows) + 1
 
     def _after_step(self) -> None:
-        training, step = self.config.training, self.loop.progress.batch
-        if step == training.steps or step % training.validation_steps == 0:
+        step = self.loop.progress.batch
+        if step == self.config.training.steps or step % VALIDATION_STEPS == 0:
             self._measure()
 
-    def _masked(self, place: int) -> tuple[Row, Row]:
-        """The row at a place of the run; each epoch has its own order, and each row of an epoch its own masks."""
-        epoch, place = divmod(place, len(self.rows))
+    def _masked(self, number: int) -> tuple[Row, Row]:
+        """The row of a number in the run; each epoch has its own order, and each row of an epoch its own masks."""
+        epoch, place = divmod(number, len(self.rows))
         index = int(self._order(epoch)[place])
         return self.masking(self.rows[index], self.config.training.seed, epoch, index, 5)
+
+    @lru_cache(1)  # noqa: B019
+    def _order(self, epoch: int) -> Int[np.ndarray, " rows"]:
+        return np.random.default_rng([self.config.training.seed, epoch]).permutation(len(self.rows))
 
     @torch.inference_mode()
     def _measure(self) -> None:
@@ -401,10 +369,6 @@ def mlm(
         TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
     """
     check_folder(run, output, resume)
-    data, report = run.data, processes.of_first(report)
-    tokenizer = load_tokenizer(run.encoder.name)
-    train = _packed(read_texts(expand(data.train)), tokenizer, run.length)
-    other = _packed(read_texts(expand(data.validation)), tokenizer, run.length) if data.validation else None
-    trainer = _MaskedTrainer(tokenizer, _set_apart(train, other, data, run.training.seed), run, output, report)
+    trainer = _MaskedTrainer(run, output, processes.of_first(report))
     with run_folder(run, output, resume):
         return trainer.run(resume=resume)

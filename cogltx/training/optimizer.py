@@ -15,7 +15,10 @@ from cogltx.errors import TrainingError
 
 _ENCODER = "encoder."
 _GROUPS_PER_PROCESS = 2  # forward passes of a step; more share the work better, fewer cost less each
+_WARMUP = 0.1  # share of the steps in which the learning rate increases from zero
 FLOOR = 0.1  # the learning rate decays to this share of its peak
+_WEIGHT_DECAY = 0.01
+_MAX_GRADIENT_NORM = 1.0  # larger gradients are scaled down
 
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
 """Seed of all random choices of a training."""
@@ -27,18 +30,12 @@ class OptimizerConfig(BaseModel):
     Attributes:
         learning_rate: peak learning rate.
         head_rate: learning rate of the parameters outside the pretrained encoder, as a multiple of ``learning_rate``.
-        warmup: share of the steps in which the learning rate increases from zero.
-        weight_decay: weight decay of AdamW.
-        max_gradient_norm: maximum norm of the gradients; larger gradients are scaled down.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     learning_rate: float = Field(gt=0)
     head_rate: float = Field(1.0, gt=0)
-    warmup: float = Field(0.1, ge=0, lt=1)
-    weight_decay: float = Field(0.01, ge=0)
-    max_gradient_norm: float = Field(1.0, gt=0)
 
     @staticmethod
     def fill(**values: float) -> BeforeValidator:
@@ -46,14 +43,14 @@ class OptimizerConfig(BaseModel):
         return BeforeValidator(lambda given: {**values, **given} if isinstance(given, Mapping) else given)
 
 
-def _rate(step: int, steps: int, warmup: float) -> float:
+def _rate(step: int, steps: int) -> float:
     """Learning rate as a share of its peak: linear warmup, then linear decay to a tenth (CogLTX, appendix).
 
-    >>> [round(_rate(step, 20, 0.1), 2) for step in (0, 1, 2, 20)]
+    >>> [round(_rate(step, 20), 2) for step in (0, 1, 2, 20)]
     [0.5, 1.0, 1.0, 0.1]
     """
     # not transformers.get_wsd_schedule: its warmup begins with a step at rate 0
-    n_warmup = max(1, round(steps * warmup))
+    n_warmup = max(1, round(steps * _WARMUP))
     if step < n_warmup:
         return (step + 1) / n_warmup
     return 1 - (1 - FLOOR) * (step - n_warmup) / max(1, steps - n_warmup)
@@ -66,7 +63,7 @@ def _groups(model: nn.Module, config: OptimizerConfig) -> list[dict[str, Any]]:
     groups: list[dict[str, Any]] = []
     for is_head, multiple in ((False, 1.0), (True, config.head_rate)):
         parameters = [p for name, p in named if (pretrained and not name.startswith(_ENCODER)) == is_head]
-        for is_matrix, weight_decay in ((True, config.weight_decay), (False, 0.0)):
+        for is_matrix, weight_decay in ((True, _WEIGHT_DECAY), (False, 0.0)):
             chosen = [p for p in parameters if (p.ndim > 1) == is_matrix]
             groups.append({"params": chosen, "weight_decay": weight_decay, "multiple": multiple})
     return [group for group in groups if group["params"]]
@@ -104,14 +101,13 @@ class Optimizer:
             TrainingError: the loss or a gradient is not finite; the model is unchanged.
         """
         self.model.train()
-        total = 0.0
         lengths = [padded_length(len(window)) for window in windows]
         if groups is None:
             tokens = self.runner.batch_tokens
             if processes.count() > 1:
                 tokens = min(tokens, sum(lengths) // (_GROUPS_PER_PROCESS * processes.count()))
             groups = batches(windows, tokens, self.runner.training_padding)
-        costs = [sum(lengths[index] for index in group) for group in groups]
+        costs, total = [sum(lengths[index] for index in group) for group in groups], 0.0
         for number in processes.local_share(processes.share(costs)):
             batch = self.runner.tensors([windows[index] for index in groups[number]])
             with self.runner.precision.autocast():
@@ -120,15 +116,10 @@ class Optimizer:
             if torch.isfinite(value):
                 value.backward()
         (total,) = processes.total([total])
-        if not math.isfinite(total):
-            self.optimizer.zero_grad()
-            raise self._not_finite("loss", total)
+        self._check_finite("loss", total)
         processes.add_gradients(self.parameters)
-        norm = nn.utils.clip_grad_norm_(self.parameters, self.config.max_gradient_norm)
-        if not torch.isfinite(norm):
-            self.optimizer.zero_grad()
-            raise self._not_finite("gradient norm", norm)
-        share = _rate(self.step, self.steps, self.config.warmup)
+        self._check_finite("gradient norm", float(nn.utils.clip_grad_norm_(self.parameters, _MAX_GRADIENT_NORM)))
+        share = _rate(self.step, self.steps)
         for slots in self.optimizer.param_groups:
             slots["lr"] = slots["multiple"] * self.config.learning_rate * share
         self.optimizer.step()
@@ -136,10 +127,12 @@ class Optimizer:
         self.step += 1
         return total
 
-    def _not_finite(self, quantity: str, value: Any) -> TrainingError:
-        return TrainingError(
-            f"{self.name}: the {quantity} is {float(value)} at step {self.step + 1}; the last checkpoint is kept"
-        )
+    def _check_finite(self, quantity: str, value: float) -> None:
+        if not math.isfinite(value):
+            self.optimizer.zero_grad()
+            raise TrainingError(
+                f"{self.name}: the {quantity} is {value} at step {self.step + 1}; the last checkpoint is kept"
+            )
 
     def state(self) -> dict[str, Tensor]:
         """Return the optimizer's state as plain tensors."""

@@ -1,8 +1,8 @@
-"""A run in its folder: claim the folder, read the data, train, and report the best epoch."""
+"""A run in its folder: read the data, build the model, check the setup, train, and report the epoch that is kept."""
 
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -12,13 +12,15 @@ from pydantic import BaseModel, ValidationError
 
 from cogltx import processes
 from cogltx.baselines import WindowReader, WordsReader, reader_class
+from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, describe
 from cogltx.files import check_settings, claimed, read_json, write_json
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import make_task
 from cogltx.training.config import RunConfig
 from cogltx.training.data import Source, run_examples
-from cogltx.training.trainer import Trainer, check_examples, tuned
+from cogltx.training.thresholds import main_metric, tuned
+from cogltx.training.trainer import Trainer
 
 _N_NAMED = 20
 CONFIG_FILE = "run-config.json"
@@ -54,7 +56,7 @@ def train(
         model = cogltx.train({"reasoner": {"name": "classification"}, "training": {"epochs": 2}}, examples)
         model.predict("A long text").answer
     """
-    run = config if isinstance(config, RunConfig) else _run_config(config)
+    run = (config if isinstance(config, RunConfig) else _run_config(config)).started()
     if reader_class(run.reader) is not CogLTX:
         raise ConfigError(f"reader: train() returns a CogLTX model; train the baseline {run.reader} with cogltx train")
     if output is None and processes.count() > 1:
@@ -91,11 +93,30 @@ def train_run(
     Processes that ``torchrun`` or ``accelerate launch`` started together share the work. ``data`` and ``validation``
     replace the files of the run. Other arguments and errors as ``train``.
     """
+    run, report = run.started(), processes.of_first(report)
     check_folder(run, output, resume)
-    report = processes.of_first(report)
+    examples, held_out = _read(run, data, validation, report)
+    reader = _build(run, [*examples, *held_out])
+    if isinstance(reader, WordsReader):
+        _train_words(run, reader, examples, held_out, output, resume, report)
+        return
+    assert isinstance(reader, WindowReader), "all others read windows"
+    trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
+    with run_folder(run, output, resume):
+        summary = trainer.run(resume=resume)
+    if summary.skipped:
+        gold = f"{run.reasoner.gold}; the reasoner does not learn from them"
+        report(f"{summary.skipped} training examples have no known {gold}")
+    best, kept = summary.history[summary.best_epoch][trainer.main_metric], run.training.kept_epoch
+    report(f"{kept} epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
+
+
+def _read(
+    run: RunConfig, data: Source | None, validation: Source | None, report: Callable[[str], None]
+) -> tuple[list[Example], list[Example]]:
+    """Read training and validation examples, and report their numbers and what the task could not map."""
     if processes.count() > 1:
         report(f"{processes.count()} processes share the work")
-    task = make_task(run.task.name, run.task.options)
     examples, held_out, unmapped = run_examples(run, data, validation)
     report(f"{len(examples)} training and {len(held_out)} validation examples")
     for id, reason in unmapped.unmapped[:_N_NAMED]:
@@ -108,37 +129,35 @@ def train_run(
     rare = sorted(label for label, count in counts.items() if count == 1)
     if rare:
         report(f"labels with one training example: {', '.join(rare[:_N_NAMED])}")
+    return examples, held_out
+
+
+def _build(run: RunConfig, examples: Sequence[Example]) -> Reader:
+    """Create an untrained reader for the labels of the examples; the same seed gives the same weights."""
     try:
-        fitted = run.model_copy(update={"reasoner": run.reasoner.fitted([*examples, *held_out])})
+        fitted = run.model_copy(update={"reasoner": run.reasoner.fitted(examples)})
     except DataError as error:
         raise DataError(f"{', '.join(run.data.train_files)}: {error}") from error
-    reader = _new_reader(fitted)
-    if isinstance(reader, WordsReader):  # trained without epochs; its folder has the same files as any run's
-        main = check_examples(task, reader, examples, held_out)
-        if not processes.is_first():
-            return
-        with run_folder(run, output, resume):
-            reader.fit(examples, seed=run.training.seed)
-            reader.reasoner, metrics = tuned(reader.reasoner, task, held_out, list(reader.predict_many(held_out)), main)
-            reader.save_pretrained(output / "model")
-            write_json(output / "run.json", {"best": "model", "main_metric": main, "history": [metrics]})
-        report(f"validation: {main} {metrics[main]:.1f}; model in {output}")
-        return
-    assert isinstance(reader, WindowReader), "all others read windows"
-    trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
-    with run_folder(run, output, resume):
-        summary = trainer.run(resume=resume)
-    if summary.skipped:
-        gold = f"{run.reasoner.gold}; the reasoner does not learn from them"
-        report(f"{summary.skipped} training examples have no known {gold}")
-    best = summary.history[summary.best_epoch][trainer.main_metric]
-    report(f"{trainer.config.keep} epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
-
-
-def _new_reader(run: RunConfig) -> Reader:
-    """Create an untrained reader; the same seed gives the same weights."""
     torch.manual_seed(run.training.seed)
-    return reader_class(run.reader).create(run.model_part())
+    return reader_class(run.reader).create(fitted.model_part())
+
+
+def _train_words(
+    run: RunConfig, reader: WordsReader, examples: Sequence[Example], held_out: Sequence[Example], output: Path,
+    resume: bool, report: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Train a model of words, which has no epochs; its folder has the same files as that of any run."""
+    task = make_task(run.task.name, run.task.options)
+    metric = main_metric(task, reader, examples, held_out)
+    if not processes.is_first():
+        return
+    with run_folder(run, output, resume):
+        reader.fit(examples, seed=run.training.seed)
+        predictions = list(reader.predict_many(held_out))
+        reader.reasoner, metrics = tuned(reader.reasoner, task, held_out, predictions, metric)
+        reader.save_pretrained(output / "model")
+        write_json(output / "run.json", {"best": "model", "main_metric": metric, "history": [metrics]})
+    report(f"validation: {metric} {metrics[metric]:.1f}; model in {output}")
 
 
 def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
@@ -155,7 +174,7 @@ def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
 
 @contextmanager
 def run_folder(run: BaseModel, output: Path, resume: bool) -> Iterator[None]:
-    """Write the configuration of a run to its folder, which makes it the run's, and claim it while the run writes.
+    """Write the configuration of a run to its folder, and claim the folder while the run writes.
 
     Raises:
         ConfigError: as ``check_folder``, or another process holds the folder.
@@ -174,7 +193,9 @@ def _check_folder(run: BaseModel, output: Path, resume: bool) -> None:
     if not stored.exists():
         other = next((path.name for path in sorted(output.glob("[!.]*"))), None)
         if other is not None:
-            raise ConfigError(f"{output}: the folder has {other!r}, which is no run's; choose a new or empty folder")
+            raise ConfigError(
+                f"{output}: the folder is not empty and is not a run (found {other!r}); choose a new or empty folder"
+            )
         return
     if not any(output.glob("checkpoints/*")) and not (output / "run.json").exists():
         return

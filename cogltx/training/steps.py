@@ -17,18 +17,17 @@ from more_itertools import chunked
 from torch import Tensor, nn
 
 from cogltx.baselines import WindowReader
-from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, padded_length
 from cogltx.encoding.layout import Layout, Window
-from cogltx.judges import Memory
+from cogltx.judges import Memory, TrainedRetriever
 from cogltx.judges.encoder import WindowJudge
+from cogltx.judges.retriever import block_means
 from cogltx.pipeline import CogLTX
-from cogltx.retrieval.block_encoder import block_means
 from cogltx.training.config import TrainingConfig
 from cogltx.training.interventions import ReasonerTarget, intervene
 from cogltx.training.optimizer import Optimizer
-from cogltx.training.relevance import RelevanceLabels, key_of
-from cogltx.training.windows import drawn_windows, judge_windows, layouts_of, random_memory, reasoner_windows
+from cogltx.training.relevance import RelevanceLabels, asks_by_block, key_of
+from cogltx.training.windows import drawn_windows, judge_windows, layouts_of, reasoner_windows
 
 _RETRIEVER_WINDOWS = 2  # per document and step: one with relevant blocks, one other
 _LAYOUTS_AT_ONCE = 256  # of documents whose blocks are queries
@@ -38,36 +37,34 @@ Randomness: TypeAlias = Callable[[int], np.random.Generator]
 
 
 class _Lesson(NamedTuple):
-    """The windows of a document in a training step, its relevant blocks, and the state of z (the retriever's)."""
+    """A query of a document, the windows in a training step, and the relevant blocks."""
 
+    layout: Layout
     windows: list[Window]
     relevant: Bool[np.ndarray, " blocks"]
-    memory: Memory
 
 
 @dataclass
 class _RecallSteps:
     reader: CogLTX
     optimizer: Optimizer
-    examples: Sequence[Example]
     relevance: RelevanceLabels
     config: TrainingConfig
 
     def _labelled(self, index: int, rng: np.random.Generator) -> Iterator[tuple[Layout, Bool[np.ndarray, " blocks"]]]:
         """Lay out an example for each of its queries whose relevant blocks are known; yields them with the labels."""
-        example, queries = self.examples[index], partial(self.relevance.queries_with_relevant_blocks, index)
-        for layout in layouts_of(self.reader, example, rng, self.config, queries):
-            relevant = self.relevance.of(index, example, layout)
+        example, wanted = self.relevance.examples[index], partial(self.relevance.teaches, index)
+        for layout in layouts_of(self.reader, example, rng, self.config, wanted):
+            relevant = self.relevance.of(index, layout)
             if relevant is not None:
                 yield layout, relevant
 
 
-@dataclass
 class RetrieverSteps(_RecallSteps):
     """Trains the retriever to rank the relevant blocks of a document above its others (InfoNCE, van den Oord 2018).
 
-    A step shows each document by some windows of consecutive blocks, some of them with relevant blocks; all of their
-    irrelevant blocks are negatives. As in later steps of MemRecall, some relevant blocks may be in z.
+    A step shows each document by some windows of consecutive blocks, one of them with a relevant block; all of their
+    irrelevant blocks are negatives.
     """
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
@@ -75,57 +72,40 @@ class RetrieverSteps(_RecallSteps):
         lessons = [lesson for index in indices for lesson in self._lessons(index, random(index))]
         if not lessons:
             return None
-        retriever = self.reader.memrecall.retriever
-        trained = retriever.trained
-        assert trained is not None, "the run trains a retriever"
+        retriever = self.reader.retriever
+        assert isinstance(retriever, TrainedRetriever), "the run trains a retriever"
         windows = [window for lesson in lessons for window in lesson.windows]
         first = [0, *accumulate(len(lesson.windows) for lesson in lessons)]
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            windows, relevant, memory = lessons[first.index(group[0])]
-            asked = memory.layout.window(memory.kept)
+            layout, windows, relevant = lessons[first.index(group[0])]
+            asked = layout.window(())
             question = model(self.optimizer.runner.tensors([asked])).float()[0, : asked.n_prefix].mean(dim=0)
             vectors = torch.cat(list(map(block_means, windows, model(batch).float())))
             blocks = np.concatenate([window.blocks for window in windows])
-            words = torch.from_numpy(retriever.bm25_shares(memory)[blocks]).to(vectors)
-            logits = trained.encoder.scores(question, vectors, words)
-            # a relevant block in z is neither to be found nor wrong, and neither is a block that is the query
-            in_z = relevant[blocks] & np.isin(blocks, memory.kept)
-            counts = ~in_z & np.isin(blocks, memory.layout.candidates)
+            words = torch.from_numpy(retriever.bm25.shares(Memory(layout))[blocks]).to(vectors)
+            logits = retriever.encoder.scores(question, vectors, words)
+            counts = np.isin(blocks, layout.candidates)
             return _ranking_loss(logits[torch.from_numpy(counts)], relevant[blocks[counts]])
 
         groups = [list(range(start, end)) for start, end in pairwise(first)]
         loss_value = self.optimizer.learn(windows, loss, len(lessons), groups)
-        trained.forget()
+        retriever.forget()
         return loss_value
 
     def _lessons(self, index: int, rng: np.random.Generator) -> Iterator[_Lesson]:
-        """Draw z and the windows of an example, for each query for which something is to be found."""
+        """Draw the windows of an example, for each query for which something is to be found."""
         for layout, relevant in self._labelled(index, rng):
             if relevant.any() and not layout.fits:
-                yield self._lesson(layout, relevant, rng)
-
-    def _lesson(self, layout: Layout, relevant: Bool[np.ndarray, " blocks"], rng: np.random.Generator) -> _Lesson:
-        to_find = np.flatnonzero(relevant).tolist()
-        kept = random_memory(to_find, layout.blocks, layout.room, rng, self.config.memory_share)
-        windows = list(layout.form.layout(None, layout.blocks).windows())
-        remaining = set(to_find).difference(kept)
-        order = rng.permutation(len(windows)).tolist()
-        relevant_windows = [i for i in order if remaining.intersection(windows[i].blocks)][: _RETRIEVER_WINDOWS - 1]
-        others = [i for i in order if i not in relevant_windows][: _RETRIEVER_WINDOWS - len(relevant_windows)]
-        drawn = [windows[i] for i in sorted(relevant_windows + others)]
-        return _Lesson(drawn, relevant, Memory(layout, tuple(kept)))
+                windows = list(layout.form.layout(None, layout.blocks).windows())
+                order = rng.permutation(len(windows)).tolist()
+                with_relevant = [number for number in order if relevant[windows[number].blocks].any()][:1]
+                others = [number for number in order if number not in with_relevant][: _RETRIEVER_WINDOWS - 1]
+                yield _Lesson(layout, [windows[number] for number in sorted(with_relevant + others)], relevant)
 
 
-@dataclass
 class JudgeSteps(_RecallSteps):
-    """Trains the judge on windows as in retrieval and as in rehearsal.
-
-    Attributes:
-        scores: coarse scores of an earlier epoch, by query, for hard negatives.
-    """
-
-    scores: dict[str, np.ndarray]
+    """Trains the judge on windows as in retrieval and as in rehearsal."""
 
     def step(self, indices: Sequence[int], random: Randomness) -> float | None:
         """Run one optimizer step; returns the mean loss per token, None if no example has labels."""
@@ -161,9 +141,8 @@ class JudgeSteps(_RecallSteps):
     def _lessons(self, index: int, rng: np.random.Generator) -> Iterator[_Lesson]:
         """Draw the windows of an example, for each query whose relevant blocks are known."""
         for layout, relevant in self._labelled(index, rng):
-            scores = self.scores.get(key_of(index, layout)) if self.config.hard_negatives else None
-            windows = judge_windows(layout, relevant, rng, scores, self.config, self.reader.memrecall)
-            yield _Lesson(windows, relevant, Memory(layout))
+            windows = judge_windows(layout, relevant, rng, self.config, self.reader.memrecall.judge)
+            yield _Lesson(layout, windows, relevant)
 
 
 def _document_ranking(lesson: _Lesson, logits: Float[Tensor, "windows tokens"]) -> Tensor:
@@ -197,8 +176,7 @@ class ReasonerSteps:
     """Trains the reasoner on the relevant blocks and the judge's best others, and intervenes on these windows.
 
     Attributes:
-        relevance: the relevant blocks of the examples, which interventions revise.
-        scores: receives the coarse scores of the blocks, by query.
+        relevance: the examples and their relevant blocks, which interventions revise; receives the judge's scores.
         skipped: ids of examples without a known target.
         counts: of this epoch: ``tried`` blocks that interventions removed, ``changed`` labels, and the duration in
             seconds of ``steps`` and ``interventions`` in this process.
@@ -206,10 +184,8 @@ class ReasonerSteps:
 
     reader: WindowReader
     optimizer: Optimizer
-    examples: Sequence[Example]
     relevance: RelevanceLabels
     config: TrainingConfig
-    scores: dict[str, np.ndarray]
     skipped: set[str] = field(default_factory=set)
     counts: dict[str, float] = field(
         default_factory=lambda: dict.fromkeys(("tried", "changed", "steps", "interventions"), 0.0)
@@ -228,84 +204,76 @@ class ReasonerSteps:
         """
         started = time.perf_counter()
         by_example = self._items(indices, random, scored=scored)
-        self.skipped |= {self.examples[i].id for i, items in zip(indices, by_example, strict=True) if not items}
-        known = [(index, item) for index, items in zip(indices, by_example, strict=True) for item in items]
-        if not known:
+        self.skipped |= {self.relevance.examples[index].id for index, items in by_example.items() if not items}
+        documents = {index: items for index, items in by_example.items() if items}
+        if not documents:
             return None
-        items = [item for _, item in known]
-        joins = self.reader.model.reasoner.joins_windows
-        loss = self._learn_joined([items for items in by_example if items]) if joins else self._learn_each(items)
+        loss = self._learn(list(documents.values()))
         self.counts["steps"] += time.perf_counter() - started
         if intervenes:
             started = time.perf_counter()
-            self._intervene([index for index, _ in known], items, random(indices[0]))
+            self._intervene(documents, random(indices[0]))
             self.counts["interventions"] += time.perf_counter() - started
         return loss
 
-    def _learn_each(self, items: Sequence[ReasonerTarget]) -> float:
-        """A step with one loss per window."""
-        reasoner = self.reader.model.reasoner
+    def _learn(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
+        """Run one optimizer step on the windows of some documents, with one loss per window or per document."""
+        reasoner, runner = self.reader.model.reasoner, self.optimizer.runner
+        items, counts = [item for document in documents for item in document], list(map(len, documents))
+        windows, first = [item.window for item in items], [0, *accumulate(counts)]
 
         def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            windows = [items[index].window for index in group]
-            return reasoner.losses(model(batch), windows, [items[index].target for index in group]).sum()
+            n_windows = [count for count, start in zip(counts, first, strict=False) if start in group]
+            chosen = [windows[index] for index in group], [items[index].target for index in group]
+            return reasoner.document_losses(model(batch), n_windows, *chosen).sum()
 
-        return self.optimizer.learn([item.window for item in items], loss, len(items))
-
-    def _learn_joined(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
-        """A step with one loss per document, whose windows are joined and share a forward pass."""
-        reasoner = self.reader.model.reasoner
-        windows = [item.window for items in documents for item in items]
-        counts = [len(items) for items in documents]
-        first = [0, *accumulate(counts)]
-
-        def loss(model: nn.Module, batch: Batch, group: list[int]) -> Tensor:
-            outputs = model(batch)
-            losses = []
-            for (start, end), items in zip(pairwise(first), documents, strict=True):
-                if start in group:
-                    joined = reasoner.join(outputs[start - group[0] : end - group[0]])
-                    losses.append(reasoner.losses(joined, [items[0].window], [items[0].target]).sum())
-            return torch.stack(losses).sum()
-
-        groups = _whole_groups(counts, [len(window) for window in windows], self.optimizer.runner.batch_tokens)
+        if not reasoner.joint_loss:
+            return self.optimizer.learn(windows, loss, len(windows))
+        groups = _whole_groups(counts, list(map(len, windows)), runner.batch_tokens)
         return self.optimizer.learn(windows, loss, len(documents), groups)
 
-    def _items(self, indices: Sequence[int], random: Randomness, *, scored: bool = False) -> list[list[ReasonerTarget]]:
+    def _items(
+        self, indices: Sequence[int], random: Randomness, *, scored: bool = False
+    ) -> dict[int, list[ReasonerTarget]]:
         """The training windows of each example: none, one or several; stores the judge's scores."""
-        reader, reasoner = self.reader, self.reader.model.reasoner
-        if not isinstance(reader, CogLTX) or (reasoner.by_block and self.relevance.from_data):
-            return [drawn_windows(reader, self.examples[index], random(index), self.config) for index in indices]
+        reader, relevance = self.reader, self.relevance
+        if not isinstance(reader, CogLTX) or (
+            relevance.from_data and asks_by_block(reader, relevance.examples[indices[0]])
+        ):
+            return {
+                index: drawn_windows(reader, relevance.examples[index], random(index), self.config) for index in indices
+            }
         asked = (
             (index, rng, layout)
             for index, rng in zip(indices, map(random, indices), strict=True)
-            for layout in layouts_of(reader, self.examples[index], rng, self.config)
+            for layout in layouts_of(reader, relevance.examples[index], rng, self.config)
         )
         by_example: dict[int, list[ReasonerTarget]] = {index: [] for index in indices}
         for some in chunked(asked, _LAYOUTS_AT_ONCE):
             of_example, rngs, layouts = zip(*some, strict=True)
-            examples = [self.examples[index] for index in of_example]
+            examples = [relevance.examples[index] for index in of_example]
             keys = list(map(key_of, of_example, layouts))
-            relevance = list(map(self.relevance.of, of_example, examples, layouts))
             known = [
-                self.scores.get(key) if scored and not layout.fits else None
+                relevance.scores.get(key) if scored and not layout.fits else None
                 for key, layout in zip(keys, layouts, strict=True)
             ]
             items, scores = reasoner_windows(
-                reasoner, examples, layouts, relevance, reader.memrecall, rngs, known, self.config.reasoner_blocks
-            )
+                reader, examples, layouts, list(map(relevance.of, of_example, layouts)), rngs, known,
+                self.config.reasoner_blocks,
+            )  # fmt: skip
             if self.config.reasoner_blocks == "recall":
-                self.scores.update(zip(keys, (one.astype(np.float32) for one in scores), strict=True))
+                relevance.scores.update(zip(keys, (one.astype(np.float32) for one in scores), strict=True))
             for index, item in zip(of_example, items, strict=True):
                 by_example[index] += [] if item is None else [item]
-        return list(by_example.values())
+        return by_example
 
-    def _intervene(self, indices: Sequence[int], items: Sequence[ReasonerTarget], rng: np.random.Generator) -> None:
-        model, examples = self.reader.model, [self.examples[index] for index in indices]
-        by_item = intervene(model.reasoner, examples, items, self.relevance.config.budget, rng, model.runner)
-        for item, rises in by_item.items():
+    def _intervene(self, documents: dict[int, list[ReasonerTarget]], rng: np.random.Generator) -> None:
+        model, budget = self.reader.model, self.relevance.config.budget
+        known = [(index, item) for index, items in documents.items() for item in items]
+        examples, items = [self.relevance.examples[index] for index, _ in known], [item for _, item in known]
+        for number, rises in intervene(model.reasoner, examples, items, budget, rng, model.runner).items():
             self.counts["tried"] += len(rises)
-            self.counts["changed"] += self.relevance.revise(indices[item], items[item].layout, rises)
+            self.counts["changed"] += self.relevance.revise(known[number][0], items[number].layout, rises)
 
 
 def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:

@@ -1,7 +1,7 @@
 """Joint training (CogLTX algorithm 1): every epoch trains retriever, judge and reasoner in turn, then validates.
 
-The model of the best epoch is the model of the run, or that of the last (``TrainingConfig.keep``). A killed run resumes
-from its last checkpoint.
+The model of the best epoch is the model of the run, or that of the last (``TrainingConfig.kept_epoch``). A killed run
+resumes from its last checkpoint.
 """
 
 import re
@@ -9,11 +9,10 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
-from torch import nn
 
 from cogltx import processes
 from cogltx.baselines import WindowReader
@@ -22,20 +21,21 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import fingerprint, write_json
 from cogltx.judges.encoder import EncoderJudge
-from cogltx.memrecall import Recall
-from cogltx.model import TaskConfig
-from cogltx.pipeline import CogLTX, Reader
+from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.progress import progress
-from cogltx.reasoners import ReasonerConfig
+from cogltx.reasoners.classification import fit_words
+from cogltx.recall import Recall
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import TrainingConfig
 from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
-from cogltx.training.relevance import RelevanceLabels
+from cogltx.training.relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
 from cogltx.training.steps import JudgeSteps, ReasonerSteps, RetrieverSteps
+from cogltx.training.thresholds import main_metric, tune
 
 _EPOCH = re.compile(r"epoch-\d+")
+_RETRIEVER = OptimizerConfig(learning_rate=2e-4, head_rate=10.0)
 
 
 class _Summary(NamedTuple):
@@ -44,9 +44,6 @@ class _Summary(NamedTuple):
     history: list[dict[str, float]]
     best_epoch: int
     skipped: int
-
-
-AnyConfig = TypeVar("AnyConfig", bound=ReasonerConfig)
 
 
 class Trainer:
@@ -82,56 +79,36 @@ class Trainer:
         task: Task | None = None,
         report: Callable[[str], None] = print,
     ) -> None:
-        config = config.resolved(model, train)
-        self.reader, self.train_examples, self.validation = model, train, validation
+        self.reader, self.validation, self.output, self.report = model, validation, Path(output), report
         self.task = task or make_task(model.config.task.name, model.config.task.options)
-        self.config, self.output, self.report = config, Path(output), report
-        self.main_metric = check_examples(self.task, model, train, validation)
-        _check_config(config, model, train)
+        self.main_metric = main_metric(self.task, model, train, validation)
+        self.config = config = config.resolved(model, train)
+        config.check(model, train)
         _check_questions(model, [*train, *validation])
+        self.relevance = RelevanceLabels(config.relevance, train)
         self.trains_judge = config.trains_judge(model)
-        if self.trains_judge and config.relevance.source == "data" and not any(one.has_relevance for one in train):
-            raise DataError(
-                "training: no example has relevance labels or an answer that occurs in its text, which the judge "
-                "learns from; set training.relevance.source: interventions or judge.name: bm25"
-            )
-        self.relevance = RelevanceLabels(config.relevance)
-        self.scores: dict[str, np.ndarray] = {}
-        self.recalls: list[Recall] = []
-        self.optimizers = self._optimizers()
         self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
-        arrays = {"scores": self.scores} | ({"relevance": self.relevance.by_query} if self.intervenes else {})
-        data = fingerprint([*train, len(train), *validation])  # cogltx relevance checks it
-        modules, optimizers = model.model.modules, self.optimizers
-        self.loop = TrainingLoop(self.output, data, modules, optimizers, config.checkpoint_steps, arrays)
-        self.reasoner_steps = ReasonerSteps(model, optimizers["reasoner"], train, self.relevance, config, self.scores)
+        self.recalls: list[Recall] = []
+        self.optimizers = self._optimizers(len(train))
+        arrays = {"scores": self.relevance.scores}
+        if self.intervenes:
+            arrays["relevance"] = self.relevance.by_query
+        data = fingerprint([*train, len(train), *validation])
+        self.loop = TrainingLoop(self.output, data, model.model.modules, self.optimizers, arrays)
+        self.reasoner_steps = ReasonerSteps(model, self.optimizers["reasoner"], self.relevance, config)
 
-    def _optimizers(self) -> dict[str, Optimizer]:
-        model, config, runner = self.reader.model, self.config, self.reader.model.runner
-
-        def optimizer(name: str, part: nn.Module, settings: OptimizerConfig, passes: int) -> Optimizer:
-            steps = passes * -(-self._n_examples(name) // config.batch_size)
-            return Optimizer(name, part, settings, steps, runner)
-
-        optimizers = {"reasoner": optimizer("reasoner", model.reasoner, config.reasoner, config.epochs)}
-        epochs = max(1, self._learning_epochs)
+    def _optimizers(self, n_examples: int) -> dict[str, Optimizer]:
+        model, config = self.reader.model, self.config
+        learned_from = self.config.judge_examples(n_examples)[config.first_judge_epoch :]
+        parts = {"reasoner": (model.reasoner, config.reasoner, [n_examples] * config.epochs)}
         if model.retriever is not None and config.recall_epochs:
-            optimizers["retriever"] = optimizer("retriever", model.retriever, config.retriever, epochs)
+            parts["retriever"] = (model.retriever, _RETRIEVER, learned_from)
         if self.trains_judge:
-            optimizers["judge"] = optimizer("judge", model.judge, config.judge, epochs * config.judge_passes)
-        return optimizers
-
-    def _n_examples(self, name: str) -> int:
-        """The number of examples that a part of the model learns from in a pass."""
-        total = len(self.train_examples)
-        return total if name == "reasoner" else min(total, self.config.judge_examples or total)
-
-    @property
-    def _learning_epochs(self) -> int:
-        """The epochs in which judge and retriever learn; without initial labels they wait for the interventions."""
-        relevance = self.config.relevance
-        waits = relevance.source == "interventions" and relevance.initial == "none"
-        return max(0, self.config.recall_epochs - relevance.from_epoch * waits)
+            parts["judge"] = (model.judge, config.judge, learned_from)
+        return {
+            name: Optimizer(name, part, settings, sum(-(-n // config.batch_size) for n in counts), model.runner)
+            for name, (part, settings, counts) in parts.items()
+        }
 
     @property
     def _recall_epochs(self) -> int:
@@ -144,29 +121,16 @@ class Trainer:
         Raises:
             TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
         """
-        if (linear := self.reader.model.linear) is not None:
-            self.reader.model.reasoner.config.fit(linear, self.train_examples, seed=self.config.seed)
-        if (pairs := self.reader.model.pairs) is not None:
-            pairs.fit(self._questions_with_relevance())
+        model, done = self.reader.model, self.loop
+        if model.linear is not None:
+            fit_words(model.linear, model.reasoner.config, self.relevance.examples, seed=self.config.seed)
+        if model.pairs is not None:
+            model.pairs.fit(self._questions_with_relevance())
         resumes = self.loop.start(self.config.seed, resume=resume)
-        if resumes:
-            epoch = f"at epoch {self.loop.progress.epoch + 1} of {self.config.epochs}"
-            self.report(f"resumed {epoch if self._has_next_epoch else 'a finished run'}")
-        elif resume:
-            self.report("no checkpoint to resume from; starting from the beginning")
-        if self.intervenes and not resumes:
-            n_labelled = self.relevance.start(self.train_examples, self.reader)
-            if n_labelled is not None:
-                name, total = self.config.relevance.initial, len(self.train_examples)
-                self.report(f"initial relevance labels by {name}: {n_labelled} of {total} examples")
-        if self.trains_judge and not self._learning_epochs:
-            self.report(
-                "the judge does not learn: without training.relevance.initial it waits for the interventions of epoch "
-                f"{self.config.relevance.from_epoch}, and its last epoch is {self.config.recall_epochs}"
-            )
+        self._report_start(resume=resume, resumes=resumes)
         self.reasoner_steps.counts |= self.loop.progress.counts
         self.loop.progress.counts = self.reasoner_steps.counts
-        while self._has_next_epoch:
+        while self.loop.progress.epoch < self.config.epochs:
             self._epoch()
         self.loop.log.close()
         if self.trains_judge and not self.optimizers["judge"].step:
@@ -174,30 +138,42 @@ class Trainer:
                 "the judge has learned nothing, as no block was relevant: set training.relevance.initial, lower "
                 "training.relevance.raise_threshold, or train for more epochs"
             )
-        progress, best = self.loop.progress, self.loop.progress.best_epoch
+        best = done.progress.best_epoch
         assert best is not None, "a run has at least one epoch"
-        if processes.is_first() and not (model := self._name_best()).is_dir():
-            raise ModelError(f"{model}: the model of the best epoch is missing; train again in another folder")
-        return _Summary(progress.history, best, len(self.reasoner_steps.skipped))
+        if processes.is_first() and not (folder := self._name_best()).is_dir():
+            raise ModelError(f"{folder}: the model of the best epoch is missing; train again in another folder")
+        return _Summary(done.progress.history, best, len(self.reasoner_steps.skipped))
+
+    def _report_start(self, *, resume: bool, resumes: bool) -> None:
+        """Report from where the run starts, and set the initial relevance labels of a new one."""
+        epoch, config = self.loop.progress.epoch, self.config
+        if resumes:
+            at = f"at epoch {epoch + 1} of {config.epochs}"
+            self.report(f"resumed {at if epoch < config.epochs else 'a finished run'}")
+        elif resume:
+            self.report("no checkpoint to resume from; starting from the beginning")
+        if self.intervenes and not resumes:
+            n_labelled = self.relevance.start(self.reader)
+            if n_labelled is not None:
+                name, total = config.relevance.initial, len(self.relevance.examples)
+                self.report(f"initial relevance labels by {name}: {n_labelled} of {total} examples")
+        if self.trains_judge and config.recall_epochs <= config.first_judge_epoch:
+            self.report(
+                "the judge does not learn: without training.relevance.initial it waits for the interventions of epoch "
+                f"{FIRST_EPOCH + 1}, and its last epoch is {config.recall_epochs}"
+            )
 
     def _questions_with_relevance(self) -> Iterator[tuple[str, Blocks, Bool[np.ndarray, " blocks"]]]:
-        for example in progress(self.train_examples, "pairs", unit="examples"):
+        for example in progress(self.relevance.examples, "pairs", unit="examples"):
             blocks = self.reader.model.split(example.document)
             relevant = blocks.relevance_labels(example)
             if example.query is not None and example.relevant is not None and relevant is not None:
                 yield example.query.text, blocks, relevant
 
-    @property
-    def _has_next_epoch(self) -> bool:
-        """Whether another epoch follows: one is left, and the patience is not used up."""
-        done, patience = self.loop.progress, self.config.patience or self.config.epochs
-        return done.epoch < self.config.epochs and done.epoch - (done.best_epoch or 0) <= patience
-
     def _epoch(self) -> None:
         progress, phases = self.loop.progress, ["reasoner"]
         if progress.epoch < self._recall_epochs:
-            judge = ["judge"] * (self.config.judge_passes if self.trains_judge else 0)
-            phases = ["retriever"] * ("retriever" in self.optimizers) + judge + phases
+            phases = [name for name in ("retriever", "judge") if name in self.optimizers] + phases
         for phase in range(progress.phase, len(phases)):
             self._phase(phase, phases[phase])
             progress.phase, progress.batch = phase + 1, 0
@@ -207,11 +183,13 @@ class Trainer:
         self.loop.save()
 
     def _phase(self, phase: int, name: str) -> None:
-        epoch = self.loop.progress.epoch
+        epoch, total = self.loop.progress.epoch, len(self.relevance.examples)
         if name == "reasoner" and epoch == 0 and self.loop.progress.batch == 0:
             self._start_from_judge()
-        order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(len(self.train_examples))
-        order, size = order[: self._n_examples(name)], self.config.batch_size
+        order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(total)
+        if name != "reasoner":
+            order = order[: self.config.judge_examples(total)[epoch]]
+        size = self.config.batch_size
         batches = [order[first : first + size].tolist() for first in range(0, len(order), size)]
         step = self._step(phase, name)
         title = f"epoch {epoch + 1}/{self.config.epochs} {name}"
@@ -221,32 +199,30 @@ class Trainer:
 
     def _step(self, phase: int, name: str) -> Callable[[list[int]], float | None]:
         """The function that trains on a batch in a phase."""
-        seed, epoch = self.config.seed, self.loop.progress.epoch
+        config, epoch = self.config, self.loop.progress.epoch
 
         def random(index: int) -> np.random.Generator:
-            return np.random.default_rng([seed, epoch, phase, index, 1])
+            return np.random.default_rng([config.seed, epoch, phase, index, 1])
 
         if name == "reasoner":
-            intervenes = self.intervenes and epoch + 1 >= self.config.relevance.from_epoch
+            intervenes = self.intervenes and epoch >= FIRST_EPOCH and config.relevance.budget != 0
             scored = epoch >= max(1, self._recall_epochs) and not self.intervenes
             return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes, scored=scored)
-        if not self.relevance.known(self.train_examples):
+        if not self.relevance.known:
             return lambda indices: None  # no block is known to be relevant yet
         assert isinstance(self.reader, CogLTX), "no other reader has a judge"
-        shared = self.reader, self.optimizers[name], self.train_examples, self.relevance, self.config
-        steps = RetrieverSteps(*shared) if name == "retriever" else JudgeSteps(*shared, self.scores)
+        kind = RetrieverSteps if name == "retriever" else JudgeSteps
+        steps = kind(self.reader, self.optimizers[name], self.relevance, config)
         return lambda indices: steps.step(indices, random)
 
     def _start_from_judge(self) -> None:
-        """Initialize the reasoner from the judge after its first passes, if ``init_from`` says so."""
+        """Initialize the reasoner's encoder from the judge after its first epoch, if ``init_from`` says so."""
         judge, reasoner = self.reader.model.judge, self.reader.model.reasoner
         if self.reader.config.reasoner.init_from != "judge":
             return
         if not isinstance(judge, EncoderJudge):
             raise ConfigError('reasoner.init_from is "judge", which needs judge.name "encoder"')
         reasoner.encoder.load_state_dict(judge.encoder.state_dict())
-        if reasoner.relevance is not None:
-            reasoner.relevance.load_state_dict(judge.head.state_dict())
 
     def _validate(self) -> None:
         """Predict the validation examples, tune thresholds and task, and add the metrics to the history."""
@@ -256,8 +232,8 @@ class Trainer:
         reasoner.config = reasoner.config.without_thresholds()
         predicted = list(progress(self._predictions(), "validation", total=len(self.validation), unit="examples"))
         metrics = tune(self.reader, self.task, self.validation, predicted, main)
-        keeps_last, best = self.config.keep == "last", done.best_epoch
-        if keeps_last or best is None or metrics[main] > done.history[best][main]:
+        best = done.best_epoch
+        if self.config.kept_epoch == "last" or best is None or metrics[main] > done.history[best][main]:
             done.best_epoch = done.epoch
         done.history.append(metrics)
         self.loop.log.add(epoch, epoch, {f"validation/{key}": value for key, value in metrics.items()})
@@ -269,7 +245,7 @@ class Trainer:
     def _predictions(self) -> Iterator[Prediction]:
         """Predict the validation examples; after the judge's last epoch, their key blocks stay the same."""
         reader, learns = self.reader, self.loop.progress.epoch + 1 < self._recall_epochs
-        if learns or not isinstance(reader, CogLTX) or reader.model.reasoner.by_block:
+        if learns or not isinstance(reader, CogLTX) or asks_by_block(reader, self.validation[0]):
             return reader.predict_many(self.validation)
         if not self.recalls:
             self.recalls = list(reader.recall_many(self.validation))
@@ -279,9 +255,9 @@ class Trainer:
     def _note_labels(self, epoch: int) -> None:
         """Save the relevance labels of the epoch and report the interventions."""
         if processes.is_first():
-            self.relevance.save(self.output / "relevance", epoch, self.scores)
-        counts = self.reasoner_steps.counts
-        by_block, by_query = self.reader.model.reasoner.by_block, self.relevance.by_query.values()
+            self.relevance.save(self.output / "relevance", epoch)
+        counts, by_query = self.reasoner_steps.counts, self.relevance.by_query.values()
+        by_block = asks_by_block(self.reader, self.relevance.examples[0])
         relevant = sum(int(labels.sum()) for labels in by_query)
         blocks = sum(len(labels) - by_block for labels in by_query)  # without the block that is the query
         unit = "pairs of blocks" if by_block else "blocks"
@@ -313,92 +289,6 @@ class Trainer:
         run = {"best": best, "main_metric": self.main_metric, "history": self.loop.progress.history}
         write_json(self.output / "run.json", run | {"data": self.loop.progress.data})
         return self.output / best
-
-
-def tune(
-    reader: WindowReader, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
-) -> dict[str, float]:
-    """Give a reader the thresholds, and its task the options, that suit predictions made without thresholds.
-
-    Returns:
-        all metrics with them, in percent.
-    """
-    model, chosen = reader.model, task.tuned(list(zip(examples, predictions, strict=True)))
-    if chosen != task:
-        model.task = TaskConfig(name=chosen.name, options=chosen.model_dump(exclude_defaults=True))
-    model.reasoner.config, metrics = tuned(model.reasoner.config, chosen, examples, predictions, metric)
-    return metrics
-
-
-def tuned(
-    config: AnyConfig, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
-) -> tuple[AnyConfig, dict[str, float]]:
-    """Return the configuration whose thresholds give the best metric, of equal ones the highest, and all metrics."""
-    best, best_metrics = config, task.metrics(zip(examples, predictions, strict=True))
-    for number, candidate in enumerate(config.threshold_candidates(examples, predictions)):
-        metrics = task.metrics(zip(examples, map(candidate.apply_thresholds, predictions), strict=True))
-        if number == 0 or metrics[metric] >= best_metrics[metric]:
-            best, best_metrics = candidate, metrics
-    return best, best_metrics
-
-
-def _main_metric(task: Task, reader: Reader) -> str:
-    return task.main_metric if reader.uses_judge else task.answer_metric or task.main_metric
-
-
-def check_examples(task: Task, reader: Reader, train: Sequence[Example], validation: Sequence[Example]) -> str:
-    """Return the metric that selects the best epoch; raises DataError without examples that train and measure it."""
-    if not train or not validation:
-        raise DataError(
-            f"training: there are {len(train)} training and {len(validation)} validation examples; both are needed"
-        )
-    metric = _main_metric(task, reader)
-    silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
-    if metric not in task.metrics((example, silent) for example in validation):
-        hint = ""
-        if any(example.labels is not None for example in validation):
-            hint = "; for this data set reasoner.name: classification"
-        elif any(example.entities is not None for example in validation):
-            hint = "; for this data set reasoner.name: tagging"
-        raise DataError(f"training: no validation example has a known answer, which {metric} needs{hint}")
-    return metric
-
-
-def _check_config(config: TrainingConfig, reader: WindowReader, train: Sequence[Example]) -> None:
-    """Check that the settings fit the model and the examples."""
-    by_block, from_data = reader.model.reasoner.by_block, config.relevance.source == "data"
-    if not from_data and config.relevance.initial == "glove":
-        config.relevance.vectors_file()
-    judge = reader.model.judge
-    if config.relevance.source == "interventions" and judge is not None and not isinstance(judge, nn.Module):
-        raise ConfigError(
-            "training.relevance.source: interventions create labels for a judge that learns, and "
-            f"{reader.model.config.judge.name} does not; use source: data, or the judge encoder"
-        )
-    if config.trains_judge(reader) and not any(p.requires_grad for p in reader.model.judge.parameters()):
-        raise ConfigError(
-            f"training.judge_passes is {config.judge_passes}, but the judge has no parameters to train; set it to 0"
-        )
-    if by_block and from_data and config.trains_judge(reader):
-        raise ConfigError(
-            "training.relevance.source: where each block is a query, the judge learns from interventions alone; set it "
-            "to interventions, or judge.name to bm25"
-        )
-    if reader.config.memrecall.retriever == "trained" and reader.uses_judge:
-        if not reader.config.memrecall.shortlist:
-            raise ConfigError(
-                "memrecall.retriever: trained proposes a shortlist; set memrecall.shortlist, for example 32"
-            )
-        if by_block and from_data and config.judge_passes:
-            raise ConfigError(
-                "memrecall.retriever: where each block is a query, the retriever learns from interventions, which need "
-                "a judge that learns; set judge.name to encoder, or memrecall.retriever to bm25"
-            )
-    reads_one_window = isinstance(reader, CogLTX) and not by_block
-    if config.reasoner_blocks == "retriever" and reads_one_window and any(example.query is None for example in train):
-        raise ConfigError("training.reasoner_blocks: retriever needs a question in every example; use recall or random")
-    if config.windows is not None and reads_one_window:
-        raise ConfigError(f"training.windows is {config.windows}, but CogLTX reads one window per document; remove it")
 
 
 def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:

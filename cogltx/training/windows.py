@@ -12,14 +12,17 @@ from cogltx.baselines import SlidingWindow, WindowReader
 from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoding.layout import Layout, Window
-from cogltx.judges import Memory
-from cogltx.memrecall import MemRecall, fill, passages_of
+from cogltx.judges import Judge, Memory
+from cogltx.memrecall import fill
 from cogltx.pipeline import CogLTX
+from cogltx.reading import passages_of
 from cogltx.reasoners import Reasoner
 from cogltx.training.config import ReasonerBlocks, TrainingConfig
 from cogltx.training.interventions import ReasonerTarget
 
-_REREAD_SHARE = 0.5  # of the reasoner's windows, if it reads some blocks again
+_ANSWER_SHARE = 0.5  # of a baseline's windows that hold the answer for certain
+
+Relevant = Bool[np.ndarray, " blocks"]
 
 
 def layouts_of(
@@ -27,70 +30,38 @@ def layouts_of(
     example: Example,
     rng: np.random.Generator,
     config: TrainingConfig,
-    queries: Callable[[int], Sequence[int]] = range,
+    wanted: Callable[[Layout], bool] = lambda layout: True,
 ) -> Iterator[Layout]:
-    """Lay out a document with its query; where blocks are queries, with each block, or with ``windows`` random ones.
+    """Lay out a document with its query; where blocks are queries, with each one, or with ``windows`` random ones.
 
-    ``queries`` returns the blocks that may be queries, from the number of blocks.
+    ``wanted`` leaves out layouts.
     """
     layout = reader.model.layout(example.document, example.query)
-    if reader.model.reasoner.by_block:
-        blocks = queries(len(layout.blocks))
-        yield from (layout.for_block(blocks[number]) for number in _drawn(len(blocks), rng, config.windows))
-    else:
-        yield layout
+    layouts = list(filter(wanted, reader.model.reasoner.layouts(layout)))
+    return (layouts[number] for number in _drawn(len(layouts), rng, config.windows))
 
 
 def judge_windows(
-    layout: Layout,
-    labels: Bool[np.ndarray, " blocks"],
-    rng: np.random.Generator,
-    scores: Float[np.ndarray, " blocks"] | None,
-    config: TrainingConfig,
-    memrecall: MemRecall,
+    layout: Layout, labels: Relevant, rng: np.random.Generator, config: TrainingConfig, judge: Judge
 ) -> list[Window]:
     """Build the windows of algorithm 1: (rand) as in the retrieval competition, (relv) as in rehearsal.
 
-    With a shortlist, irrelevant blocks are of it. With coarse scores of an earlier epoch, the best-scoring irrelevant
-    blocks fill half of (relv).
+    With a shortlist, irrelevant blocks are of it.
     """
     blocks, room = layout.blocks, layout.room
     if layout.fits:
         return [layout.window(layout.candidates)]
-    relevant = np.flatnonzero(labels).tolist()
+    relevant, candidates = np.flatnonzero(labels).tolist(), judge.shortlisted(Memory(layout)).candidates
     windows = []
     if config.judge_windows == "both":
-        memory = random_memory(relevant, blocks, room, rng, config.memory_share)
-        candidates = memrecall.shortlisted(Memory(layout, tuple(memory))).candidates
-        run = _random_run(relevant, memory, candidates, blocks, room, rng, config.relevant_share)
-        windows.append(layout.window([*memory, *run]))
-    others = np.setdiff1d(memrecall.shortlisted(Memory(layout)).candidates, relevant)
-    return [*windows, layout.window(_rehearsed(relevant, others, blocks, room, rng, scores))]
+        windows.append(layout.window(_random_run(sorted({*candidates, *relevant}), blocks, room, rng)))
+    others = np.setdiff1d(candidates, relevant)
+    return [*windows, layout.window(_rehearsed(relevant, others, blocks, room, rng))]
 
 
-def random_memory(relevant: list[int], blocks: Blocks, room: int, rng: np.random.Generator, share: float) -> list[int]:
-    """With a probability of ``share`` some of the relevant blocks, as in z in a later step of MemRecall."""
-    if len(relevant) < 2 or rng.random() >= share:
-        return []
-    candidates = rng.permutation(relevant)[: rng.integers(1, len(relevant))].tolist()
-    return sorted(_fitting(candidates, blocks, min(room // 2, room - blocks.max_size)))
-
-
-def _random_run(
-    relevant: list[int],
-    memory: list[int],
-    candidates: list[int],
-    blocks: Blocks,
-    room: int,
-    rng: np.random.Generator,
-    share: float,
-) -> list[int]:
-    """Consecutive candidates and relevant blocks, with a probability of ``share`` around a relevant one."""
-    remaining = [block for block in relevant if block not in set(memory)]
-    candidates = sorted({*candidates, *remaining})
-    near = remaining and rng.random() < share
-    anchor = int(rng.choice(remaining)) if near else int(rng.choice(candidates))
-    room -= blocks.total_size(memory)
+def _random_run(candidates: list[int], blocks: Blocks, room: int, rng: np.random.Generator) -> list[int]:
+    """Select consecutive candidates around a random one, which is at a random place of the window."""
+    anchor = int(rng.choice(candidates))
     before = room * rng.random()
     first = last = candidates.index(anchor)
     room -= int(blocks.sizes[anchor])
@@ -105,23 +76,11 @@ def _random_run(
 
 
 def _rehearsed(
-    relevant: list[int],
-    others: Int[np.ndarray, " others"],
-    blocks: Blocks,
-    room: int,
-    rng: np.random.Generator,
-    scores: Float[np.ndarray, " blocks"] | None,
+    relevant: list[int], others: Int[np.ndarray, " others"], blocks: Blocks, room: int, rng: np.random.Generator
 ) -> list[int]:
-    """All relevant blocks that fit, and irrelevant blocks up to the capacity."""
+    """Select all relevant blocks that fit, and random irrelevant blocks up to the capacity."""
     chosen = _fitting(rng.permutation(relevant).tolist(), blocks, room)
     room -= blocks.total_size(chosen)
-    if scores is not None:
-        hard = np.full(len(blocks), np.nan)
-        hard[others] = scores[others]
-        best = fill(hard, blocks, room // 2)
-        chosen += best
-        room -= blocks.total_size(best)
-        others = np.setdiff1d(others, best)
     return sorted(chosen + _fitting(rng.permutation(others).tolist(), blocks, room))
 
 
@@ -143,18 +102,16 @@ def _fitting(candidates: Iterable[int], blocks: Blocks, room: int) -> list[int]:
 
 
 def reasoner_windows(
-    reasoner: Reasoner[Any],
+    reader: CogLTX,
     examples: Sequence[Example],
     layouts: Sequence[Layout],
-    relevance: Sequence[Bool[np.ndarray, " _"] | None],
-    memrecall: MemRecall,
+    relevance: Sequence[Relevant | None],
     rngs: Sequence[np.random.Generator],
     known: Sequence[Float[np.ndarray, " _"] | None],
     fill_with: ReasonerBlocks = "recall",
 ) -> tuple[list[ReasonerTarget | None], list[Float[np.ndarray, " blocks"]]]:
     """Build windows of all relevant blocks and the best others, or of their passages, as at inference.
 
-    Where the reasoner reads the best of them again, half of the windows, drawn at random, are of this second reading.
     The others are ranked as in MemRecall's last retrieval, with the relevant blocks in z, unless their scores are
     ``known``; or as ``fill_with`` says. Also returns the scores of all blocks, NaN where the document is read whole.
     """
@@ -162,18 +119,24 @@ def reasoner_windows(
         gold_blocks(example, layout, np.zeros(len(layout.blocks), dtype=bool) if labels is None else labels)
         for example, layout, labels in zip(examples, layouts, relevance, strict=True)
     ]
-    scores = _block_scores(layouts, golds, memrecall, rngs, known, fill_with)
-    targets = [
-        _reasoner_target(reasoner, *document, memrecall, with_bonuses=fill_with != "random")
-        for document in zip(examples, layouts, golds, scores, rngs, strict=True)
-    ]
+    scores = _block_scores(reader, layouts, golds, rngs, known, fill_with)
+    targets = []
+    for example, layout, gold, coarse in zip(examples, layouts, golds, scores, strict=True):
+        competing = coarse.copy()
+        competing[gold] = np.nan
+        if fill_with != "random":
+            memory = Memory(layout, tuple(sorted(gold)), (1.0,) * len(gold))
+            competing = reader.memrecall.judge.competing(memory, competing)
+        window = layout.window(sorted(_read(layout, gold, competing, reader.config.memrecall.passages)))
+        target = reader.model.reasoner.target(example, layout.blocks, window)
+        targets.append(None if target is None else ReasonerTarget(layout, window, target))
     return targets, scores
 
 
 def _block_scores(
+    reader: CogLTX,
     layouts: Sequence[Layout],
     golds: Sequence[list[int]],
-    memrecall: MemRecall,
     rngs: Sequence[np.random.Generator],
     known: Sequence[Float[np.ndarray, " _"] | None],
     fill_with: ReasonerBlocks,
@@ -190,10 +153,10 @@ def _block_scores(
             scores[index][candidates] = rngs[index].random(len(scores[index]))[candidates]
     elif fill_with == "retriever":
         for index in asked:
-            scores[index] = memrecall.retriever.scores(Memory(layouts[index]))
+            scores[index] = reader.retriever.ranking(Memory(layouts[index]))
     elif asked:
         memories = [_memory_of(layouts[index], golds[index]) for index in asked]
-        for index, coarse in zip(asked, memrecall.retrieve(memories), strict=True):
+        for index, coarse in zip(asked, reader.memrecall.judge.retrieve(memories), strict=True):
             scores[index] = coarse
     return scores
 
@@ -204,37 +167,14 @@ def _memory_of(layout: Layout, gold: list[int]) -> Memory:
     return Memory(layout, tuple(sorted(_fitting(gold, layout.blocks, room))))
 
 
-def _reasoner_target(
-    reasoner: Reasoner[Any],
-    example: Example,
-    layout: Layout,
-    gold: list[int],
-    scores: Float[np.ndarray, " blocks"],
-    rng: np.random.Generator,
-    memrecall: MemRecall,
-    *,
-    with_bonuses: bool,
-) -> ReasonerTarget | None:
-    """Fill a window with the gold blocks and the best others, or their passages; None without a known target."""
-    blocks, most_blocks, passages = layout.blocks, memrecall.config.most_blocks, memrecall.config.passages
-    reread = memrecall.config.reread
-    if reread is not None and rng.random() < _REREAD_SHARE:
-        most_blocks, passages = reread, None if passages is None else reread
-    others = scores.copy()
-    others[gold] = np.nan
-    if with_bonuses:
-        others = memrecall.compete(others, dict.fromkeys(gold, 1.0), blocks, memrecall.lexical_bonus(layout))
+def _read(layout: Layout, gold: list[int], competing: Float[np.ndarray, " blocks"], passages: int | None) -> list[int]:
+    """Select the gold blocks and the best others, or the passages of both."""
     if layout.fits:
-        chosen = layout.candidates
-    elif passages is None:
-        max_others = None if most_blocks is None else max(0, most_blocks - len(gold))
-        chosen = [*gold, *fill(others, blocks, layout.room - blocks.total_size(gold), max_others)]
-    else:
-        ranked = [block for block in np.argsort(-others, kind="stable").tolist() if not np.isnan(others[block])]
-        chosen = list(chain.from_iterable(passages_of(ranked, layout, passages, certain=gold)))
-    window = layout.window(sorted(chosen))
-    target = reasoner.target(example, blocks, window)
-    return None if target is None else ReasonerTarget(layout, window, target)
+        return layout.candidates
+    if passages is None:
+        return [*gold, *fill(competing, layout.blocks, layout.room - layout.blocks.total_size(gold))]
+    ranked = [block for block in np.argsort(-competing, kind="stable").tolist() if not np.isnan(competing[block])]
+    return list(chain.from_iterable(passages_of(ranked, layout, passages, certain=gold)))
 
 
 def drawn_windows(
@@ -243,18 +183,15 @@ def drawn_windows(
     """Draw windows of a document as at inference; keeps those with a known target.
 
     A baseline's windows cover the document. In a CogLTX window, a block is the query and MemRecall selects the rest.
-    Without a number in the configuration, these are all windows if they are joined or every block is a query,
-    otherwise one.
     """
     reasoner, layout = reader.model.reasoner, reader.model.layout(example.document, example.query)
     if isinstance(reader, CogLTX):
-        windows = list(reader.windows_by_block(layout, _drawn(len(layout.blocks), rng, config.windows)))
+        windows = [recall.window for recall in reader.recalls(layouts_of(reader, example, rng, config))]
     else:
         assert isinstance(reader, SlidingWindow)
         windows = reader.windows(layout)
         if reasoner.negative_target() is None:
-            several = reasoner.by_block or reasoner.joins_windows
-            count = config.windows if several else config.windows or 1
+            count = config.windows or reasoner.windows_per_epoch(len(windows))
             windows = [windows[index] for index in _drawn(len(windows), rng, count)]
     items = [ReasonerTarget(layout, window, reasoner.target(example, layout.blocks, window)) for window in windows]
     if reasoner.negative_target() is not None:
@@ -281,7 +218,7 @@ def _with_answers(
     answering = [item for item in known if not reasoner.is_negative(item.target)]
     drawn: list[ReasonerTarget] = []
     for _ in range(min(config.windows or 1, len(known))):
-        pool = answering if answering and rng.random() < config.answer_share else known
+        pool = answering if answering and rng.random() < _ANSWER_SHARE else known
         item = pool[int(rng.integers(len(pool)))]
         drawn.append(item)
         known = [other for other in known if other is not item]

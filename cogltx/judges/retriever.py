@@ -1,6 +1,10 @@
-"""The trained retriever: one vector per block, which does not depend on the question, and one per question."""
+"""Retrievers rank the blocks of a document cheaply: by BM25, or by trained vectors together with BM25.
+
+A trained vector of a block does not depend on the question, so it is computed once per document.
+"""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from weakref import WeakKeyDictionary
 
@@ -13,7 +17,9 @@ from cogltx.blocks import Blocks
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.encoding.weights import to_safetensors
-from cogltx.judges import Memory
+from cogltx.errors import ConfigError
+from cogltx.judges.base import Memory
+from cogltx.judges.bm25 import BM25Judge
 
 _LOOKAHEAD = 32  # windows; bounds the memory of token vectors
 _SHORTEST = 1e-12  # length of a vector
@@ -65,40 +71,90 @@ def block_means(window: Window, tokens: Float[Tensor, "tokens width"]) -> Float[
     return sums / torch.from_numpy(counts).to(tokens)[:, None]
 
 
-class BlockVectors:
-    """The vectors of the blocks of documents, computed once per document."""
+class Retriever(ABC):
+    """Ranks the blocks of a document for a question together with the blocks in z."""
 
-    def __init__(self, encoder: BlockEncoder, runner: BatchRunner) -> None:
-        self.encoder, self.runner = encoder, runner
+    index_key = ""
+
+    @abstractmethod
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """Score all blocks of a document, for a memory with a question."""
+
+    def vectors(self, layout: Layout) -> Float[np.ndarray, "blocks width"]:
+        """Compute the vectors of a document's blocks; width 0 if the retriever has none."""
+        return np.empty((len(layout.blocks), 0), dtype=np.float32)
+
+    def use_vectors(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
+        """Use vectors that ``vectors`` computed before."""
+
+    def ranking(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """Score the candidates by their place: 1 for the best, 1/2, 1/3, …; NaN for all other blocks.
+
+        Raises:
+            ConfigError: there is no question.
+        """
+        if memory.query is None:
+            raise ConfigError("give a question, which a retriever needs; for tasks without, memrecall.shortlist: null")
+        candidates, places = memory.candidates, np.full(len(memory.blocks), np.nan)
+        best_first = np.argsort(-self.scores(memory)[candidates], kind="stable")
+        places[np.array(candidates, dtype=np.int64)[best_first]] = 1 / np.arange(1, len(candidates) + 1)
+        return places
+
+
+class BM25Retriever(Retriever):
+    """Ranks by BM25 of the question and the blocks in z."""
+
+    def __init__(self) -> None:
+        self._bm25 = BM25Judge()
+
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """See ``Retriever.scores``."""
+        question = memory.query.text if memory.query is not None else ""
+        text = " ".join([question, *map(memory.blocks.text_with_heading, memory.kept)])
+        return self._bm25.text_scores(text, memory.blocks)
+
+    def shares(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """Return the scores as shares of the best one."""
+        scores = self.scores(memory)
+        best = scores.max(initial=0.0)
+        return np.asarray(scores / best) if best > 0 else scores
+
+
+class TrainedRetriever(Retriever):
+    """Ranks by the vectors of a trained encoder, computed once per document, together with BM25."""
+
+    def __init__(self, encoder: BlockEncoder, runner: BatchRunner, capacity: int) -> None:
+        self.encoder, self.runner, self.capacity, self.bm25 = encoder, runner, capacity, BM25Retriever()
         self._vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
 
     @property
-    def fingerprint(self) -> str:
-        """Fingerprint of the encoder's weights."""
-        return hashlib.sha256(to_safetensors(self.encoder.state_dict())).hexdigest()
+    def index_key(self) -> str:  # type: ignore[override]
+        """Fingerprint of the encoder's weights, with the size of its windows."""
+        return f"{hashlib.sha256(to_safetensors(self.encoder.state_dict())).hexdigest()}, {self.capacity} tokens"
 
-    def of(self, layout: Layout) -> Float[np.ndarray, "blocks width"]:
-        """Return the vectors of a document's blocks."""
+    def vectors(self, layout: Layout) -> Float[np.ndarray, "blocks width"]:
+        """See ``Retriever.vectors``."""
         if layout.blocks not in self._vectors:
             vectors = np.empty((len(layout.blocks), self.encoder.encoder.width), dtype=np.float32)
             document = layout.form.layout(None, layout.blocks)
             for window, tokens in self._run(document.windows(), document.n_windows):
                 vectors[window.blocks] = block_means(window, torch.from_numpy(tokens))
-            self.keep(layout.blocks, vectors)
+            self.use_vectors(layout.blocks, vectors)
         return self._vectors[layout.blocks]
 
-    def keep(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
-        """Use vectors that were computed before."""
+    def use_vectors(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
+        """See ``Retriever.use_vectors``."""
         self._vectors[blocks] = vectors
 
     def forget(self) -> None:
         """Forget all vectors, because the encoder has changed."""
         self._vectors.clear()
 
-    def scores(self, memory: Memory, bm25: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        """Score all blocks of a document for the query next to z."""
+    def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """See ``Retriever.scores``."""
         [(window, tokens)] = self._run([memory.layout.window(memory.kept)])
-        arrays = tokens[: window.n_prefix].mean(axis=0), self.of(memory.layout), bm25.astype(np.float32)
+        bm25 = self.bm25.shares(memory).astype(np.float32)
+        arrays = tokens[: window.n_prefix].mean(axis=0), self.vectors(memory.layout), bm25
         with torch.no_grad():
             tensors = (torch.from_numpy(array).to(self.runner.precision.device) for array in arrays)
             return np.asarray(self.encoder.scores(*tensors).cpu().numpy())

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -9,11 +10,9 @@ from jaxtyping import Float, Int
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Query, Segment
-from cogltx.encoding.layout import Layout, pack
-from cogltx.errors import ConfigError
-from cogltx.judges import Judge, Memory
-from cogltx.memrecall import MemRecall
-from cogltx.retrieval import Index, splitter_key
+from cogltx.encoding.layout import Layout, WindowFormat, pack
+from cogltx.index import splitter_key
+from cogltx.judges.base import Judge, Memory, WrappedJudge
 
 
 @dataclass(frozen=True)
@@ -29,31 +28,32 @@ class _Pieces:
     block_of: Int[np.ndarray, " pieces"]
 
     def of(self, blocks: Sequence[int]) -> list[int]:
-        """The pieces of some blocks, in order; a block without a token of the other model has none."""
+        """Return the pieces of some blocks, in order; a block without a token of the other model has none."""
         return np.flatnonzero(np.isin(self.block_of, blocks)).tolist()
 
 
-class ModelJudge(Judge):
+class ModelJudge(WrappedJudge):
     """Scores blocks with the judge of another model. A block is as relevant as its most relevant piece.
 
-    If that model has a shortlist, its retriever proposes the blocks that are scored.
-
     Args:
-        memrecall: judge, retriever, tokenizer and windows of the other model.
+        judge: the judge of the other model, with its shortlist.
+        form: the windows of the other model.
+        max_block_tokens: the size of its blocks.
     """
 
-    def __init__(self, memrecall: MemRecall) -> None:
-        self.memrecall = memrecall
+    def __init__(self, judge: Judge, form: WindowFormat, max_block_tokens: int) -> None:
+        super().__init__(judge)
+        self.form, self.max_block_tokens = form, max_block_tokens
         self._pieces: WeakKeyDictionary[Blocks, _Pieces] = WeakKeyDictionary()
 
     @property
-    def probabilities(self) -> bool:  # type: ignore[override]
-        """Whether fine scores are probabilities of relevance."""
-        return self.memrecall.judge.probabilities
+    def tokenizer(self) -> Any:
+        """The tokenizer of the other model."""
+        return self.form.tokenizer
 
     def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
-        """See ``Judge.retrieve``; NaN also for blocks outside the shortlist."""
-        coarse = self.memrecall.retrieve(list(map(self._translated, memories)))
+        """See ``Judge.retrieve``; NaN also for blocks outside the other model's shortlist."""
+        coarse = self.judge.retrieve(list(map(self._translated, memories)))
         return [self._block_scores(memory, scores) for memory, scores in zip(memories, coarse, strict=True)]
 
     def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
@@ -65,56 +65,60 @@ class ModelJudge(Judge):
                 owners.append(number)
                 runs.append(Memory(layout, tuple(kept[place] for place in places)))
         fine = [np.full(len(self._pieces_of(memory.blocks).pieces), np.nan) for memory in memories]
-        for number, run, scores in zip(owners, runs, self.memrecall.judge.rehearse(runs), strict=True):
+        for number, run, scores in zip(owners, runs, self.judge.rehearse(runs), strict=True):
             fine[number][list(run.kept)] = scores
         return [
             np.nan_to_num(self._block_scores(memory, scores)[list(memory.kept)])
             for memory, scores in zip(memories, fine, strict=True)
         ]
 
-    def index(self, layout: Layout) -> Index:
-        """See ``Retriever.index``; the vectors are those of the pieces."""
-        pieces = self._pieces_of(layout.blocks).pieces
-        index = self.memrecall.retriever.index(self.memrecall.form.layout(None, pieces))
-        return replace(index, blocks=layout.blocks, encoder=self.encoder)
+    def competing(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+        """See ``Judge.competing``; other bonuses of the other model do not count."""
+        return coarse
+
+    def staying(self, memory: Memory) -> Float[np.ndarray, " kept"]:
+        """See ``Judge.staying``; other bonuses of the other model do not count."""
+        return np.array(memory.relevance)
 
     @property
-    def encoder(self) -> str:
-        """See ``Retriever.encoder``; with a fingerprint of what the pieces depend on."""
-        recall = self.memrecall
-        return f"pieces of {splitter_key(recall.tokenizer, recall.max_block_tokens)}: {recall.retriever.encoder}"
+    def index_key(self) -> str:
+        """See ``Judge.index_key``; with a fingerprint of what the pieces depend on."""
+        key = self.judge.index_key
+        return key and f"pieces of {splitter_key(self.tokenizer, self.max_block_tokens)}: {key}"
 
-    def keep(self, index: Index) -> None:
-        """See ``Retriever.keep``."""
-        self.memrecall.retriever.keep(replace(index, blocks=self._pieces_of(index.blocks).pieces))
+    def vectors(self, layout: Layout) -> Float[np.ndarray, "pieces width"]:
+        """See ``Judge.vectors``; one per piece."""
+        return self.judge.vectors(self.form.layout(None, self._pieces_of(layout.blocks).pieces))
+
+    def use_vectors(self, blocks: Blocks, vectors: Float[np.ndarray, "pieces width"]) -> None:
+        """See ``Judge.use_vectors``."""
+        self.judge.use_vectors(self._pieces_of(blocks).pieces, vectors)
 
     def _translated(self, memory: Memory) -> Memory:
-        """The same state for the other model; blocks of z are left out until any other piece fits."""
+        """Translate z and candidates for the other model; blocks of z are left out until any other piece fits."""
         layout, pieces = self._layout(memory), self._pieces_of(memory.blocks)
         kept, room = list[int](), layout.room - layout.blocks.max_size
         for piece in pieces.of(memory.kept):
             room -= int(layout.blocks.sizes[piece])
             if room >= 0:
                 kept.append(piece)
-        return Memory(layout, tuple(kept), tuple(pieces.of(memory.candidates)))
+        return Memory(layout, tuple(kept), shortlist=tuple(pieces.of(memory.candidates)))
 
     def _layout(self, memory: Memory) -> Layout:
-        if memory.query is None and self.memrecall.config.shortlist is not None:
-            raise ConfigError("give a question, which the judge of this model needs")
         query = None if memory.query is None else Query(memory.query.text)
-        return self.memrecall.form.layout(query, self._pieces_of(memory.blocks).pieces)
+        return self.form.layout(query, self._pieces_of(memory.blocks).pieces)
 
     def _pieces_of(self, blocks: Blocks) -> _Pieces:
         if blocks not in self._pieces:
             segments = tuple(Segment(block.start, block.end, block.heading) for block in blocks)
-            document, recall = replace(blocks.document, segments=segments), self.memrecall
-            pieces = split(document, recall.tokenizer, max_tokens=recall.max_block_tokens)
+            document = replace(blocks.document, segments=segments)
+            pieces = split(document, self.tokenizer, max_tokens=self.max_block_tokens)
             block_of = np.searchsorted(blocks.starts, pieces.starts, side="right") - 1
             self._pieces[blocks] = _Pieces(pieces, block_of)
         return self._pieces[blocks]
 
     def _block_scores(self, memory: Memory, scores: Float[np.ndarray, " pieces"]) -> Float[np.ndarray, " blocks"]:
-        """The best score of a piece of each block; NaN where none is scored."""
+        """Return the best score of a piece of each block; NaN where none is scored."""
         best = np.full(len(memory.blocks), np.nan)
         np.fmax.at(best, self._pieces_of(memory.blocks).block_of, scores)
         return best

@@ -1,4 +1,4 @@
-"""The index: a file with what does not depend on a question, a document's blocks and their vectors."""
+"""The index: a file with what does not depend on a question, a document's blocks and a retriever's vectors."""
 
 import json
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Index:
     """A document that is split, and the vectors of its blocks.
 
     Attributes:
-        encoder: name or fingerprint of what made the vectors.
+        encoder: fingerprint of what made the vectors; empty if there are none.
     """
 
     blocks: Blocks
@@ -68,15 +68,13 @@ class Index:
             raise DataError(f"{path}: not a complete index ({str(error).splitlines()[0]})") from error
         if about.get("cogltx_index") != _FORMAT:
             reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
-            raise DataError(f"{path}: {reason}; make one with cogltx index")
+            raise DataError(f"{path}: {reason}; choose another file, or remove it")
         if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
             raise DataError(
-                f"{path}: made for a model with another tokenizer or max_block_tokens; make one for this model"
+                f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file, or remove it"
             )
-        made_by = about.get("encoder", "")
-        needs_none = encoder.endswith("bm25") and made_by.rpartition(": ")[0] == encoder.rpartition(": ")[0]
-        if not needs_none and made_by not in (encoder, encoder.partition(",")[0]):  # once without the window size
-            raise DataError(f"{path}: made for a model with another retriever; make one for this model")
+        if encoder and about.get("encoder") != encoder:
+            raise DataError(f"{path}: made for a model with another retriever; choose another file, or remove it")
         try:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
             heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])

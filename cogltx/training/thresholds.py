@@ -1,0 +1,60 @@
+"""Thresholds that suit the validation examples, and the metric that is measured with them."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from cogltx.baselines import WindowReader
+from cogltx.config import TaskConfig
+from cogltx.document import Example
+from cogltx.errors import DataError
+from cogltx.pipeline import Reader
+from cogltx.prediction import Prediction
+from cogltx.reasoners import ReasonerConfig
+from cogltx.tasks import Task
+
+AnyConfig = TypeVar("AnyConfig", bound=ReasonerConfig)
+
+
+def tune(
+    reader: WindowReader, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
+) -> dict[str, float]:
+    """Give a reader the thresholds, and its task the options, that suit predictions made without thresholds.
+
+    Returns:
+        all metrics with them, in percent.
+    """
+    model, chosen = reader.model, task.tuned(list(zip(examples, predictions, strict=True)))
+    if chosen != task:
+        model.task = TaskConfig(name=chosen.name, options=chosen.model_dump(exclude_defaults=True))
+    model.reasoner.config, metrics = tuned(model.reasoner.config, chosen, examples, predictions, metric)
+    return metrics
+
+
+def tuned(
+    config: AnyConfig, task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], metric: str
+) -> tuple[AnyConfig, dict[str, float]]:
+    """Return the configuration whose thresholds give the best metric, of equal ones the highest, and all metrics."""
+    best, best_metrics = config, task.metrics(zip(examples, predictions, strict=True))
+    for number, candidate in enumerate(config.threshold_candidates(examples, predictions)):
+        metrics = task.metrics(zip(examples, map(candidate.apply_thresholds, predictions), strict=True))
+        if number == 0 or metrics[metric] >= best_metrics[metric]:
+            best, best_metrics = candidate, metrics
+    return best, best_metrics
+
+
+def main_metric(task: Task, reader: Reader, train: Sequence[Example], validation: Sequence[Example]) -> str:
+    """Return the metric that selects the best epoch; raises DataError without examples that train and measure it."""
+    if not train or not validation:
+        raise DataError(
+            f"training: there are {len(train)} training and {len(validation)} validation examples; both are needed"
+        )
+    metric = task.main_metric if reader.uses_judge else task.answer_metric or task.main_metric
+    silent = Prediction(id="", answer="", start=None, end=None, score=0.0)
+    if metric not in task.metrics((example, silent) for example in validation):
+        hint = ""
+        if any(example.labels is not None for example in validation):
+            hint = "; for this data set reasoner.name: classification"
+        elif any(example.entities is not None for example in validation):
+            hint = "; for this data set reasoner.name: tagging"
+        raise DataError(f"training: no validation example has a known answer, which {metric} needs{hint}")
+    return metric
