@@ -27,7 +27,10 @@ def commands_page() -> str:
     """All commands with their options."""
     from cogltx.cli.reference import commands
 
-    return f"# Commands\n\n{GENERATED}\n\n{commands().strip()}\n"
+    import cogltx.bench.cli  # its commands are part of the command line
+
+    assert cogltx.bench.cli
+    return f"# Commands\n\n{GENERATED}\n\n{commands().strip().replace('### ', '## ')}\n"
 
 
 def settings_page() -> str:

@@ -1,6 +1,8 @@
 """The pages in ``configs``: short, and what is generated from the code is what the code says."""
 
+import ast
 import inspect
+import json
 from pathlib import Path
 
 import pages
@@ -62,3 +64,18 @@ def test_meanings_come_from_the_docstring() -> None:
 
     Setting.__module__ = "cogltx.test"
     assert pages.documented(Setting) == {"size": "its size: many lines long.", "name": "``a`` or ``b``."}
+
+
+def test_the_notebook_uses_public_names() -> None:
+    notebook = json.loads((ROOT / "configs/notebook.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell.get("outputs") for cell in notebook["cells"] if cell["cell_type"] == "code"), "not executed"
+    tree = ast.parse("\n".join(cells))
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "cogltx"]
+    names = {alias.name for node in imported for alias in node.names}
+    assert names
+    assert names <= set(cogltx.__all__)
+    modules = {getattr(node, "module", None) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert modules == {"cogltx", "IPython.display"}
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not [name for name in attributes if name.startswith("_")]

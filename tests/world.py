@@ -29,10 +29,10 @@ from cogltx.pipeline import CogLTX
 
 ROOT = Path(__file__).parents[1]
 CLAUSES = ("Document Name", "Parties", "Agreement Date", "Governing Law")
-FILLER = " ".join(f"Paragraph {number} of the page says nothing new about the town." for number in range(40))
+FILLER = " ".join(f"In {number} the people walked a piece of the way to the city." for number in range(1900, 1910))
 SMALLER = {  # what a configuration says: what it says here
     r"\bepochs: \d+": "epochs: 1", r"\bsteps: \d+": "steps: 2", r"\bheld_out: 820": "held_out: 82",
-    r"\bheld_out: (?!82\b)\d+": "held_out: 4",
+    r"\bheld_out: (?!82\b)\d+": "held_out: 4", "^encoder: {": "encoder: {precision: float32, ",
 }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def build(folder: Path, patch: pytest.MonkeyPatch) -> None:
     for path in (folder / "configs").rglob("*.yaml"):
         text = path.read_text(encoding="utf-8")
         for pattern, replacement in SMALLER.items():
-            text = re.sub(pattern, replacement, text)
+            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
         path.write_text(text, encoding="utf-8")
     (folder / "data").mkdir()
     (folder / "data" / "samples").symlink_to(ROOT / "data" / "samples")
@@ -72,19 +72,19 @@ def _models(folder: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def _data_sets(folder: Path) -> None:
-    questions = builders.questions(24)
+    questions = builders.questions(12)
     _write(folder / "hotpotqa" / "train.json.gz", [_hotpot(number, one) for number, one in enumerate(questions)])
     _write(folder / "hotpotqa" / "dev.json.gz", [_hotpot(number, one) for number, one in enumerate(questions[:6])])
     for name in ("train-v1.1", "dev-v1.1", "test-v1.1", "train-v2.0", "dev-v2.0"):
         _write(folder / "squad" / f"{name}.json.gz", _squad(questions, absent=name.endswith("2.0")))
     for name in ("train", "test"):
-        _write(folder / "cuad" / f"{name}.json.gz", _contracts(12))
+        _write(folder / "cuad" / f"{name}.json.gz", _contracts(8))
         _write(folder / "cuad" / f"multilabel-{name}.jsonl.gz", [_labelled(number) for number in range(6)], lines=True)
     _write(folder / "newsqa" / "combined-newsqa-data-v1.json.gz", {"version": "1", "data": _stories(9)})
     for name in ("train", "dev", "test"):
         _write(folder / "litbank" / f"{name}.jsonl.gz", [_tagged(number) for number in range(3)], lines=True)
         (folder / "texts" / name).mkdir(parents=True)
-        (folder / "texts" / name / "a.txt").write_text("\n".join(tiny.CORPUS * 60))
+        (folder / "texts" / name / "a.txt").write_text("\n".join(tiny.CORPUS * 20))
     (folder / "texts" / "dev").rename(folder / "texts" / "validation")
     (folder / "20news").mkdir()
     with tarfile.open(folder / "20news" / "20news-bydate.tar.gz", "w:gz") as archive:
@@ -122,7 +122,7 @@ def _hotpot(number: int, example: Example) -> dict[str, Any]:
 
 def _squad(questions: Sequence[Example], *, absent: bool) -> dict[str, Any]:
     articles = []
-    for number, example in enumerate(questions[:8]):
+    for number, example in enumerate(questions[:4]):
         text, answer = f"{example.document.text}\n{FILLER}", (example.answers or ("",))[0]
         asked: dict[str, Any] = {
             "id": f"s{number}", "question": example.query.text if example.query else "",
@@ -140,7 +140,7 @@ def _contracts(count: int) -> dict[str, Any]:
     articles = []
     for number in range(count):
         clause = f"This agreement number {number} is governed by the laws of Sweden."
-        text = f"{FILLER} {clause} {FILLER}"
+        text = f"{FILLER} {FILLER} {clause} {FILLER} {FILLER}"
         asked = [
             {
                 "id": f"c{number}__{name}",
@@ -156,7 +156,7 @@ def _contracts(count: int) -> dict[str, Any]:
 
 def _labelled(number: int) -> dict[str, Any]:
     law = "This agreement is governed by the laws of Sweden. " if number % 2 else ""
-    return {"id": f"m{number}", "text": f"{FILLER} {law}{FILLER}", "labels": ["Governing Law"] if law else ["Parties"]}
+    return {"id": f"m{number}", "text": f"{FILLER} {FILLER} {law}{FILLER} {FILLER}", "labels": ["Governing Law"] if law else ["Parties"]}
 
 
 def _stories(count: int) -> list[dict[str, Any]]:
@@ -164,7 +164,7 @@ def _stories(count: int) -> list[dict[str, Any]]:
     stories = []
     for number in range(count):
         fact = f"Anna Karlsson is {19 + number} today."
-        text, end = f"{FILLER} {fact} {FILLER}", len(FILLER) + 1 + len(fact)
+        text, end = f"{FILLER} {fact} {FILLER} {FILLER} {FILLER}", len(FILLER) + 1 + len(fact)
         question = {
             "q": "How old?",
             "answers": [],
