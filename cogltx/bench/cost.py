@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cogltx.bench.origin import origin
+from cogltx.bench.origin import described, origin
 from cogltx.bench.process import call
 from cogltx.bench.tables import Notes, table
 from cogltx.cli.plots import Picture
@@ -131,9 +131,8 @@ def cost_table(readers: Mapping[str, Any]) -> str:
                 cells[row["beyond"][0]] = row["beyond"][1]
             exponent = "–" if row["exponent"] is None else f"{row['exponent']:.2f}"
             ratios = [f"{one['ratio']:.2f}" for one in row["measured"] if one["ratio"]][-1:] or ["–"]
-            known = [row.get("note"), "commit " + row["commit"] if row["commit"] else None, row["machine"], row["date"]]
-            mark = notes.mark(", ".join(filter(None, known)))
-            lines.append([label + mark, *(cells.get(length, "–") for length in lengths), exponent, *ratios])
+            marks = " ".join(map(notes.mark, [*row.get("notes", []), described(row)]))
+            lines.append([label + marks, *(cells.get(length, "–") for length in lengths), exponent, *ratios])
     return "\n".join([table(lines, markdown=True), "", *(f"{line}  " for line in notes.lines)])
 
 

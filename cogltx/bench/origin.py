@@ -4,7 +4,9 @@ import datetime
 import hashlib
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from cogltx import __version__
 
@@ -15,6 +17,12 @@ def origin() -> dict[str, str | None]:
     """Return commit (None outside a clone), version, machine and date of a measurement made now."""
     today = datetime.date.today().isoformat()
     return {"commit": _commit(Path(__file__).parent), "version": __version__, "machine": _machine(), "date": today}
+
+
+def described(measured: Mapping[str, Any]) -> str:
+    """Format version, commit, machine and date, as far as they are known."""
+    known = [("version ", measured["version"]), ("commit ", measured["commit"]), ("", measured["machine"])]
+    return ", ".join(f"{name}{value}" for name, value in [*known, ("", measured["date"])] if value)
 
 
 def _commit(folder: Path) -> str | None:

@@ -147,7 +147,8 @@ def compare(
     _add_differences(comparison, examples, rows)
     name = comparison.config.stem.removesuffix("-minilm") + (f"-over-{longer_than}" if longer_than else "")
     measured: dict[str, Any] = {
-        "title": name, "command": _shell(sys.argv[1:]), "config": str(comparison.config), **origin(), **settings,
+        "title": name, "by_default": [reader.name for reader in select_readers(None, examples)],
+        "command": _shell(sys.argv[1:]), "config": str(comparison.config), **origin(), **settings,
         "examples": len(examples), "rows": rows,
     }  # fmt: skip
     write_json(comparison.output / "quality.json", measured)
@@ -161,7 +162,7 @@ def _row(comparison: Comparison, reader: Reader, report: Callable[[str], None]) 
     runs = [_measure(comparison, reader, seed, report) for seed in comparison.seeds]
     origins = [one.pop("origin") for one in runs]
     return {
-        "reader": reader.name, "label": reader.label, "note": ", ".join(comparison.special(reader.name)),
+        "reader": reader.name, "label": reader.label, "notes": comparison.special(reader.name),
         "changes": comparison.changes_of(reader), "judge": reader.judge, "seeds": list(comparison.seeds),
         **min(origins, key=lambda one: str(one["date"])), "runs": runs, "difference": {},
         "commands": list(map(_shell, comparison.commands(reader, comparison.seeds[0]))),

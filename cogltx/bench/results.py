@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cogltx.bench.cost import cost_table
-from cogltx.bench.tables import Notes, spread, table
+from cogltx.bench.origin import described
+from cogltx.bench.tables import Notes, signed, spread, table
 from cogltx.errors import ConfigError, ModelError
 from cogltx.files import read_json, read_text, write_json
 
@@ -19,6 +20,12 @@ _METRICS = {
     "micro_f1": "micro F1", "macro_f1": "macro F1", "entity_f1": "entity F1", "evidence_recall": "gold in key blocks",
 }  # fmt: skip
 _COST = "cost.json"
+_COST_TEXT = """\
+Seconds from the text of one document to the answer, and peak memory in MiB (CogLTX figure 6): `cogltx bench cost`. Each
+reader and length runs in a new process, until a reader needs more than ten minutes ("time") or 8 GiB ("memory"). The
+exponent is that of seconds by length.
+
+![seconds by length](figures/time.png) ![peak memory by length](figures/memory.png)"""
 Data = Mapping[str, Any]
 
 
@@ -36,8 +43,7 @@ def render(folder: Path) -> str:
     for path in paths:
         lines += ["", *_section(path)]
     if (folder / _COST).exists():
-        cost = read_json(folder / _COST)
-        lines += ["", "## Cost", "", *cost.get("text", []), "", cost_table(cost["readers"])]
+        lines += ["", "## Cost", "", _COST_TEXT, "", cost_table(read_json(folder / _COST)["readers"])]
     return "\n".join([*lines, ""])
 
 
@@ -54,41 +60,37 @@ def section(data: Data) -> list[str]:
     metrics = [name for name in _METRICS if any(name in one["metrics"] for row in rows for one in row["runs"])]
     compared = [name for name in metrics if any(name in (row["difference"] or {}) for row in rows)]
     newest, notes = max(rows, key=lambda row: row["date"] or ""), Notes()
-    lines = [[
+    cells = [[
         "", *(_METRICS[name] for name in metrics), *(f"{_METRICS[name]}, difference [95 %]" for name in compared),
         "training, s", "reading, s", "first question, s", "further, s", "MiB",
     ]]  # fmt: skip
     for row in rows:
         runs, peaks = row["runs"], [one["peak_bytes"] for one in row["runs"] if one["peak_bytes"]]
         timed = [one["seconds_per_question"] or {} for one in runs]
-        lines.append([
-            row["label"] + notes.mark(_note(row, newest)),
+        cells.append([
+            row["label"] + _marks(row, newest, notes),
             *(spread([one["metrics"].get(name) for one in runs]) for name in metrics),
             *(_difference((row["difference"] or {}).get(name)) for name in compared),
             *(spread([one[key] for one in runs], digits=0) for key in ("train_seconds", "seconds")),
             *(spread([one.get(kind) for one in timed], digits=2) for kind in ("first", "further")),
             f"{max(peaks) / 2**20:,.0f}" if peaks else "–",
         ])  # fmt: skip
-    used = [column for column in range(len(lines[0])) if column == 0 or any(line[column] != "–" for line in lines[1:])]
-    shown = table([[line[column] for column in used] for line in lines], markdown=True)
-    made = f"{data['examples']:,} examples; {_origin(newest)}" if newest["commit"] else f"{data['examples']:,} examples"
-    return [f"### {data['title']}", "", shown, "", *(f"{line}  " for line in notes.lines), f"{made}:", "",
-            f"    {data['command']}"]  # fmt: skip
+    used = [column for column in range(len(cells[0])) if any(line[column] != "–" for line in cells[1:])]
+    shown = table([[line[column] for column in used] for line in cells], markdown=True)
+    missing = [name for name in data["by_default"] if name not in [row["reader"] for row in rows]]
+    lines = [f"### {data['title']}", "", shown, "", *(f"{line}  " for line in notes.lines)]
+    lines += [f"Not measured: {', '.join(missing)}.  "] if missing else []
+    return [*lines, f"{data['examples']:,} examples; {described(newest)}:", "", f"    {data['command']}"]
 
 
-def _note(row: Data, newest: Data) -> str:
-    """Return what sets a row apart: its remark, and its origin if that is another version or commit."""
+def _marks(row: Data, newest: Data, notes: Notes) -> str:
+    """Return the marks of what sets a row apart: its notes, and its origin if that is another version or commit."""
     same = (row["version"], row["commit"]) == (newest["version"], newest["commit"])
-    return "; ".join(part for part in (row.get("note"), None if same else _origin(row)) if part)
-
-
-def _origin(row: Data) -> str:
-    known = [("version ", row["version"]), ("commit ", row["commit"]), ("", row["machine"]), ("", row["date"])]
-    return ", ".join(f"{name}{value}" for name, value in known if value)
+    return " ".join(map(notes.mark, [*row["notes"], *([] if same else [f"another version: {described(row)}"])]))
 
 
 def _difference(of: Data | None) -> str:
-    return "–" if of is None else f"{of['points']:+.1f} [{of['low']:+.1f}, {of['high']:+.1f}]"
+    return "–" if of is None else f"{signed(of['points'])} [{signed(of['low'])}, {signed(of['high'])}]"
 
 
 def save(path: Path, measured: dict[str, Any]) -> None:
