@@ -1,14 +1,15 @@
 from .blocks import split
+from .config import MemRecallConfig, ModelConfig
 from .document import Document, Entity, Example, Query, Segment, Span
 from .encoding.positions import extend_positions
 from .errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
 from .formats import read_document
 from .integrations.compress import compress
 from .judges import Judge, ScoringJudge
-from .memrecall import MemRecall, MemRecallConfig, Recall
-from .model import ModelConfig
+from .memrecall import MemRecall
 from .pipeline import CogLTX
 from .prediction import Evidence, Prediction
+from .recall import Recall
 from .training import RunConfig, Trainer, TrainingConfig, train
 
 __all__ = [

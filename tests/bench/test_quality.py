@@ -18,7 +18,6 @@ from measured import in_this_process
 from cogltx.bench import quality
 from cogltx.bench.process import run_command
 from cogltx.bench.quality import Comparison, compare
-from cogltx.bench.results import section
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
 

@@ -8,7 +8,7 @@ from cogltx.document import Document, Example, Query
 from cogltx.prediction import Prediction
 from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.training.trainer import tuned
+from cogltx.training.thresholds import tuned
 
 
 class TwoMetrics(JsonLines):

@@ -8,7 +8,7 @@ import tiny
 from builders import document_of
 
 from cogltx.blocks import Blocks, split
-from cogltx.retrieval.pairs import PairModel, Passages
+from cogltx.reading.pairs import PairModel, Passages
 
 TOKENIZER = tiny.make_tokenizer()
 
