@@ -11,7 +11,7 @@ from cogltx.formats import read_document
 
 if TYPE_CHECKING:
     from cogltx.document import Document
-    from cogltx.memrecall import Recall
+    from cogltx.recall import Recall
 
 
 def recall(
@@ -57,7 +57,7 @@ def _recall_by_judge(
     from cogltx.encoding.encoder import BatchRunner, Precision
     from cogltx.files import changed
     from cogltx.memrecall import MemRecall
-    from cogltx.model import ModelConfig
+    from cogltx.config import ModelConfig
 
     config = validated(ModelConfig, changed(ModelConfig().model_dump(mode="json"), parse_changes(changes)))
     encoder, tokenizer = config.encoder, load_tokenizer(config.encoder.name)
