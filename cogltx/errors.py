@@ -96,7 +96,7 @@ def _statement(finding: Any, within: str, path: tuple[str, ...], known: list[str
     if kind == "too_short":
         return f"{name} must have at least {context['min_length']} item, but has {context['actual_length']}"
     if kind == "value_error":
-        text = finding["msg"].removeprefix("Value error, ")
+        text: str = finding["msg"].removeprefix("Value error, ")
         return f"{name}{' ' if text.startswith('must ') else ': '}{text}" if name else text
     key = _join(name, (context["discriminator"].strip("'_()"),))  # pydantic's 'key', or _key() of a function
     if kind == "union_tag_not_found":
@@ -110,7 +110,7 @@ def _wanted(finding: Any, inner: list[str], noun: str) -> str:
     if finding["type"] in _OBJECTS:
         key = next((name for name in _NAMING if name in inner), "") if isinstance(finding["input"], str) else ""
         return f"an object with named {noun}s" + (f" such as {{{key}: {finding['input']}}}" if key else "")
-    text = finding["msg"].removeprefix("Input should be ").partition(", unable to")[0]
+    text: str = finding["msg"].removeprefix("Input should be ").partition(", unable to")[0]
     return _PLAIN.get(text, text)
 
 

@@ -7,9 +7,9 @@
         rehearse   the judge scores the blocks in z again, together
         decay      the best stay in z; how many may stay grows by s
 
-After the last step the reasoner reads all of z, or what ``read`` makes of it (``cogltx.reading``). Between steps, two or
-more blocks take at most half of the room, so that new blocks fit. A document that fits one window is read whole. A block
-that is the query is not a candidate.
+After the last step the reasoner reads all of z, or what ``read`` makes of it (``cogltx.reading``). Between steps, two
+or more blocks take at most half of the room, so that new blocks fit. A document that fits one window is read whole. A
+block that is the query is not a candidate.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,6 @@
 """MemRecall retrieves, rehearses and decays as described; results do not depend on the batch."""
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,9 @@ from pydantic import ValidationError
 from searching import FILLER, FIRST, HOPS, QUERY, SECOND, TOKENIZER, Fixed, blocks_of, find, memrecall, room_of
 
 import cogltx
-from cogltx.blocks import AnyQuery, Blocks, load_tokenizer, split
+from cogltx.blocks import Blocks, load_tokenizer, split
 from cogltx.config import MemRecallConfig
-from cogltx.document import Document, Query, Segment
+from cogltx.document import Query
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig

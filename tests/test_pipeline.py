@@ -1,7 +1,6 @@
 """The whole flow: predictions are exact slices with their evidence, and a saved model gives the same ones."""
 
 import json
-import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import torch
 from fakes import Checksums, Counting, WordOverlap, config, reader, sentences
 
 from cogltx.baselines import SlidingWindow
-from cogltx.config import ModelConfig, load_config
+from cogltx.config import load_config
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter

@@ -156,7 +156,11 @@ def _contracts(count: int) -> dict[str, Any]:
 
 def _labelled(number: int) -> dict[str, Any]:
     law = "This agreement is governed by the laws of Sweden. " if number % 2 else ""
-    return {"id": f"m{number}", "text": f"{FILLER} {FILLER} {law}{FILLER} {FILLER}", "labels": ["Governing Law"] if law else ["Parties"]}
+    return {
+        "id": f"m{number}",
+        "text": f"{FILLER} {FILLER} {law}{FILLER} {FILLER}",
+        "labels": ["Governing Law"] if law else ["Parties"],
+    }
 
 
 def _stories(count: int) -> list[dict[str, Any]]:

@@ -41,7 +41,7 @@ class WordsReader(Reader):
 
     def __init__(self, config: ModelConfig, words: WordsModel | None = None) -> None:
         name, reasoner = config.reader, config.reasoner
-        if not reasoner.labels_texts:
+        if not isinstance(reasoner, ClassificationConfig):
             raise ConfigError(f"reader: {name} needs reasoner.name: classification, not {reasoner.name}")
         if config.task.options.get("label_queries"):
             raise ConfigError(f"reader: {name} reads texts without questions; remove task.options.label_queries")

@@ -102,7 +102,8 @@ def _with(row: Mapping[str, Any], length: int, outcome: dict[str, Any]) -> dict[
     points = [(one["document_tokens"], one["seconds"]) for one in measured if one["length"] >= _FITTED_FROM]
     exponent = None
     if len(points) >= 3:
-        exponent = float(np.polyfit(*np.log(np.array(points)).T, 1)[0])
+        lengths, seconds = np.log(np.array(points)).T
+        exponent = float(np.polyfit(lengths, seconds, 1)[0])
     return {**row, "measured": measured, "exponent": exponent, **origin()}
 
 

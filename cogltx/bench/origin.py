@@ -47,7 +47,8 @@ def _machine() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         lines = []
-    fields = dict((part.strip() for part in line.split(":", 1)) for line in reversed(lines) if ":" in line)
+    pairs = (line.partition(":") for line in reversed(lines))
+    fields = {name.strip(): value.strip() for name, _, value in pairs}
     flags = fields.get("flags", "").split()
     parts = [fields.get("model name") or platform.processor() or platform.machine()]
     parts += [name for flag, name in _FLAGS.items() if flag in flags][:1]

@@ -34,7 +34,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.training.config import RunConfig
 from cogltx.training.data import run_examples
 from cogltx.training.run import CONFIG_FILE
-from cogltx.training.trainer import tune
+from cogltx.training.thresholds import tune
 from cogltx.training.windows import gold_blocks
 
 Pair = tuple[Example, Prediction]

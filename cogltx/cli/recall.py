@@ -29,10 +29,10 @@ def recall(
     as_json: JsonOption = False,
 ) -> None:
     """Find the key blocks of a document, without reasoning over them."""
-    from cogltx.judges import named_judge
+    from cogltx.judges import JudgeConfig
     from cogltx.pipeline import CogLTX
 
-    if run is None and judge is not None and named_judge(judge).is_model:
+    if run is None and judge is not None and JudgeConfig.named(judge).is_model:
         run, judge = judge, None
     text = read_document(document)
     if run is not None:
@@ -54,10 +54,10 @@ def _recall_by_judge(
     """Find the key blocks by a judge without a model."""
     from cogltx.blocks import load_tokenizer
     from cogltx.cli.yaml_config import parse_changes, validated
+    from cogltx.config import ModelConfig
     from cogltx.encoding.encoder import BatchRunner, Precision
     from cogltx.files import changed
     from cogltx.memrecall import MemRecall
-    from cogltx.config import ModelConfig
 
     config = validated(ModelConfig, changed(ModelConfig().model_dump(mode="json"), parse_changes(changes)))
     encoder, tokenizer = config.encoder, load_tokenizer(config.encoder.name)

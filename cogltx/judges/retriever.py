@@ -86,6 +86,7 @@ class Retriever(ABC):
 
     def use_vectors(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
         """Use vectors that ``vectors`` computed before."""
+        return
 
     def ranking(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
         """Score the candidates by their place: 1 for the best, 1/2, 1/3, …; NaN for all other blocks.

@@ -43,7 +43,8 @@ class Passages:
             for number, memory, fine in zip(long, memories, judge.rehearse(memories), strict=True):
                 searches[number].rehearsed(memory.kept, fine)
         return [
-            self._recall(search, *chosen, judge) for search, *chosen in zip(searches, proposed, needed, strict=True)
+            self._recall(search, passages, probabilities, judge)
+            for search, passages, probabilities in zip(searches, proposed, needed, strict=True)
         ]
 
     def _needed(self, search: Search, judge: Judge) -> dict[int, float]:

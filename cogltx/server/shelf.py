@@ -64,7 +64,8 @@ class Shelf:
         documents = named_apart([self.get(id) for id in key])
         if len(documents) == 1:
             return documents[0], documents
-        joined = self._joined[key] = self._joined.pop(key, None) or Document.joined(documents)
+        joined = self._joined.pop(key) if key in self._joined else Document.joined(documents)
+        self._joined[key] = joined
         if len(self._joined) > _JOINED:
             del self._joined[next(iter(self._joined))]
         return joined, documents
