@@ -70,9 +70,7 @@ class Index:
             reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
             raise DataError(f"{path}: {reason}; choose another file, or remove it")
         if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
-            raise DataError(
-                f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file"
-            )
+            raise DataError(f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file")
         if encoder and about.get("encoder") != encoder:
             raise DataError(f"{path}: made for a model with another retriever; choose another file, or remove it")
         try:

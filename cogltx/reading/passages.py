@@ -3,9 +3,9 @@
 Training builds the reasoner's windows by the same function, ``passages_of``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import accumulate, chain
 
 import numpy as np
 
@@ -36,15 +36,14 @@ class Passages:
     def __call__(self, searches: Sequence[Search], judge: Judge) -> list[Recall]:
         """Choose the passages of each document; one that fits the window is read whole."""
         needed = [self._needed(search, judge) for search in searches]
-        proposed = [self._proposed(search, passages) for search, passages in zip(searches, needed, strict=True)]
         long = [number for number, search in enumerate(searches) if not search.layout.fits]
-        if self.rehearse and long:
-            memories = [searches[number].memory(list(chain.from_iterable(proposed[number]))) for number in long]
-            for number, memory, fine in zip(long, memories, judge.rehearse(memories), strict=True):
-                searches[number].rehearsed(memory.kept, fine)
+        proposed = {number: self._proposed(searches[number], needed[number]) for number in long}
+        self._rehearse([(searches[number], proposed[number]) for number in long], judge)
+        read = {number: self._best(searches[number], proposed[number], needed[number], judge) for number in long}
+        self._rehearse([(searches[n], read[n]) for n in long if set(read[n]) != set(proposed[n])], judge)
         return [
-            self._recall(search, passages, probabilities, judge)
-            for search, passages, probabilities in zip(searches, proposed, needed, strict=True)
+            self._recall(search, read.get(number, search.z), needed[number], judge)
+            for number, search in enumerate(searches)
         ]
 
     def _needed(self, search: Search, judge: Judge) -> dict[int, float]:
@@ -56,40 +55,39 @@ class Passages:
         scores = _probabilities(search.known_relevance, search, judge)
         return self.pairs.probabilities(search.layout.query.text, search.layout.blocks, scores)
 
-    def _proposed(self, search: Search, needed: dict[int, float]) -> list[list[int]]:
-        """Select the passages to rehearse: those that are needed, then those of the best blocks of z."""
-        scores, paragraphs = search.known_relevance, search.layout.blocks.paragraphs
-        scores = np.nan_to_num(scores, nan=float(np.nanmin(scores, initial=0.0)))
+    def _proposed(self, search: Search, needed: dict[int, float]) -> list[int]:
+        """Select the passages that are needed, or twice as many as are read, around the best blocks of z."""
+        scores, paragraphs = np.nan_to_num(search.known_relevance, nan=-np.inf), search.layout.blocks.paragraphs
         best = [int(np.where(paragraphs == number, scores, -np.inf).argmax()) for number in needed]
-        return passages_of([*best, *search.z], search.layout, self.count if needed else 2 * self.count)
+        count = self.count if needed or not self.rehearse else 2 * self.count
+        return [*chain(*passages_of([*best, *search.z], search.layout, count))]
 
-    def _recall(self, search: Search, passages: list[list[int]], needed: dict[int, float], judge: Judge) -> Recall:
-        """Read the best passages, as far as their paragraphs and the window reach."""
-        chosen = search.z
-        if not search.layout.fits:
-            if self.rehearse and not needed:
-                place = {block: place for place, block in enumerate(search.best_first([*chain(*passages)], judge))}
-                passages = sorted(passages, key=lambda passage: min(map(place.__getitem__, passage)))
-            known = np.nan_to_num(search.known_relevance, nan=-np.inf)
-            best = [max(passage, key=known.__getitem__) for passage in passages[: self.count]]
-            chosen = list(chain.from_iterable(passages_of(best, search.layout, self.count)))
-            _complete(search, chosen)
-        recall = search.read(chosen, judge)
+    def _rehearse(self, chosen: Sequence[tuple[Search, Sequence[int]]], judge: Judge) -> None:
+        """Let the judge score blocks together; without rehearsal, their coarse scores count."""
+        new = [(search, search.memory(blocks)) for search, blocks in chosen]
+        fine = judge.rehearse([memory for _, memory in new]) if self.rehearse and new else [None] * len(new)
+        for (search, memory), scores in zip(new, fine, strict=True):
+            if scores is None:
+                scores = np.nan_to_num(search.known_relevance)[list(memory.kept)]
+            search.rehearsed(memory.kept, scores)
+            for block in memory.kept:
+                search.first_step.setdefault(block, len(search.trace))
+
+    def _best(self, search: Search, proposed: list[int], needed: dict[int, float], judge: Judge) -> list[int]:
+        """Select the best of the proposed passages, as far as their paragraphs and the window reach."""
+        if needed or not self.rehearse:
+            return proposed
+        return [*chain(*passages_of(search.best_first(proposed, judge), search.layout, self.count))]
+
+    def _recall(self, search: Search, read: Sequence[int], needed: dict[int, float], judge: Judge) -> Recall:
+        """Return what is read; with a model of pairs, its probabilities count in the scores."""
+        recall = search.read(read, judge)
         if not needed:
             return recall
         numbers = search.layout.blocks.paragraphs[list(recall.key_blocks)].tolist()
         probabilities = np.array([needed.get(number, 0.0) for number in numbers])
         scores = _probabilities(np.array(recall.scores), search, judge)
         return replace(recall, scores=tuple(((scores + probabilities) / 2).tolist()))
-
-
-def _complete(search: Search, blocks: Sequence[int]) -> None:
-    """Give blocks that were not in z a step, and those that were not rehearsed their coarse score or the lowest one."""
-    known = search.known_relevance
-    lowest = float(np.nanmin(known, initial=0.0))
-    for block in blocks:
-        search.first_step.setdefault(block, len(search.trace))
-        search.relevance.setdefault(block, float(np.nan_to_num(known[block], nan=lowest)))
 
 
 def _probabilities(scores: BlockScores, search: Search, judge: Judge) -> BlockScores:
@@ -103,9 +101,8 @@ def _probabilities(scores: BlockScores, search: Search, judge: Judge) -> BlockSc
 def passages_of(ranked: Sequence[int], layout: Layout, count: int, certain: Sequence[int] = ()) -> list[list[int]]:
     """Share a window among the passages of the best blocks.
 
-    Each passage grows from its best block to the blocks of the same paragraph, the nearest first. The smallest passage
-    grows next, so that short paragraphs are read whole and long ones share the rest, until no block fits. A block that
-    an earlier passage reaches within an equal share of the window does not begin another one.
+    A passage is a block's paragraph, or what fits of it: the blocks nearest to the best one. Better passages come
+    first, and leave half of an equal share to each that follows. What is left at the end goes to them in the same order.
 
     Args:
         ranked: blocks, best first.
@@ -116,51 +113,29 @@ def passages_of(ranked: Sequence[int], layout: Layout, count: int, certain: Sequ
     Returns:
         the blocks of each passage, in document order; the best passage first.
     """
-    blocks, share = layout.blocks, layout.room // count
-    left, free, reached = set(certain), set(layout.candidates).difference(certain), set[int]()
-    passages: list[_Passage] = []
+    blocks, unread, room = layout.blocks, set(layout.candidates), layout.room - layout.blocks.total_size(certain)
+    cost = {block: 0 if block in certain else int(blocks.sizes[block]) for block in unread}
+    passages: dict[int, list[int]] = {}
     for block in [*certain, *ranked]:
-        if block in reached or (block not in free and block not in certain):
-            continue
         if len(passages) >= count and block not in certain:
             break
-        nearest = _nearest(block, layout)
-        sizes = np.cumsum(blocks.sizes[nearest])
-        reached.update(nearest[: max(1, int(np.searchsorted(sizes, share, side="right")))])
-        own = [one for one in nearest if one in reached and one in left]
-        left.difference_update(own)
-        passages.append(_Passage(own, nearest))
-    _grow(passages, blocks, free, layout.room - blocks.total_size(certain))
-    return [sorted(passage.blocks) for passage in passages if passage.blocks]
+        if block in unread and cost[block] <= room:
+            reserve = layout.room // (2 * count) * max(0, count - len(passages) - 1)
+            passages[block] = _nearest(block, unread, cost, max(room - reserve, cost[block]), blocks)
+            room -= sum(map(cost.__getitem__, passages[block]))
+            unread.difference_update(passages[block])
+    for block, passage in passages.items():
+        more = _nearest(block, unread, cost, room, blocks)
+        room -= sum(map(cost.__getitem__, more))
+        unread.difference_update(more)
+        passage += more
+    return [sorted(passage) for passage in passages.values()]
 
 
-@dataclass
-class _Passage:
-    """A passage that grows: its blocks so far, and all blocks of its paragraph, the nearest to its best one first."""
-
-    blocks: list[int]
-    nearest: list[int]
-
-
-def _nearest(block: int, layout: Layout) -> list[int]:
-    """Sort the candidates of a block's paragraph by their distance from the block."""
-    paragraphs, candidates = layout.blocks.paragraphs, set(layout.candidates)
-    first, end = np.searchsorted(paragraphs, [paragraphs[block], paragraphs[block] + 1]).tolist()
-    return sorted(candidates.intersection(range(first, end)), key=lambda one: (abs(one - block), one))
-
-
-def _grow(passages: Sequence[_Passage], blocks: Blocks, free: set[int], room: int) -> None:
-    """Grow the smallest passage by its nearest free block, the better one of equal ones, until no block fits."""
-    growing = list(passages)
-    while growing:
-        passage = min(growing, key=lambda one: blocks.total_size(one.blocks))
-        rest = [block for block in passage.nearest if block in free]
-        best = passage.nearest[0]
-        if not rest or (rest[0] == best and int(blocks.sizes[best]) > room):
-            growing.remove(passage)
-        elif int(blocks.sizes[rest[0]]) <= room:
-            passage.blocks.append(rest[0])
-            free.discard(rest[0])
-            room -= int(blocks.sizes[rest[0]])
-        else:  # it ends here; on the other side of its best block it may grow
-            passage.nearest = [best, *(block for block in rest if (block > best) != (rest[0] > best))]
+def _nearest(block: int, unread: set[int], cost: Mapping[int, int], room: int, blocks: Blocks) -> list[int]:
+    """Select the unread blocks of a block's paragraph that fit together, the nearest first."""
+    number = blocks.paragraphs[block]
+    first, end = np.searchsorted(blocks.paragraphs, [number, number + 1]).tolist()
+    around = sorted(unread.intersection(range(first, end)), key=lambda one: (abs(one - block), one))
+    totals = accumulate(map(cost.__getitem__, around))
+    return [one for one, total in zip(around, totals, strict=True) if total <= room]
