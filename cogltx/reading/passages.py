@@ -102,7 +102,7 @@ def passages_of(ranked: Sequence[int], layout: Layout, count: int, certain: Sequ
     """Share a window among the passages of the best blocks.
 
     A passage is a block's paragraph, or what fits of it: the blocks nearest to the best one. Better passages come
-    first, and leave half of an equal share to each that follows. What is left at the end goes to them in the same order.
+    first, and leave half of an equal share to each that follows. What is left at the end goes to them in this order.
 
     Args:
         ranked: blocks, best first.

@@ -126,13 +126,15 @@ def test_the_reasoner_reads_the_passages_of_the_best_blocks() -> None:
     assert recall.kept == {2, 9}
 
 
-def test_the_judge_scores_what_is_read_together() -> None:
-    second_look = dict.fromkeys(range(len(BLOCKS)), 0.1) | {8: 0.6}
-    judge = Fixed([{9: 0.9, 2: 0.8}], [{9: 0.9, 2: 0.8}, second_look])
+def test_the_judge_compares_passages_and_scores_what_is_read_together() -> None:
+    """Two passages compete for one place; the block that makes the second one better was not in z."""
+    second_look = dict.fromkeys(range(len(BLOCKS)), 0.1) | {8: 0.6, 2: 0.3}
+    as_read = {8: 0.7, 9: 0.2, 10: 0.1}
+    judge = Fixed([{2: 0.9, 9: 0.8}], [{2: 0.9, 9: 0.8}, second_look, as_read])
     (recall,) = find(memrecall(judge, capacity=48, strides=(2,), passages=1), [(QUERY, BLOCKS)])
     assert recall.key_blocks == (8, 9, 10)
-    assert recall.scores == (0.6, 0.1, 0.1)
-    assert recall.relevance == 0.6
+    assert recall.scores == (0.7, 0.2, 0.1)
+    assert recall.relevance == 0.7
 
 
 def test_passages_by_coarse_scores_without_rehearsal() -> None:
