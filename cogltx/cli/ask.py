@@ -92,11 +92,7 @@ def _questions_of(reader: "Reader") -> list[str | None]:
 
 
 def _read_documents(named: Sequence[Path]) -> Iterator[Document]:
-    """Read files, named by their paths if there are several; those of a folder that cannot be read are left out.
-
-    Raises:
-        DataError: a file that is named cannot be read, or no file of a folder can.
-    """
+    """Read files, named by their paths if there are several; those of a folder that cannot be read are left out."""
     files = find_files(named)
     n_documents = 0
     for file in progress(files, "read", unit="files", delay=2.0):

@@ -25,22 +25,16 @@ _Limit = Annotated[int | None, typer.Option(min=1, help="Evaluate a random sampl
 _Longer = Annotated[int | None, typer.Option(min=0, help="Evaluate only documents of more tokens than this.")]
 _Split = Annotated[Split, typer.Option(help="Part of the data, where one file has several.")]
 _Written = Annotated[Path | None, typer.Option(help="Write the predictions here, one JSON object per line; resumable.")]
-_Against = Annotated[
-    Path | None, typer.Option(help="Predictions of another system to compare with, by paired bootstrap.")
-]
+_Against = Annotated[Path | None, typer.Option(help="Predictions to compare with, by paired bootstrap over documents.")]
 _Timed = Annotated[
-    int | None, typer.Option(min=1, help="Measure seconds per question on so many of the documents, one at a time.")
+    int | None, typer.Option(min=1, help="Measure seconds per question on so many documents, one by one.")
 ]
-_Tune = Annotated[
-    bool, typer.Option("--tune", help="Tune the thresholds for this judge on the run's validation examples.")
-]
+_Tune = Annotated[bool, typer.Option("--tune", help="Tune the thresholds for this judge on the validation examples.")]
 _Blocks = Annotated[
     KeyBlocks, typer.Option(help="What the reasoner reads; gold, the relevant blocks, is an upper bound.")
 ]
 _Confusion = Annotated[Path | None, typer.Option(help="Draw the confusion matrix of the labels as .png or .svg.")]
-_Reliability = Annotated[
-    Path | None, typer.Option(help="Draw the share of right predictions by score as .png or .svg.")
-]
+_Reliability = Annotated[Path | None, typer.Option(help="Draw the share of right predictions by score (.png or .svg).")]
 
 
 def evaluate(

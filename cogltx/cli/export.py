@@ -12,9 +12,7 @@ from cogltx.errors import ConfigError
 def export(
     run: RunArgument,
     output: Annotated[Path, typer.Option(help="The folder of the model.")],
-    int8: Annotated[
-        bool, typer.Option("--int8", help="Store weights as 8-bit integers: about a fifth of the size.")
-    ] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="Store weights as 8-bit integers: a fifth of the size.")] = False,
     judge: JudgeOption = None,
     about: Annotated[Path | None, typer.Option(help="A Markdown file to add to the model card.")] = None,
     changes: SetOption = None,

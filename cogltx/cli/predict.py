@@ -18,10 +18,7 @@ _INPUTS = (".jsonl", ".jsonl.gz", ".parquet")
 
 
 _Given = Annotated[
-    str,
-    typer.Option(
-        "--input", help="A JSON Lines or Parquet file of examples, a folder, or a pattern such as 'a/*.jsonl.gz'."
-    ),
+    str, typer.Option("--input", help="A JSON Lines or Parquet file, a folder, or a pattern such as 'a/*.jsonl.gz'.")
 ]
 _Output = Annotated[
     Path,

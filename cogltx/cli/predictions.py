@@ -24,7 +24,17 @@ from cogltx.cli.parquet import check_installed, read_rows, write_rows
 from cogltx.cli.yaml_config import parse_changes, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import changed, check_settings, claimed, fingerprint, open_binary, read_json, write_file, write_json
+from cogltx.files import (
+    changed,
+    check_settings,
+    claimed,
+    fingerprint,
+    open_binary,
+    read_json,
+    read_lines,
+    write_file,
+    write_json,
+)
 from cogltx.folders import model_folder
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
@@ -45,16 +55,11 @@ class Predictor:
     """A trained model of any kind (a run, a folder or a name on the hub), with the options of a command.
 
     Args:
-        run: the model.
-        changes: changed settings.
-        judge: replaces the judge of the model.
-        device: where it runs.
         key_blocks: the reasoner reads the blocks that MemRecall finds, or the gold blocks (an upper bound).
 
     Attributes:
         options: the arguments, from which a worker makes the same predictor.
         settings: what predictions depend on besides their texts.
-
     """
 
     def __init__(
@@ -93,20 +98,16 @@ class Predictor:
         settings: Mapping[str, Any] | None = None,
         subset: bool = False,
     ) -> list[Pair]:
-        """Answer examples in order, with a progress bar on a terminal.
+        """Answer examples in order, with a progress bar under ``title``.
 
-        Args:
-            task: adds its fields to the written lines.
-            examples: the examples.
-            title: of the progress bar.
-            written: the file of the predictions, see ``PredictionFile``; those that it has are reused.
-            settings: of the file, besides those of the model.
-            subset: see ``PredictionFile``.
+        With ``written``, the predictions are in a ``PredictionFile``, with these settings besides those of the model.
         """
         if written is None:
             answered = (self._answer(batch) for batch in batches_of_examples(examples))
             predictions = progress(chain.from_iterable(answered), title, total=len(examples), unit="examples")
             return list(zip(examples, predictions, strict=True))
+        if written.exists() and not written.is_file():
+            raise ConfigError(f"{written}: is not a file; name a file for the predictions")
         file = PredictionFile(written, self.settings | dict(settings or {}), subset)
         with file.claimed():
             parts = list(file.missing(examples))
@@ -155,20 +156,16 @@ class Part:
 
 
 class PredictionFile:
-    """The predictions of a stream of examples: JSON Lines, or Parquet if the name ends in ``.parquet``.
+    """The predictions of a stream of examples: JSON Lines, or Parquet if the name ends in ``.parquet``; or a pipe.
 
     Args:
-        path: the file, or a pipe.
         settings: what the predictions depend on besides their texts; they are stored next to the file.
         subset: accept a complete file with predictions of more examples.
-
-    Raises:
-        ConfigError: ``path`` is a folder.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any], subset: bool = False) -> None:
         if path.is_dir():
-            raise ConfigError(f"{path}: is a folder; name a file for the predictions")
+            raise ConfigError(f"{path}: is not a file; name a file for the predictions")
         if path.suffix == ".parquet":
             check_installed(path)
         self.path, self._settings, self._subset = path, dict(settings), subset
@@ -190,12 +187,7 @@ class PredictionFile:
                     self._folder.rmdir()
 
     def missing(self, examples: Iterable[Example]) -> Iterator[Part]:
-        """Yield the batches without predictions.
-
-        Raises:
-            ConfigError: the file was started with other settings.
-            DataError: it has predictions of other examples or texts.
-        """
+        """Yield the batches without predictions; refuses a file of other settings, examples or texts."""
         self._check_settings()
         if self._is_complete:
             shutil.rmtree(self._folder, ignore_errors=True)  # of a call that was killed after the file was written
@@ -217,7 +209,7 @@ class PredictionFile:
         paths = [self._part(number) for number in range(1, self._n_parts + 1)]
         if not all(path.is_file() for path in paths):
             return
-        lines = (line for path in paths for line in path.read_text(encoding="utf-8").splitlines(keepends=True))
+        lines = (f"{line}\n" for path in paths for line in read_lines(path))
         if self.path.suffix == ".parquet":
             write_rows(self._folder / self.path.name, map(json.loads, lines))
             (self._folder / self.path.name).replace(self.path)

@@ -15,13 +15,8 @@ if TYPE_CHECKING:
 
 
 def recall(
-    document: Annotated[
-        str,
-        typer.Option(help="A file: UTF-8 text, PDF, Word, EPUB, HTML or Markdown; - reads standard input."),
-    ],
-    run: Annotated[
-        str | None, typer.Argument(help="A run or model whose judge scores the blocks; optional with --judge.")
-    ] = None,
+    document: Annotated[str, typer.Option(help="A file, as for ask; - reads the standard input.")],
+    run: Annotated[str | None, typer.Argument(help="A run or model with a judge; optional with --judge.")] = None,
     judge: JudgeOption = None,
     question: Annotated[str | None, typer.Option(help="The question.")] = None,
     changes: SetOption = None,

@@ -16,8 +16,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8000,
     api_key: Annotated[
-        str | None,
-        typer.Option(envvar="COGLTX_API_KEY", help="Key that requests must send; by default, none."),
+        str | None, typer.Option(envvar="COGLTX_API_KEY", help="Key that requests must send; by default, none.")
     ] = None,
     max_megabytes: Annotated[int, typer.Option(min=1, help="Size of a request, so of a file.")] = 64,
     max_documents: Annotated[int, typer.Option(min=1, help="Documents held at the same time.")] = 200,

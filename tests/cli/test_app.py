@@ -129,7 +129,7 @@ def ran(*arguments: object, path: str | None = None) -> subprocess.CompletedProc
         ),
         (
             ["evaluate", "RUN", "--data", "DATA", "--predictions", "/"],
-            "/: is a folder; name a file for the predictions",
+            "/: is not a file; name a file for the predictions",
         ),
         (
             ["evaluate", "RUN", "--data", "DATA", "--confusion", "/proc/c.png"],

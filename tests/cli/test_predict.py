@@ -254,7 +254,7 @@ def test_the_output_is_no_input(texts: Path, model: str, call: Call, tmp_path: P
 def test_parquet_parts_have_one_schema(model: str, call: Call, tmp_path: Path) -> None:
     """Even if nothing in a part has an answer in the text."""
     (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "a.jsonl").write_text('{"text": "It rained.", "question": "Who?"}\n' * 2)
+    (tmp_path / "texts" / "a.jsonl").write_text('{"text": "It\u2028rained.", "question": "Who?"}\n' * 2)
     done = call("predict", model, "--input", tmp_path / "texts" / "a.jsonl", "--output", tmp_path / "a.parquet")
     assert not done.code, done.err
     schema = pyarrow.parquet.read_schema(tmp_path / "a.parquet")
