@@ -1,7 +1,7 @@
 """CogLTX: read documents of any length with a BERT, and show the evidence.
 
 The public names are those of ``__init__.pyi``. Each is imported on first use, so importing the package does not import
-torch.
+torch. A configuration inside another one is given as a dictionary, as in a YAML file.
 """
 
 import lazy_loader

@@ -1,42 +1,31 @@
-from .blocks import Block, Blocks, split
+from .blocks import split
+from .config import MemRecallConfig, ModelConfig
 from .document import Document, Entity, Example, Query, Segment, Span
-from .encoding.positions import PositionsConfig, extend_positions
-from .encoding.pretrained import EncoderConfig
+from .encoding.positions import extend_positions
 from .errors import CogltxError, ConfigError, DataError, ModelError, TrainingError
 from .formats import read_document
 from .integrations.compress import compress
-from .judges import Judge, JudgeConfig, ScoringJudge
-from .memrecall import MemRecall, MemRecallConfig, Recall
-from .model import ModelConfig, TaskConfig
+from .judges import Judge, ScoringJudge
+from .memrecall import MemRecall
 from .pipeline import CogLTX
-from .prediction import Answer, Evidence, Label, PredictedEntity, Prediction
-from .reasoners import ClassificationConfig, SpanReasonerConfig, TaggingConfig
-from .training import DataConfig, RunConfig, Trainer, TrainingConfig, train
+from .prediction import Evidence, Prediction
+from .recall import Recall
+from .training import RunConfig, Trainer, TrainingConfig, train
 
 __all__ = [
-    "Answer",
-    "Block",
-    "Blocks",
-    "ClassificationConfig",
     "CogLTX",
     "CogltxError",
     "ConfigError",
-    "DataConfig",
     "DataError",
     "Document",
-    "EncoderConfig",
     "Entity",
     "Evidence",
     "Example",
     "Judge",
-    "JudgeConfig",
-    "Label",
     "MemRecall",
     "MemRecallConfig",
     "ModelConfig",
     "ModelError",
-    "PositionsConfig",
-    "PredictedEntity",
     "Prediction",
     "Query",
     "Recall",
@@ -44,9 +33,6 @@ __all__ = [
     "ScoringJudge",
     "Segment",
     "Span",
-    "SpanReasonerConfig",
-    "TaggingConfig",
-    "TaskConfig",
     "Trainer",
     "TrainingConfig",
     "TrainingError",

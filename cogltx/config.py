@@ -45,8 +45,8 @@ class MemRecallConfig(BaseModel):
         retriever: proposes the shortlist: ``bm25``, or ``trained``: vectors that are trained with the judge, and BM25.
         headings: weight of the bonus for blocks whose headings name each other; see ``cogltx.judges.Headings``.
         passages: number of passages that the reasoner reads instead of single blocks; see ``cogltx.reading.Passages``.
-        pairs: choose the passages by a model of which two passages a question needs together. It is trained on questions
-            whose marked evidence lies in two passages. Needs ``passages`` of at least 2.
+        pairs: choose the passages by a model of which two a question needs together. It is trained on questions whose
+            marked evidence lies in two passages. Needs ``passages`` of at least 2.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -13,7 +13,7 @@ from numbers import Integral
 
 from cogltx.errors import DataError
 
-_BETWEEN = "\n\n"  # documents that are joined
+BETWEEN_PARAGRAPHS = "\n\n"
 
 
 @dataclass(frozen=True, order=True)
@@ -32,7 +32,7 @@ class Span:
 
 @dataclass(frozen=True, order=True)
 class Entity(Span):
-    """A slice of a document's text with a label that is not blank: a person's name, a gene."""
+    """A slice of a document's text with a label that is not blank."""
 
     label: str
 
@@ -44,11 +44,7 @@ class Entity(Span):
 
 @dataclass(frozen=True)
 class Segment:
-    """A span that no block may cross: a sentence, a paragraph.
-
-    Attributes:
-        heading: text before each block of the segment in windows (HotpotQA: the paragraph's title); may be empty.
-    """
+    """A span that no block crosses; windows show the heading, which may be empty, before each block."""
 
     start: int
     end: int
@@ -57,17 +53,15 @@ class Segment:
 
 @dataclass(frozen=True)
 class Document:
-    """A text of any length.
+    """A text of any length; every answer and evidence span is an exact slice of it.
 
     Attributes:
-        text: the raw text; every answer and evidence span is an exact slice of it.
-        id: a name for messages and predictions.
         segments: in text order, without overlap; the text between two segments forms segments, too.
         parts: id and first character of each document that this one was joined from.
         pages: first character and number of each page, in text order.
 
     Raises:
-        DataError: the text is empty or only white space, or segments leave the text, overlap or are out of order.
+        DataError: the text is blank, or segments leave the text, overlap or are out of order.
     """
 
     text: str
@@ -96,16 +90,10 @@ class Document:
 
     @classmethod
     def joined(cls, documents: Sequence["Document"]) -> "Document":
-        """Join documents into one that is searched as a whole; no block crosses from one to the next.
-
-        The parts have the names of ``named_apart``.
-
-        Raises:
-            DataError: there is no document.
-        """
+        """Join documents, under distinct ids, into one; no block crosses from one to the next."""
         if not documents:
             raise DataError("there is no document to join")
-        starts = accumulate((len(document.text) + len(_BETWEEN) for document in documents), initial=0)
+        starts = accumulate((len(document.text) + len(BETWEEN_PARAGRAPHS) for document in documents), initial=0)
         parts, pages, segments = [], [], []
         for document, start in zip(named_apart(documents), starts, strict=False):
             parts.append((document.id, start))
@@ -116,20 +104,25 @@ class Document:
             for segment in (outer[0], *document.segments, outer[1]):
                 if segment.start < segment.end:
                     segments.append(Segment(start + segment.start, start + segment.end, segment.heading))
-        text = _BETWEEN.join(document.text for document in documents)
+        text = BETWEEN_PARAGRAPHS.join(document.text for document in documents)
         return cls(text, f"{len(documents)} documents", tuple(segments), tuple(parts), tuple(pages))
 
     def page(self, start: int) -> int | None:
-        """Find the page of a character; None without pages."""
+        """Return the number of a character's page; None without pages."""
         number = bisect_right([first for first, _ in self.pages], start) - 1
         return (self.pages[number][1] or None) if number >= 0 else None
 
     def part(self, start: int) -> tuple[str, int, int]:
-        """Find the document that this one was joined from by a character: its id, and its first and end characters."""
+        """Return id, first and end character of the joined document that a character is in."""
         number = bisect_right([first for _, first in self.parts], start) - 1
         id, first = self.parts[number]
         is_last = number + 1 == len(self.parts)
-        return id, first, len(self.text) if is_last else self.parts[number + 1][1] - len(_BETWEEN)
+        return id, first, len(self.text) if is_last else self.parts[number + 1][1] - len(BETWEEN_PARAGRAPHS)
+
+
+def has_surrogate(text: str) -> bool:
+    """Check for a lone surrogate, which cannot be encoded."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def named_apart(documents: Sequence[Document]) -> list[Document]:
@@ -156,28 +149,21 @@ class Query:
             raise DataError(f"the question is a {type(self.text).__name__}, not a string")
         if not self.text.strip():
             raise DataError("the question is empty")
-        if any("\ud800" <= character <= "\udfff" for character in self.text):
+        if has_surrogate(self.text):
             raise DataError("the question contains a lone surrogate, which is not valid Unicode")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A document, a query about it, and gold labels.
+    """A document, a query about it, and gold labels; None stands for unknown labels.
 
     Attributes:
-        id: unique within a data set.
-        document: the text to read.
-        query: the question, or None for tasks without one.
-        answers: accepted answer texts, of which the metric takes the best match; ``()``: the document has no answer;
-            None: unknown. ``("yes",)`` and ``("no",)`` without spans are yes/no answers.
-        answer_spans: spans of the answer in the document, each a training target; empty for yes, no and no answer.
-        labels: labels of the document, for classification; None: unknown.
-        entities: labelled spans of the document, for tagging, in any order; ``()``: none; None: unknown.
-        relevant: evidence spans; a block that overlaps one is relevant. None if the data has no such labels.
-        extra: facts of the data set that only its task and metric read.
-
-    Raises:
-        DataError: a span leaves the text, or the document or the query has the wrong type.
+        answers: accepted answer texts; ``()``: the document has no answer. ``("yes",)`` and ``("no",)`` have no spans.
+        answer_spans: spans of the answer in the document; empty for yes, no and no answer.
+        labels: labels of the document, for classification.
+        entities: labelled spans of the document, for tagging, in any order.
+        relevant: evidence spans; a block that overlaps one is relevant.
+        extra: facts of the data set that only its task reads.
     """
 
     id: str
@@ -192,7 +178,7 @@ class Example:
 
     @property
     def has_relevance(self) -> bool:
-        """Whether the data marks relevant parts of the document: evidence, or at least spans of the answer."""
+        """The data marks relevant parts of the document: evidence, or at least spans of the answer."""
         return self.relevant is not None or bool(self.answer_spans)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,4 @@
-"""Error classes, and the translation of pydantic's findings into one plain line.
-
-The command line prints a ``CogltxError`` as one line and exits with code 2. Does not depend on the rest of the package.
-"""
+"""Error classes, which the command line prints as one line, and plain words for the findings of pydantic."""
 
 import difflib
 import typing
@@ -11,6 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 _NAMING = ("name", "file")  # settings that a lone string may stand for
+_STATEMENTS = (
+    "extra_forbidden", "missing", "too_short", "value_error", "union_tag_not_found", "union_tag_invalid"
+)  # fmt: skip
 _OBJECTS = ("model_type", "model_attributes_type", "dict_type", "dataclass_type")
 _PLAIN = {  # pydantic's words for a kind of value
     "a valid string": "a string",
@@ -48,7 +48,7 @@ def describe(
     noun: str = "setting",
     place: Callable[[tuple[str, ...]], str] = lambda path: "",
 ) -> str:
-    """All findings of pydantic in one line, separated by "; ".
+    """Describe all findings of pydantic in one line, separated by "; ".
 
     Args:
         error: the findings.
@@ -66,57 +66,56 @@ def describe(
     ...     describe(error, Options, within="training")
     "training.steps must be an integer, but is 'two'; rat is not a setting of training; did you mean rate?"
     """
-    problems: dict[tuple[tuple[str, ...], str, object], list[str]] = {}
     findings = error.errors()
+    problems: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
     for finding in findings:
-        place_of, kind, context = finding["loc"], finding["type"], finding.get("ctx", {})
-        if kind == "too_short" and any(place_of == other["loc"][:-1] for other in findings):
+        if finding["type"] == "too_short" and any(finding["loc"] == other["loc"][:-1] for other in findings):
             continue  # invalid items are not counted
-        path, known, inner = _follow(model, place_of)
-        text = finding["msg"].removeprefix("Input should be ").partition(", unable to")[0]
-        text = f"an object with named {noun}s" if kind in _OBJECTS else _PLAIN.get(text, text)
-        name = _join(within, path)
-        if (
-            kind in _OBJECTS
-            and isinstance(finding["input"], str)
-            and (key := next((one for one in _NAMING if one in inner), ""))
-        ):
-            text += f" such as {{{key}: {finding['input']}}}"
-        if kind == "extra_forbidden":
-            owner, key = _join(within, path[:-1]), "".join(path[-1:]) or "''"
-            problem = f"{key} is not a {noun}{f' of {owner}' if owner else ''}{suggestion(key, known)}"
-        elif kind == "missing":
-            problem = f"{name} is missing"
-        elif kind in ("union_tag_not_found", "union_tag_invalid"):
-            key = _join(name, (context["discriminator"].strip("'_()"),))  # pydantic's 'key', or _key() of a function
-            problem = f"{key} is missing"
-            if kind == "union_tag_invalid":
-                tags = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
-                problem = f"{key}: {context['tag']!r} is not known{suggestion(context['tag'], tags)}"
-        elif kind == "too_short":
-            problem = f"{name} must have at least {context['min_length']} item, but has {context['actual_length']}"
-        elif kind == "value_error":
-            text = text.removeprefix("Value error, ")
-            problem = f"{name}{' ' if text.startswith('must ') else ': '}{text}" if name else text
-        else:
-            problems.setdefault((path, name or "the value", shorten(finding["input"])), []).append(text)
-            continue
-        problems.setdefault((path, problem, None), [])
+        path, known, inner = _follow(model, finding["loc"])
+        if finding["type"] in _STATEMENTS:
+            problems[path, _statement(finding, within, path, known, noun), ""] = []
+        else:  # the members of a union have a finding each
+            ends = f"{_join(within, path) or 'the value'} must be ", f", but is {shorten(finding['input'])}"
+            problems.setdefault((path, *ends), []).append(_wanted(finding, inner, noun))
     lines, before = [], ""
-    for (path, problem, shown), wanted in problems.items():
+    for (path, start, end), wanted in problems.items():
         prefix = place(path)
-        line = f"{problem} must be {' or '.join(wanted)}, but is {shown}" if wanted else problem
-        lines.append(f"{prefix}: {line}" if prefix and prefix != before else line)
+        lines.append((f"{prefix}: " if prefix and prefix != before else "") + start + " or ".join(wanted) + end)
         before = prefix
     return "; ".join(lines)
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest known one, or all of them.
+def _statement(finding: Any, within: str, path: tuple[str, ...], known: list[str], noun: str) -> str:
+    """Describe a finding that is not about the kind of a value."""
+    kind, context, name = finding["type"], finding.get("ctx", {}), _join(within, path)
+    if kind == "extra_forbidden":
+        owner, key = _join(within, path[:-1]), "".join(path[-1:]) or "''"
+        return f"{key} is not a {noun}{f' of {owner}' if owner else ''}{suggestion(key, known)}"
+    if kind == "missing":
+        return f"{name} is missing"
+    if kind == "too_short":
+        return f"{name} must have at least {context['min_length']} item, but has {context['actual_length']}"
+    if kind == "value_error":
+        text: str = finding["msg"].removeprefix("Value error, ")
+        return f"{name}{' ' if text.startswith('must ') else ': '}{text}" if name else text
+    key = _join(name, (context["discriminator"].strip("'_()"),))  # pydantic's 'key', or _key() of a function
+    if kind == "union_tag_not_found":
+        return f"{key} is missing"
+    tags = [tag.strip("' ") for tag in context["expected_tags"].split(",")]
+    return f"{key}: {context['tag']!r} is not known{suggestion(context['tag'], tags)}"
 
-    >>> suggestion("colour", ["color", "size"]), suggestion("x", ["color", "size"]), suggestion("x", [])
-    ('; did you mean color?', '; choose from color, size', '')
-    """
+
+def _wanted(finding: Any, inner: list[str], noun: str) -> str:
+    """Describe the kind of value that pydantic expected."""
+    if finding["type"] in _OBJECTS:
+        key = next((name for name in _NAMING if name in inner), "") if isinstance(finding["input"], str) else ""
+        return f"an object with named {noun}s" + (f" such as {{{key}: {finding['input']}}}" if key else "")
+    text: str = finding["msg"].removeprefix("Input should be ").partition(", unable to")[0]
+    return _PLAIN.get(text, text)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """End of a message about an unknown name: the nearest known one, or all of them."""
     names = list(known)
     if near := difflib.get_close_matches(str(name), names, n=1):
         return f"; did you mean {near[0]}?"
@@ -124,11 +123,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 def shorten(value: object) -> str:
-    """A value as messages show it: its ``repr``, cut after 40 characters.
-
-    >>> shorten("x" * 100)
-    "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
-    """
+    """The ``repr`` of a value, cut after 40 characters."""
     text = repr(value)
     return text if len(text) <= 40 else text[:40] + "…"
 
@@ -144,13 +139,12 @@ def _join(parent: str, path: tuple[str, ...]) -> str:
 def _follow(
     model: type[BaseModel] | None, location: tuple[int | str, ...]
 ) -> tuple[tuple[str, ...], list[str], list[str]]:
-    """The keys of a location without names of union members (ours are in ``<>``), those known there, and inside."""
+    """Keys of a location without names of union members (ours are in ``<>``), names known there, and inside it."""
     kinds: list[Any] = [] if model is None else [model]
     path: list[str] = []
     known: list[str] = []
     for number, step in enumerate(location):
-        classes = [kind for kind in kinds if isinstance(kind, type)]
-        models = [kind for kind in classes if issubclass(kind, BaseModel)]
+        models = _models(kinds)
         fields = {field.alias or name: field for kind in models for name, field in kind.model_fields.items()}
         known = list(fields)
         if isinstance(step, int) or not kinds:
@@ -158,20 +152,22 @@ def _follow(
         elif step in fields:
             path.append(step)
             kinds = _members(fields[step].annotation)
-        elif tagged := [
-            kind
-            for kind in models
-            if any(step in typing.get_args(field.annotation) for field in kind.model_fields.values())
-        ]:
+        elif tagged := [kind for kind in models if _has_literal(kind, step)]:
             kinds = tagged
-        elif step.startswith("<"):
-            continue
-        elif (models and number == len(location) - 1) or any(issubclass(kind, Mapping) for kind in classes):
+        elif not step.startswith("<") and (
+            (models and number == len(location) - 1)
+            or any(isinstance(kind, type) and issubclass(kind, Mapping) for kind in kinds)
+        ):
             path.append(step)
-    inner = [
-        name for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel) for name in kind.model_fields
-    ]
-    return tuple(path), known, inner
+    return tuple(path), known, [name for kind in _models(kinds) for name in kind.model_fields]
+
+
+def _models(kinds: list[Any]) -> list[type[BaseModel]]:
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def _has_literal(model: type[BaseModel], name: str) -> bool:
+    return any(name in typing.get_args(field.annotation) for field in model.model_fields.values())
 
 
 def _members(annotation: Any) -> list[Any]:

@@ -1,7 +1,4 @@
-"""Reading and writing files: text, JSON and JSON Lines, plain or gzipped; atomic writes.
-
-Every failure is one line that names the file. Does not depend on torch, or on what the files mean.
-"""
+"""Text, JSON and JSON Lines files, plain or gzipped; atomic writes. Every error is one line that names the file."""
 
 import gzip
 import hashlib
@@ -26,11 +23,7 @@ _WEIGHTS = ".safetensors"
 
 
 def read_text(path: Path | str, kind: type[CogltxError] = DataError) -> str:
-    """Read a plain or gzipped UTF-8 file; ``-`` is the standard input.
-
-    Raises:
-        kind: the file is missing, a folder, not UTF-8 or a truncated gzip.
-    """
+    """Read a plain or gzipped UTF-8 file, ``-`` for the standard input; raises ``kind`` if that is impossible."""
     if str(path) == "-":
         return _decode(sys.stdin.buffer.read(), "standard input", 1, kind)
     with open_binary(Path(path), kind) as file:
@@ -45,10 +38,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def read_json_lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``FILE:LINE`` and the object of each line that is not blank; raises DataError if one is no JSON object.
-
-    ``first`` and ``last`` select lines, as a slice does.
-    """
+    """Yield ``FILE:LINE`` and the JSON object of each line that is not blank; ``first`` and ``last`` are a slice."""
     for number, line in islice(enumerate(read_lines(path), 1), first, last):
         if line.strip():
             where = f"{path}:{number}"
@@ -58,13 +48,13 @@ def read_json_lines(path: Path, first: int = 0, last: int | None = None) -> Iter
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read the JSON object in a file of a model or run; raises ModelError if there is none."""
+    """Read the JSON object in a file of a model or run; raises ModelError."""
     return _object(read_text(path, ModelError), str(path), ModelError)
 
 
 @contextmanager
 def open_binary(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed if its first bytes are gzip's; its name does not matter."""
+    """Open a file for reading; decompress it if its first bytes are gzip's."""
     try:
         with open(path, "rb") as raw:
             yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw  # type: ignore[misc]
@@ -85,23 +75,14 @@ def open_binary(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[
 
 
 def is_hidden(path: Path) -> bool:
-    """Whether the name of a file, or of a folder that the path names, begins with a dot.
-
-    >>> is_hidden(Path(".git/config")), is_hidden(Path("a/b.txt"))
-    (True, False)
-    """
+    """Check whether any part of a path begins with a dot."""
     return any(part.startswith(".") for part in path.parts)
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str]) -> None:
-    """Write a file atomically: an earlier file stays as it is until all content is written.
+    """Write a file, and missing folders, atomically; raises TrainingError. Devices are written directly.
 
-    Text, whole or in pieces, is written as UTF-8, and gzipped, always to the same bytes, if the name ends in ``.gz``.
-    Missing folders are made. Links are followed. A place that is not an ordinary file (``/dev/stdout``) is written
-    directly. Hidden files that killed writers left behind are removed.
-
-    Raises:
-        TrainingError: the file cannot be written.
+    Text, whole or in pieces, is written as UTF-8, and gzipped if the name ends in ``.gz``, always to the same bytes.
     """
     target = Path(os.path.realpath(path))
     with _saving(path):
@@ -127,10 +108,7 @@ def write_json(path: Path, value: object) -> None:
 def new_folder(target: Path) -> Iterator[Path]:
     """Write a folder atomically: yield a temporary folder that replaces the target when the block ends without error.
 
-    All files get the usual permissions. Hidden folders that killed writers left behind are removed.
-
-    Raises:
-        TrainingError: the folder cannot be written, or the target, which is kept, holds files that would be lost.
+    Raises TrainingError if the target, which is kept, contains other files.
     """
     with _saving(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -145,14 +123,9 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def claimed(output: Path) -> Iterator[None]:
-    """Keep other processes from writing to the same folder, which is made if missing, or file.
+    """Lock a file or folder against other processes, where the system has locks; a missing folder is made.
 
-    The lock is the operating system's and ends with the process. Without locks (Windows, some network file systems)
-    nothing is kept away.
-
-    Raises:
-        ConfigError: another process has claimed the output.
-        TrainingError: the folder cannot be made.
+    Raises ConfigError if another process has the lock.
     """
     if not output.is_file():
         with _saving(output):
@@ -167,9 +140,8 @@ def claimed(output: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigError(
-                f"{output}: another process is writing there; wait for it, or choose another place"
-            ) from None
+            message = f"{output}: another process is writing there; wait for it, or choose another place"
+            raise ConfigError(message) from None
         except OSError:
             pass  # a file system without locks
         yield
@@ -178,7 +150,7 @@ def claimed(output: Path) -> Iterator[None]:
 
 
 def fingerprint(source: Path | Iterable[object]) -> str:
-    """Fingerprint of a file, a model folder (its configuration and weights) or plain data: 16 hexadecimal digits."""
+    """Fingerprint of a file, a model folder (configuration and weights) or plain data: 16 hexadecimal digits."""
     total = hashlib.sha256()
     if isinstance(source, Path):
         in_folder = sorted(source.iterdir()) if source.is_dir() else ()
@@ -195,11 +167,7 @@ def fingerprint(source: Path | Iterable[object]) -> str:
 def check_settings(
     place: Path, settings: Mapping[str, Any], before: Mapping[str, Any], other: str = "another folder with --output"
 ) -> None:
-    """Check that the work in a folder or file is resumed with the settings that it was started with, perhaps nested.
-
-    Raises:
-        ConfigError: a setting differs from ``before``; the message suggests the place ``other``.
-    """
+    """Raise ConfigError unless work is resumed with the settings, perhaps nested, that it was started with."""
     now, then = dict(_leaves(settings)), dict(_leaves(before))
     for name in now | then:
         if now.get(name) != then.get(name):
@@ -228,7 +196,7 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 @contextmanager
 def _saving(path: Path) -> Iterator[None]:
-    """Translate a failed write."""
+    """Translate the exceptions of a failed write."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -252,7 +220,7 @@ def _write(path: Path, content: str | bytes | Iterable[str], pack: bool) -> None
 
 
 def _replace_folder(temporary: Path, target: Path) -> None:
-    """Put a folder in the place of another that holds nothing but files of the same names, and weights."""
+    """Replace a folder that contains only weights and files of the same names."""
     if target.exists() and not target.is_dir():
         raise TrainingError(f"{target}: is a file; choose a folder to save in")
     for entry in sorted(target.iterdir()) if target.exists() else ():
@@ -285,7 +253,7 @@ def _leaves(values: Mapping[str, Any], parents: str = "") -> Iterator[tuple[str,
 
 
 def _decode(raw: bytes, name: str, line: int, kind: type[CogltxError] = DataError) -> str:
-    """UTF-8 bytes to text; ``line`` is the number of their first line."""
+    """Decode UTF-8; ``line`` is the number of the first line."""
     try:
         return raw.decode("utf-8-sig" if line == 1 else "utf-8")
     except UnicodeDecodeError as error:
@@ -294,7 +262,7 @@ def _decode(raw: bytes, name: str, line: int, kind: type[CogltxError] = DataErro
 
 
 def _object(text: str, where: str, kind: type[CogltxError] = DataError) -> dict[str, Any]:
-    """The JSON object that a text holds; ``where`` opens the message."""
+    """Parse a JSON object."""
     try:
         value = json.loads(text, object_pairs_hook=_unique)
         if "\\ud" in text or "\\uD" in text:
@@ -316,7 +284,7 @@ def _object(text: str, where: str, kind: type[CogltxError] = DataError) -> dict[
 
 
 def _unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object, for its decoder; refuses a key that comes twice."""
+    """Build a JSON object; raises ValueError for a duplicate key."""
     keys, values = [key for key, _ in fields], dict(fields)
     if len(values) < len(keys):
         raise ValueError(f"the key {shorten(next(key for key in keys if keys.count(key) > 1))} comes twice")

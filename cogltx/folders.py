@@ -6,34 +6,18 @@ from pathlib import Path
 from cogltx.errors import ModelError
 from cogltx.files import read_json
 
-RELEASED = Path(__file__).parent / "released"
-"""The models that come with the package, a folder each."""
-
+RELEASED = Path(__file__).parent / "released"  # the models that come with the package, a folder each
 DEFAULT_MODEL = "qa-minilm"
-"""The released model that answers questions where no model is named."""
-
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 
 def is_released(name: str) -> bool:
-    """Whether a released model has this name.
-
-    >>> is_released("qa-minilm"), is_released("../released/qa-minilm"), is_released(".")
-    (True, False, False)
-    """
+    """Check whether a released model has this name."""
     return Path(name).name == name and (RELEASED / name / "config.json").is_file()
 
 
 def model_folder(name: str | Path) -> Path:
-    """Find the folder of a model.
-
-    Args:
-        name: the best epoch of a run, a model folder, a released model, or ``owner/name`` on the hub, with ``@`` and a
-            branch, tag or commit for a fixed revision.
-
-    Raises:
-        ModelError: there is no such model.
-    """
+    """Find the best epoch of a run, a model folder, a released model or ``owner/name[@REVISION]`` of the hub."""
     try:
         path = Path(name)
         is_run = (path / "run.json").is_file()
@@ -53,9 +37,8 @@ def model_folder(name: str | Path) -> Path:
     of_a_run = path.parts[:1] == ("runs",)
     if of_a_run or path.is_absolute() or len(path.parts) != 2 or str(name).startswith(".") or path.parent.is_dir():
         known = {other.name: Path(other.name) for other in RELEASED.iterdir()} if str(name) == path.name else {}
-        known |= (
-            {other.name: path.parent / other.name for other in path.parent.iterdir()} if path.parent.is_dir() else {}
-        )
+        if path.parent.is_dir():
+            known |= {other.name: path.parent / other.name for other in path.parent.iterdir()}
         similar = get_close_matches(path.name, known, 1)
         hint = f"; did you mean {known[similar[0]]}?" if similar else "; train it first" if of_a_run else ""
         raise ModelError(f"{name}: no such folder{hint}")
@@ -66,14 +49,12 @@ def model_folder(name: str | Path) -> Path:
     except LocalEntryNotFoundError as error:
         raise ModelError(f"{name}: no such folder, and the Hugging Face hub cannot be reached") from error
     except (HfHubHTTPError, HFValidationError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelError(
-            f"{name}: no such folder, and no model of this name on the Hugging Face hub: {reason}"
-        ) from error
+        problem = f"{name}: no such folder, and no model of this name on the Hugging Face hub"
+        raise ModelError(f"{problem}: {str(error).splitlines()[0]}") from error
 
 
 def downloaded(name: str) -> Path:
-    """Download ``owner/name`` or ``owner/name@REVISION`` from the Hugging Face hub, once; returns its folder."""
+    """Download ``owner/name`` or ``owner/name@REVISION`` from the Hugging Face hub, once; return its folder."""
     from huggingface_hub import snapshot_download
 
     repository, _, revision = name.partition("@")
@@ -81,7 +62,7 @@ def downloaded(name: str) -> Path:
 
 
 def hub_name(folder: Path) -> str | None:
-    """The name and commit of a model, from the folder that it was downloaded to; None for other folders.
+    """Name and commit of a model in the hub's cache; None for other folders.
 
     >>> hub_name(Path("hub/models--deepset--roberta-base-squad2/snapshots/adc3b06f79f797d1"))
     'deepset/roberta-base-squad2@adc3b06f79f797d1'

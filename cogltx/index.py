@@ -71,7 +71,7 @@ class Index:
             raise DataError(f"{path}: {reason}; choose another file, or remove it")
         if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
             raise DataError(
-                f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file, or remove it"
+                f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file"
             )
         if encoder and about.get("encoder") != encoder:
             raise DataError(f"{path}: made for a model with another retriever; choose another file, or remove it")

@@ -1,7 +1,4 @@
-"""Models of the words of a text; here a linear one: TF-IDF of single words, one linear SVM per label (scikit-learn).
-
-scikit-learn is imported where it is used, because that takes a second.
-"""
+"""Classifiers of bags of words; here a linear one, by scikit-learn, which is imported on use: that takes a second."""
 
 import json
 from abc import ABC, abstractmethod
@@ -23,32 +20,19 @@ from cogltx.files import read_json
 
 
 class WordsModel(ABC):
-    """Learns from the words of texts which labels they have."""
+    """Predicts the labels of texts from their words."""
 
     @classmethod
     @abstractmethod
     def load(cls, folder: Path) -> Self:
-        """Load what ``save`` wrote.
-
-        Raises:
-            ModelError: a file is missing, cut off, or not of this model.
-        """
+        """Load a saved model; raises ModelError if a file is missing, cut off, or not of this model."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write words as JSON and numbers as safetensors to a folder."""
 
     def fit(self, texts: Sequence[str], has_label: Bool[np.ndarray, "texts labels"], *, seed: int = 0) -> None:
-        """Train on texts.
-
-        Args:
-            texts: the training texts.
-            has_label: whether a text has a label.
-            seed: seed of all random choices.
-
-        Raises:
-            DataError: all texts have the same labels, or none has a word.
-        """
+        """Train on texts; raises DataError if all texts have the same labels, or none has a word."""
         if not (has_label.any(axis=0) & ~has_label.all(axis=0)).any():
             raise DataError(f"training: all {len(texts)} labelled texts have the same labels; at least two are needed")
         self._learn(texts, has_label, seed)
@@ -63,15 +47,7 @@ class WordsModel(ABC):
 
 
 class LinearModel(WordsModel):
-    """TF-IDF (logarithmic counts, unit length) and one linear SVM per label against the others.
-
-    Args:
-        terms: the vocabulary.
-        idf: inverse document frequency per term.
-        weights: weight per label and term.
-        bias: bias per label.
-        queries: the label names, if they are queries.
-    """
+    """TF-IDF (logarithmic counts, unit length) and one linear SVM per label; label names may be queries."""
 
     def __init__(
         self,
@@ -120,15 +96,7 @@ class LinearModel(WordsModel):
         self._keep([_svm(features, column, seed) for column in has_label.T])
 
     def fit_queries(self, answers: Mapping[str, Mapping[str, bool]], *, seed: int = 0) -> None:
-        """Train on label names that are queries.
-
-        Args:
-            answers: per label name, the texts for which it is known whether they have the label.
-            seed: as in ``fit``.
-
-        Raises:
-            DataError: no label name has texts with and without the label, or no text has a word.
-        """
+        """Train on label names that are queries: per label name, texts and whether they have the label."""
         if all(len(set(by_text.values())) < 2 for by_text in answers.values()):
             raise DataError("training: no label name has both answers, yes and no; at least one must")
         row = {text: index for index, text in enumerate(dict.fromkeys(chain.from_iterable(answers.values())))}
@@ -142,11 +110,7 @@ class LinearModel(WordsModel):
         self._margins.clear()
 
     def column(self, query: AnyQuery) -> int | None:
-        """Return the index of the label that a query names; None if label names are not queries.
-
-        Raises:
-            DataError: the query is not a label name that the model was trained on.
-        """
+        """Return the index of the label that a query names; None if label names are not queries."""
         if not self.queries:
             return None
         name = query.text if isinstance(query, Query) else None
@@ -163,7 +127,7 @@ class LinearModel(WordsModel):
         return self._margins[blocks]
 
     def margins(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
-        """Compute the distance of each text from the boundary of each label, positive on the label's side."""
+        """See ``WordsModel.margins``."""
         return np.asarray(self.contributions(texts) + self._trained()[1])
 
     def contributions(self, texts: Sequence[str]) -> Float[np.ndarray, "texts labels"]:
@@ -178,7 +142,7 @@ class LinearModel(WordsModel):
 
 
 def _svm(features: Any, has_label: Bool[np.ndarray, " texts"], seed: int) -> tuple[Float[np.ndarray, " terms"], float]:
-    """Train one SVM; returns weights and bias. A label that all texts have, or none, depends on no word."""
+    """Train one SVM; return weights and bias. If all texts have the label, or none, the weights are 0."""
     from sklearn.svm import LinearSVC
 
     if has_label.all() or not has_label.any():
@@ -189,11 +153,7 @@ def _svm(features: Any, has_label: Bool[np.ndarray, " texts"], seed: int) -> tup
 
 
 def count_words(vectorizer: Any, texts: Sequence[str]) -> Any:
-    """Fit a vectorizer of scikit-learn to training texts, and return their features.
-
-    Raises:
-        DataError: no text has a word.
-    """
+    """Fit a vectorizer of scikit-learn to texts, and return their features; raises DataError if no text has a word."""
     try:
         return vectorizer.fit_transform(texts)
     except ValueError as error:

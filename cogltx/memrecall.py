@@ -7,9 +7,9 @@
         rehearse   the judge scores the blocks in z again, together
         decay      the best stay in z; how many may stay grows by s
 
-After the last step the reasoner reads all of z, or what ``read`` makes of it (``cogltx.reading``). Between steps, two or
-more blocks take at most half of the room, so that new blocks fit. A document that fits one window is read whole. A block
-that is the query is not a candidate.
+After the last step the reasoner reads all of z, or what ``read`` makes of it (``cogltx.reading``). Between steps, two
+or more blocks take at most half of the room, so that new blocks fit. A document that fits one window is read whole. A
+block that is the query is not a candidate.
 """
 
 from collections.abc import Callable, Sequence
@@ -73,7 +73,8 @@ class MemRecall:
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
         self.strides = self.config.strides
-        self.judge = self._wrapped(with_runner(make_judge(judge), runner), retriever)
+        self.plain_judge = with_runner(make_judge(judge), runner)
+        self.judge = self._wrapped(self.plain_judge, retriever)
         self.read = self._reading(pairs)
 
     def _wrapped(self, judge: Judge, retriever: Retriever | None) -> Judge:

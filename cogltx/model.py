@@ -118,7 +118,8 @@ class Model:
         """
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder), config.reasoner)
         linear = LinearModel() if _uses_linear(config, with_judge) else None
-        judge = retriever = pairs = None
+        judge: nn.Module | Judge | None = None
+        retriever = pairs = None
         if with_judge:
             judge = make_judge(
                 config.judge, encoder=lambda: load_encoder(config.encoder), linear=linear,
@@ -130,7 +131,7 @@ class Model:
         model = cls(config, tokenizer, reasoner, judge, retriever, linear, pairs, device)
         if config.reasoner.init_from not in (None, "judge"):
             _load_reasoner(reasoner, model_folder(str(config.reasoner.init_from)))
-        if with_judge and config.judge.init_from is not None:
+        if judge is not None and config.judge.init_from is not None:
             _start_judge(judge, config.judge, reasoner.encoder)
         return model
 
@@ -174,17 +175,18 @@ class Model:
         _load_reasoner(reasoner, folder)
         with_judge = config.reader == "cogltx"
         linear = LinearModel.load(folder) if _uses_linear(config, with_judge) else None
+        made: nn.Module | Judge | None = None
         if with_judge or (folder / "judge.safetensors").exists():
-            judge = make_judge(
+            made = make_judge(
                 config.judge if judge is None or isinstance(judge, str) else judge,
                 encoder=lambda: load_encoder(config.encoder, parts), linear=linear,
                 other_model=lambda name: _judge_of(name, device),
             )  # fmt: skip
-            if isinstance(judge, nn.Module) and not replaces:
-                load_weights(judge, folder / "judge.safetensors")
+            if isinstance(made, nn.Module) and not replaces:
+                load_weights(made, folder / "judge.safetensors")
         retriever = _saved_retriever(folder, config, parts) if with_judge else None
         pairs = _saved_pairs(folder, config) if with_judge else None
-        return cls(config, load_tokenizer(tokenizer_folder), reasoner, judge, retriever, linear, pairs, device)
+        return cls(config, load_tokenizer(tokenizer_folder), reasoner, made, retriever, linear, pairs, device)
 
     @property
     def config(self) -> ModelConfig:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from pydantic import TypeAdapter
 
@@ -10,16 +10,28 @@ from cogltx.display import report
 from cogltx.document import Document, named_apart
 
 
+class _InDocument:
+    """A slice of a document with its page; of joined documents, ``start`` and ``end`` count in ``document``."""
+
+    start: int | None
+    end: int | None
+    text: str
+
+    def within(self, document: Document) -> Self:
+        """Count characters from the beginning of the joined document, and name it and the page."""
+        return replace(self, **_place(document, self.start, self.end, self.text))  # type: ignore[type-var]
+
+
 @dataclass(frozen=True)
-class Evidence:
-    """A key block, without the white space around it: ``text`` is ``document.text[start:end]``.
+class Evidence(_InDocument):
+    """A key block, without the white space around it.
 
     Attributes:
-        score: the judge's fine score of the block, next to all other key blocks; with ``memrecall.pairs``, the mean of
-            it and the probability that the question needs its passage.
+        score: the judge's fine score of the block next to all other key blocks; with ``memrecall.pairs``, its mean with
+            the probability that the question needs its passage.
         step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
-        kept: whether the block survived the last decay; the others only fill the reasoner's window.
-        document: id of the document, if several were opened together; ``start`` and ``end`` count from its beginning.
+        kept: the block survived the last decay; the others only fill the reasoner's window.
+        document: id of the document, if several were joined; ``start`` and ``end`` count in it.
         page: the page on which the block begins, from 1; None if the document has no pages.
     """
 
@@ -32,20 +44,10 @@ class Evidence:
     document: str = ""
     page: int | None = None
 
-    def within(self, document: Document) -> "Evidence":
-        """See ``Prediction.within``."""
-        return replace(self, **_place(document, self.start, self.end, self.text))
-
 
 @dataclass(frozen=True)
 class Label:
-    """A label of a text.
-
-    Attributes:
-        score: probability in [0, 1].
-        chosen: whether the label is predicted.
-        margin: of the linear model that the score includes (``reasoner.linear``); None without one.
-    """
+    """A label of a text, its probability, and its margin in the linear model (``reasoner.linear_weight``), if any."""
 
     name: str
     score: float
@@ -54,11 +56,8 @@ class Label:
 
 
 @dataclass(frozen=True)
-class PredictedEntity:
-    """A predicted entity; ``score`` is the probability in [0, 1] of exactly this span and label.
-
-    ``document`` and ``page`` are as in ``Prediction``.
-    """
+class PredictedEntity(_InDocument):
+    """A predicted entity; ``score`` is the probability in [0, 1] of exactly this span and label."""
 
     start: int
     end: int
@@ -68,13 +67,9 @@ class PredictedEntity:
     document: str = ""
     page: int | None = None
 
-    def within(self, document: Document) -> "PredictedEntity":
-        """See ``Prediction.within``."""
-        return replace(self, **_place(document, self.start, self.end, self.text))
-
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(_InDocument):
     """A candidate answer: text, span, probability, document and page, as in ``Prediction``."""
 
     text: str
@@ -84,10 +79,6 @@ class Answer:
     document: str = ""
     page: int | None = None
 
-    def within(self, document: Document) -> "Answer":
-        """See ``Prediction.within``."""
-        return replace(self, **_place(document, self.start, self.end, self.text))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
@@ -95,23 +86,18 @@ class Prediction:
 
     Attributes:
         answer: a slice of the document, "yes", "no", or "" if the document has no answer. For classification the chosen
-            label; several labels are joined by "; ". Empty for tagging.
-        start: first character of the answer in the document; None for yes, no and no answer.
-        end: one past its last character.
-        score: probability in [0, 1] of the answer; comparable between documents. For tagging the lowest score of the
-            entities, 1 without entities.
-        no_answer_score: probability in [0, 1] that the document has no answer; None for other tasks than questions.
-        no_answer_margin: what decides about no answer: log p(no answer) − log p(best answer), both by the reasoner,
-            less the judge's relevance if ``reasoner.no_answer_evidence_weight`` is set; None for other tasks than
-            questions.
-        no_answer_margin_alone: the same by the reasoner alone.
+            labels, joined by "; ". Empty for tagging.
+        start: first character of the answer; None for yes, no and no answer.
+        score: probability in [0, 1] of the answer. For tagging the lowest score of the entities, 1 without entities.
+        no_answer_score: probability in [0, 1] that the document has no answer; None for tasks without questions.
+        no_answer_margin: log p(no answer) − log p(best answer), both by the reasoner, less the judge's relevance if
+            ``reasoner.no_answer_evidence_weight`` is set. Above the threshold, there is no answer.
         evidence: the key blocks, highest score first; empty for readers without a judge.
         alternatives: the next best answers, best first, without duplicates.
         labels: for classification, every label, most probable first.
         entities: for tagging, in document order, without overlap.
         n_unread: for tagging, number of tokens that no window contained, for example after truncation.
-        document: id of the document with the answer, if several were opened together; ``start`` and ``end`` count from
-            its beginning.
+        document: id of the document with the answer, if several were joined; ``start`` and ``end`` count in it.
         page: the page on which the answer begins, from 1; None if the document has no pages.
     """
 
@@ -134,10 +120,9 @@ class Prediction:
     page: int | None = None
 
     def within(self, document: Document) -> "Prediction":
-        """Name pages, and the documents that a document was joined from; count characters from their beginnings."""
+        """Count characters from the beginnings of the joined documents, and name them and the pages."""
         if not document.parts and not document.pages:
             return self
-
         place = _place(document, self.start, self.end, self.answer)
         if "text" in place:
             place["answer"] = place.pop("text")
@@ -160,13 +145,12 @@ class Prediction:
         *,
         whole_page: bool = True,
     ) -> str:
-        """Show the answer and its evidence on a self-contained HTML page.
+        """Render the answer and its evidence as an HTML page, or as a fragment for a notebook.
 
         Args:
-            document: the document that was read, or those that were opened together, shown with the key blocks shaded
-                and the answer marked; None shows the key blocks alone.
+            document: the document that was read, or those that were joined; None shows the key blocks alone.
             question: the title of the page.
-            whole_page: a page of its own, or a fragment for a notebook.
+            whole_page: False renders a fragment.
         """
         given = [document] if isinstance(document, Document | str) else document or ()
         documents = named_apart([Document(one) if isinstance(one, str) else one for one in given])
@@ -185,7 +169,7 @@ class Prediction:
 
 
 def _place(document: Document, start: int | None, end: int | None, text: str) -> dict[str, Any]:
-    """The page of a span, and for joined documents its document, start, end and text there."""
+    """Page of a span; in joined documents also its document, and its start, end and text there."""
     if start is None or end is None:
         return {}
     page = document.page(start)

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cogltx.config import MemRecallConfig, ModelConfig
 from cogltx.document import Document, Example, Query, Segment, Span
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import JudgeConfig
-from cogltx.config import MemRecallConfig, ModelConfig
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import SpanReasonerConfig

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from kept.make import QUESTIONS, TEXT, facts
 
+from cogltx.config import FORMAT
 from cogltx.errors import ModelError
-from cogltx.model import FORMAT
 from cogltx.pipeline import CogLTX
 
 KEPT = Path(__file__).parent / "kept"

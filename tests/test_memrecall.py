@@ -1,23 +1,22 @@
 """MemRecall retrieves, rehearses and decays as described; results do not depend on the batch."""
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tiny
 import torch
-from fakes import Checksums, Counting, NoJudge, WordOverlap, paragraphs, sentences
+from fakes import Checksums, Counting, NoJudge, WordOverlap, sentences
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
+from searching import FILLER, FIRST, HOPS, QUERY, SECOND, TOKENIZER, Fixed, blocks_of, find, memrecall, room_of
 
 import cogltx
-from cogltx.blocks import AnyQuery, Blocks, load_tokenizer, split
-from cogltx.document import Document, Query, Segment
+from cogltx.blocks import Blocks, load_tokenizer, split
+from cogltx.config import MemRecallConfig
+from cogltx.document import Query
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
@@ -26,63 +25,8 @@ from cogltx.judges import EncoderJudge, Judge, Memory
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.encoder import WindowJudge
-from cogltx.memrecall import MemRecall, MemRecallConfig, Recall, _neighbour_bonus, fill, passages_of
-from cogltx.retrieval import Retriever, RetrieverName
-
-TOKENIZER = tiny.make_tokenizer()
-FILLER = (
-    *(
-        "quick brown.",
-        "jumps over.",
-        "lazy dog.",
-        "people walked.",
-        "capital france.",
-        "largest city.",
-        "question asks.",
-    ),
-    *("answer piece.", "evidence says.", "film directed.", "john smith.", "released united.", "prices rose."),
-)
-QUERY = Query("alpha")
-HOPS = sentences(*FILLER[:3], "alpha beta.", *FILLER[3:], "beta gamma.", "delta delta.")
-FIRST, SECOND = 3, 14
-
-
-def blocks_of(*texts: str) -> Blocks:
-    return split(sentences(*texts), TOKENIZER, max_tokens=16)
-
-
-def memrecall(
-    judge: Judge | None = None, *, capacity: int = 32, form: WindowFormat | None = None, **options: object
-) -> MemRecall:
-    tokenizer = form.tokenizer if form else TOKENIZER
-    config = MemRecallConfig(capacity=capacity, **options)
-    return MemRecall(judge or ScoringJudgeAdapter(WordOverlap()), config, tokenizer=tokenizer)
-
-
-def find(recall: MemRecall, items: Sequence[tuple[AnyQuery, Blocks]]) -> list[Recall]:
-    """The key blocks of documents that are split already."""
-    return recall([recall.form.layout(query, blocks) for query, blocks in items])
-
-
-def room_of(recall: Recall, capacity: int) -> int:
-    return WindowFormat(TOKENIZER, capacity).layout(recall.query, recall.blocks).room
-
-
-class Fixed(Judge):
-    """Coarse and fine scores by block, for each step those given."""
-
-    def __init__(self, coarse: Sequence[dict[int, float]], fine: Sequence[dict[int, float]]) -> None:
-        self.coarse, self.fine = list(coarse), list(fine)
-
-    def retrieve(self, memories: Sequence[Memory]) -> list[np.ndarray]:
-        (memory,) = memories
-        scores = self.coarse.pop(0)
-        return [np.array([np.nan if i in memory.kept else scores.get(i, 0.0) for i in range(len(memory.blocks))])]
-
-    def rehearse(self, memories: Sequence[Memory]) -> list[np.ndarray]:
-        (memory,) = memories
-        scores = self.fine.pop(0)
-        return [np.array([scores.get(i, 0.0) for i in memory.kept])]
+from cogltx.memrecall import MemRecall, fill
+from cogltx.recall import Recall
 
 
 def test_the_second_hop_is_found_through_the_first() -> None:
@@ -200,257 +144,6 @@ def test_retrieval_alone_fills_the_window() -> None:
     (step,) = recall.trace
     assert len(judge.calls) == 1
     assert recall.key_blocks == tuple(sorted(fill(step.coarse, blocks, recall.layout.room)))
-
-
-def test_the_neighbour_of_a_strong_block_is_retrieved() -> None:
-    blocks = split(HOPS, TOKENIZER)
-    coarse = [{FIRST: 0.9, SECOND: 0.4, 0: 0.1, 1: 0.1}]
-    plain, beside = (
-        find(memrecall(Fixed(list(coarse), [{}]), strides=(1,), neighbour_bonus=bonus), [(QUERY, blocks)])[0]
-        for bonus in (0.0, 0.5)
-    )
-    assert plain.trace[0].retrieved[:2] == (FIRST, SECOND)
-    assert beside.trace[0].retrieved[:3] == (FIRST, FIRST - 1, FIRST + 1)
-    assert beside.trace[0].coarse[FIRST - 1] == 0.0  # the trace has the judge's scores, without bonus
-
-
-def test_blocks_that_share_words_with_the_query_gain() -> None:
-    blocks = split(HOPS, TOKENIZER)
-    coarse, fine = {FIRST: 0.1, SECOND: 0.5, 0: 0.45}, {SECOND: 0.4, 0: 0.3}
-    for bonus, best in ((0.0, (SECOND, 0)), (0.5, (FIRST, SECOND))):
-        (recall,) = find(
-            memrecall(Fixed([coarse], [fine]), strides=(2,), lexical_bonus=bonus, most_blocks=2), [(QUERY, blocks)]
-        )
-        assert recall.trace[0].kept == best
-        assert recall.key_blocks == tuple(sorted(best))
-        assert recall.trace[0].fine[FIRST] == 0.0, "evidence has the judge's scores"
-    assert recall.trace[0].retrieved[:3] == (FIRST, SECOND, 0)  # 0.1 + 0.5 · 1, alone with a word of the query
-
-
-TITLED = Document(
-    "alpha says. delta sings. lazy dog. prices rose.",
-    segments=(
-        Segment(0, 11, "Quick"),
-        Segment(11, 24, "Brown"),
-        Segment(24, 34, "Delta (film)"),
-        Segment(34, 47, "Over"),
-    ),
-)
-
-
-@pytest.mark.parametrize("bonus", [0.0, 0.5])
-def test_blocks_that_mention_each_others_headings_gain(bonus: float) -> None:
-    blocks = split(TITLED, TOKENIZER, max_tokens=16)
-    coarse, fine = {1: 0.9, 2: 0.1, 3: 0.3}, {1: 0.8, 2: 0.2, 3: 0.4}
-    finder = memrecall(Fixed([coarse], [fine]), strides=(2,), mention_bonus=bonus, capacity=32)
-    (recall,) = find(finder, [(QUERY, blocks)])
-    (step,) = recall.trace
-    if bonus:
-        assert step.retrieved[:2] == (1, 2)
-        assert step.kept == (1, 2)
-        assert dict(zip(recall.key_blocks, recall.scores, strict=True))[2] == pytest.approx(0.2 + 0.5 * 0.8)
-    else:
-        assert step.retrieved[:2] == (1, 3)
-        assert step.kept == (1, 3)
-    assert step.coarse[2] == 0.1
-    assert step.fine[1] == 0.8, "the trace has the judge's scores, without bonus"
-
-
-@pytest.mark.parametrize("bonus", ["neighbour_bonus", "mention_bonus"])
-def test_in_competition_a_block_in_z_counts_with_its_fine_score(bonus: str) -> None:
-    blocks = split(TITLED, TOKENIZER, max_tokens=16)
-    coarse = np.array([0.1, np.nan, 0.2, 0.3])
-    found = memrecall(**{bonus: 0.5}).compete(coarse, {1: 0.8}, blocks, np.zeros(4))
-    expected = {"neighbour_bonus": [0.5, np.nan, 0.6, 0.4], "mention_bonus": [0.1, np.nan, 0.6, 0.3]}
-    np.testing.assert_allclose(found, expected[bonus])
-
-
-@pytest.mark.parametrize(("query", "best"), [("alpha", 0), ("over", 3), ("Delta", 2)])
-def test_blocks_whose_heading_the_question_mentions_gain_in_decay(query: str, best: int) -> None:
-    blocks = split(TITLED, TOKENIZER, max_tokens=16)
-    coarse = {0: 0.3, 1: 0.0, 2: 0.2, 3: 0.2}
-    (recall,) = find(memrecall(Fixed([coarse], [coarse]), strides=(1,), mention_bonus=0.5), [(Query(query), blocks)])
-    (step,) = recall.trace
-    assert step.retrieved[0] == 0, "in retrieval only blocks count"
-    assert step.kept == (best,)
-
-
-def test_scores_with_a_bonus_stay_probabilities() -> None:
-    blocks = split(TITLED, TOKENIZER, max_tokens=16)
-    scores = {1: 0.9, 2: 0.8}
-    for probabilities, best in ((True, 1.0), (False, 0.9 + 0.5 * 0.8)):
-        judge = Fixed([scores], [scores])
-        judge.probabilities = probabilities
-        (recall,) = find(memrecall(judge, strides=(2,), mention_bonus=0.5), [(QUERY, blocks)])
-        assert max(recall.scores) == pytest.approx(best)
-        assert recall.relevance == 0.9, "the judge's own, which no-answer thresholds and rankings compare"
-
-
-def test_the_lexical_bonus_of_a_block_query_excludes_the_block() -> None:
-    blocks = split(HOPS, TOKENIZER)
-    recall = memrecall(lexical_bonus=0.5, capacity=64)
-    found = recall.lexical_bonus(recall.form.layout(blocks.as_query(FIRST), blocks))
-    assert found[SECOND] == 0.5  # "beta" is in both
-    assert sorted(set(found[[index for index in range(len(blocks)) if index not in (FIRST, SECOND)]])) == [0.0]
-    with pytest.raises(ConfigError, match=r"^memrecall\.lexical_bonus needs a question"):
-        find(memrecall(lexical_bonus=0.5), [(None, blocks)])
-
-
-def test_a_query_that_shares_no_word_with_the_document_gives_no_lexical_bonus() -> None:
-    recall = memrecall(lexical_bonus=0.5)
-    assert not recall.lexical_bonus(recall.form.layout(QUERY, blocks_of("the fox.", "a dog."))).any()
-
-
-@pytest.mark.parametrize("most", [1, 2, 4, 50])
-def test_most_blocks_limits_the_key_blocks_to_the_best(most: int) -> None:
-    blocks = split(HOPS, TOKENIZER)
-    (everything,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
-    (best,) = find(memrecall(strides=(1, 1), most_blocks=most), [(QUERY, blocks)])
-    assert len(everything.key_blocks) > 4
-    ranked = sorted(everything.key_blocks, key=lambda block: (-everything.trace[-1].fine[block], block))
-    assert best.key_blocks == tuple(sorted(ranked[:most]))
-    assert best.kept == everything.kept & set(best.key_blocks)
-    assert best.scores == tuple(everything.trace[-1].fine[block] for block in best.key_blocks)
-    assert best.trace[-1].kept == everything.trace[-1].kept
-
-
-def test_a_short_document_is_read_whole_despite_most_blocks() -> None:
-    blocks = blocks_of("alpha beta.", "lazy dog.", "jumps over.")
-    (recall,) = find(memrecall(strides=(1,), most_blocks=1), [(QUERY, blocks)])
-    assert recall.key_blocks == (0, 1, 2)
-
-
-PARAGRAPHS = (
-    (*FILLER[:2], "alpha beta.", FILLER[2]),
-    (*FILLER[3:6], "delta delta."),
-    (FILLER[6], "beta gamma.", FILLER[7]),
-    FILLER[8:],
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "numbers"),
-    [
-        ("alpha beta.\ngamma delta.\nlazy dog.", [0, 1, 2]),
-        ("alpha beta.\ngamma delta.\n \t\nlazy dog.", [0, 0, 1]),
-        ("alpha beta. gamma delta. lazy dog.", [0, 0, 0]),
-    ],
-)
-def test_paragraphs_end_at_blank_lines_or_else_at_line_breaks(text: str, numbers: list[int]) -> None:
-    segments = tuple(Segment(*match.span()) for match in re.finditer(r"\w+ \w+\.", text))
-    assert split(Document(text, "", segments), TOKENIZER).paragraphs.tolist() == numbers
-
-
-def test_paragraphs_of_joined_documents_are_those_of_each() -> None:
-    lines, blank = (
-        Document(text, segments=tuple(Segment(*match.span()) for match in re.finditer(r"\w+ \w+\.", text)))
-        for text in ("Anna met.\nBert came.", "Anna met.\n\nBert came.\nCara left.")
-    )
-    alone = [split(one, TOKENIZER).paragraphs.tolist() for one in (lines, blank)]
-    together = split(Document.joined([lines, blank]), TOKENIZER).paragraphs.tolist()
-    numbers = {number: place for place, number in enumerate(dict.fromkeys(together))}
-    assert [numbers[one] for one in together] == [*alone[0], *(one + 2 for one in alone[1])]
-
-
-def test_the_reasoner_reads_the_passages_of_the_best_blocks() -> None:
-    blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
-    find_passages = memrecall(capacity=48, strides=(1, 1), passages=2)
-    (recall,) = find(find_passages, [(QUERY, blocks)])
-    (single,) = find(memrecall(capacity=48, strides=(1, 1)), [(QUERY, blocks)])
-    assert single.kept == {2, 9}
-    assert recall.key_blocks == (0, 1, 2, 3, 8, 9, 10)
-    assert [one.kept for one in recall.trace] == [one.kept for one in single.trace]
-    assert set(recall.steps) <= {1, 2}
-    assert recall.kept == {2, 9}
-
-
-def test_the_judge_compares_whole_passages_before_one_is_read() -> None:
-    blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
-    second_look = dict.fromkeys(range(len(blocks)), 0.1) | {8: 0.6, 2: 0.3}
-    judge = Fixed([{2: 0.9, 9: 0.8}], [{2: 0.9, 9: 0.8}, second_look])
-    (recall,) = find(memrecall(judge, capacity=48, strides=(2,), passages=1), [(QUERY, blocks)])
-    assert recall.key_blocks == (8, 9, 10), "the better passage by its best block, which was not retrieved"
-    assert recall.scores == (0.6, 0.1, 0.1), "as in the second look"
-
-
-def test_passages_by_coarse_scores_without_rehearsal() -> None:
-    blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
-    judge = Fixed([{2: 0.9, 9: 0.8}], [])
-    (recall,) = find(memrecall(judge, capacity=48, strides=(2,), passages=1, rehearse=False), [(QUERY, blocks)])
-    assert recall.key_blocks == (0, 1, 2, 3), "around the best block"
-    coarse = recall.trace[0].coarse
-    assert recall.scores == tuple(coarse[[0, 1, 2, 3]])
-    assert recall.kept == {2}
-
-
-def test_a_passage_is_read_whole_or_in_its_share_of_the_window() -> None:
-    layout = WindowFormat(TOKENIZER, 48).layout(QUERY, split(paragraphs(*PARAGRAPHS), TOKENIZER))
-    size = layout.blocks.total_size
-    assert passages_of([9, 2, 5], layout, 1) == [[8, 9, 10]]
-    assert passages_of([9, 8, 2], layout, 2) == [[8, 9, 10], [0, 1, 2, 3]], "a passage is read once, the best first"
-    assert passages_of([], layout, 2, certain=[2, 6]) == [[0, 1, 2, 3], [4, 5, 6, 7]], "those of certain blocks first"
-    assert passages_of([9], layout, 1, certain=[2, 6]) == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    one = WindowFormat(TOKENIZER, 48).layout(QUERY, split(sentences(*FILLER, *FILLER), TOKENIZER))
-    (around,) = passages_of([9], one, 2)
-    assert size(around) <= one.room // 2 < one.blocks.total_size([*around, around[-1] + 1])
-    assert 9 in around
-    assert around == [*range(around[0], around[-1] + 1)], "a passage is consecutive"
-    first, second = passages_of([9, 20], one, 2)
-    assert (first, 20 in second) == (around, True), "a long paragraph holds several passages"
-    asked = WindowFormat(TOKENIZER, 48).layout(one.blocks.as_query(9), one.blocks)
-    assert 9 not in passages_of([8], asked, 1)[0]
-
-
-def test_pairs_need_a_trained_model() -> None:
-    with pytest.raises(ConfigError, match=r"memrecall\.pairs needs a model that was trained with it; set it to false"):
-        memrecall(passages=2, pairs=True)
-
-
-def test_the_best_of_what_is_read_is_read_again() -> None:
-    blocks = split(paragraphs(*PARAGRAPHS), TOKENIZER)
-    fine = {2: 0.9, 9: 0.8, 5: 0.1}
-    second_look = dict.fromkeys(range(len(blocks)), 0.1) | {8: 0.6, 2: 0.3}
-    for options, key_blocks, again in (
-        ({"passages": 2}, (0, 1, 2, 3, 8, 9, 10), (8, 9, 10)),
-        ({"passages": 2, "rehearse": False}, (0, 1, 2, 3, 8, 9, 10), (0, 1, 2, 3)),
-        ({"most_blocks": 3}, (2, 5, 9), (2,)),
-    ):
-        judge = Fixed([fine], [fine, second_look])
-        (once,) = find(memrecall(judge, capacity=48, strides=(2,), **options), [(QUERY, blocks)])
-        judge = Fixed([fine], [fine, second_look])
-        (recall,) = find(memrecall(judge, capacity=48, strides=(2,), reread=1, **options), [(QUERY, blocks)])
-        assert recall == replace(once, layout=recall.layout, trace=recall.trace, reread=again)
-        assert recall.key_blocks == key_blocks
-        assert [window.blocks for window in recall.windows] == [list(key_blocks), list(again)]
-        assert (once.reread, len(once.windows)) == ((), 1)
-
-
-def test_nothing_is_read_again_if_it_is_all_that_is_read() -> None:
-    (whole,) = find(memrecall(strides=(1,), reread=1), [(QUERY, blocks_of("the fox.", "alpha beta."))])
-    (all_of_z,) = find(memrecall(strides=(1,), reread=9), [(QUERY, split(HOPS, TOKENIZER))])
-    for recall in (whole, all_of_z):
-        assert recall.reread == ()
-
-
-@pytest.mark.parametrize("name", ["passages", "most_blocks"])
-def test_less_is_read_again_than_at_first(name: str) -> None:
-    assert MemRecallConfig(reread=1, **{name: 2}).reread == 1
-    with pytest.raises(ValidationError, match=f"reread is 2 and {name} is 2; set reread to less, or to null"):
-        MemRecallConfig(reread=2, **{name: 2})
-
-
-def test_passages_and_a_number_of_blocks_exclude_each_other() -> None:
-    with pytest.raises(ValidationError, match="exclude each other"):
-        MemRecallConfig(passages=2, most_blocks=3)
-
-
-@given(st.lists(st.one_of(st.floats(0, 1), st.just(float("nan"))), min_size=1, max_size=12), st.floats(0, 2))
-def test_the_bonus_by_hand(scores: list[float], bonus: float) -> None:
-    found = _neighbour_bonus(np.array(scores), bonus)
-    for index in range(len(scores)):
-        near = [scores[at] for at in (index - 1, index + 1) if 0 <= at < len(scores)]
-        best = max((value for value in near if not np.isnan(value)), default=0.0)
-        assert found[index] == pytest.approx(bonus * best)
 
 
 def test_a_document_that_fits_is_read_whole() -> None:
@@ -625,8 +318,7 @@ def test_earlier_blocks_win_ties() -> None:
 
 def test_the_default_configuration_is_the_papers() -> None:
     paper = {"capacity": 512, "strides": (3, 5), "rehearse": True}
-    extensions = {"shortlist": None, "later_shortlist": None, "neighbour_bonus": 0, "lexical_bonus": 0}
-    extensions |= {"mention_bonus": 0, "most_blocks": None, "passages": None, "pairs": False, "reread": None}
+    extensions = {"shortlist": None, "retriever": "bm25", "headings": 0, "passages": None, "pairs": False}
     assert MemRecallConfig() == MemRecallConfig(**paper, **extensions)
 
 
@@ -635,16 +327,12 @@ def test_the_default_configuration_is_the_papers() -> None:
     [
         {"strides": ()},
         {"strides": (3, 0)},
-        {"neighbour_bonus": -1},
-        {"most_blocks": 0},
         {"passages": 0},
         {"pairs": True},
         {"pairs": True, "passages": 1},
-        {"reread": 0},
-        {"shortlist": 8, "later_shortlist": 0},
-        {"later_shortlist": 8},
-        {"lexical_bonus": -0.1},
-        {"mention_bonus": -0.1},
+        {"shortlist": 0},
+        {"retriever": "both"},
+        {"headings": -0.1},
         {"capacity": 31},
         {"stride": 3},
         {"strides": "many"},
@@ -788,52 +476,3 @@ def test_a_query_is_tokenized_once(judge: object) -> None:
         assert len(recall.trace) == 3
         assert len(recall.window) <= 32
     assert tokenizer.texts == [query.text for query in queries]
-
-
-def test_a_shortlist_of_all_blocks_changes_nothing() -> None:
-    blocks = split(HOPS, TOKENIZER, max_tokens=16)
-    (whole,) = find(memrecall(strides=(1, 1)), [(QUERY, blocks)])
-    (listed,) = find(memrecall(strides=(1, 1), shortlist=len(blocks), retriever="bm25"), [(QUERY, blocks)])
-    assert (listed.key_blocks, listed.scores, listed.steps) == (whole.key_blocks, whole.scores, whole.steps)
-    for one, other in zip(listed.trace, whole.trace, strict=True):
-        np.testing.assert_array_equal(one.coarse, other.coarse)
-
-
-def test_the_judge_scores_only_the_shortlist() -> None:
-    """The second fact shares no word with the question; only the first one, in z, points to it."""
-    blocks = split(HOPS, TOKENIZER, max_tokens=16)
-    (recall,) = find(memrecall(strides=(1, 1), shortlist=1, retriever="bm25"), [(QUERY, blocks)])
-    judged = [np.flatnonzero(~np.isnan(step.coarse)).tolist() for step in recall.trace]
-    assert judged == [[FIRST], [SECOND]]
-    assert recall.key_blocks == (FIRST, SECOND)
-
-
-def test_a_shorter_shortlist_in_later_steps() -> None:
-    blocks = split(HOPS, TOKENIZER, max_tokens=16)
-    options = {"shortlist": 3, "later_shortlist": 2, "retriever": "bm25"}
-    (recall,) = find(memrecall(strides=(1, 1, 1), **options), [(QUERY, blocks)])
-    assert [int((~np.isnan(step.coarse)).sum()) for step in recall.trace] == [3, 2, 2]
-
-
-def test_a_shortlist_needs_a_question() -> None:
-    with pytest.raises(ConfigError, match=r"^give a question, which a retriever needs; for tasks without, memrecall\."):
-        find(memrecall(shortlist=3), [(None, split(HOPS, TOKENIZER, max_tokens=16))])
-
-
-def test_two_rankings_take_turns() -> None:
-    """Vectors find what is said in other words, BM25 names that no vector knows; a shortlist of two has one of each."""
-    text = "The firm was founded by Ada Stone. " + "Rain fell on the hills all day. " * 40 + "Zyx7 is blue. "
-    document = cogltx.Document(text + "It snowed in the far north. " * 40)
-    tokenizer = load_tokenizer("minilm")
-    blocks = split(document, tokenizer, max_tokens=12)
-    layout = WindowFormat(tokenizer, 64).layout(Query("Which person set up the company Zyx7?"), blocks)
-
-    def proposed(name: RetrieverName) -> list[str]:
-        return [blocks.text(index).strip() for index in Retriever(name).shortlist(Memory(layout), 2)]
-
-    founded, blue = "The firm was founded by Ada Stone.", "Zyx7 is blue."
-    assert any(blue in text for text in proposed("bm25"))
-    assert any(founded in text for text in proposed("embedding"))
-    both = proposed("both")
-    assert any(blue in text for text in both)
-    assert any(founded in text for text in both)

@@ -13,10 +13,11 @@ import tiny
 import torch
 from fakes import WordOverlap, config, reader
 
+from cogltx.config import ModelConfig, TaskConfig, load_config
 from cogltx.errors import ConfigError, ModelError
 from cogltx.folders import model_folder
 from cogltx.judges import EncoderJudge
-from cogltx.model import Model, ModelConfig, TaskConfig
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
@@ -208,21 +209,6 @@ def test_starting_from_another_model(tiny_encoder: Path, saved: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0)])
-def test_what_training_alone_needs_may_be_missing(
-    tiny_encoder: Path, tmp_path: Path, before: float, after: float
-) -> None:
-    values = config(tiny_encoder).model_dump(mode="json")
-    values["reasoner"]["relevance_weight"] = before
-    first = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True))
-    first.save_pretrained(tmp_path / "first")
-    values["reasoner"] |= {"relevance_weight": after, "init_from": str(tmp_path / "first")}
-    second = Model.create(ModelConfig.model_validate(values), with_judge=False).reasoner
-    state = first.model.reasoner.state_dict()
-    assert all(torch.equal(value, state[name]) for name, value in second.state_dict().items() if name in state)
-    assert ("relevance.0.weight" in second.state_dict()) == bool(after)
-
-
 def test_a_judge_from_the_reasoner(tiny_encoder: Path, saved: Path) -> None:
     values = config(tiny_encoder).model_dump(mode="json")
     values["reasoner"]["init_from"], values["judge"]["init_from"] = str(saved), "reasoner"
@@ -289,6 +275,6 @@ def test_another_task_has_options_of_its_own(tiny_encoder: Path, tmp_path: Path)
     values = config(tiny_encoder).model_dump(mode="json")
     values["task"] = {"name": "hotpotqa", "options": {"paragraphs": 2}}
     CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True)).save_pretrained(tmp_path)
-    assert ModelConfig.load(tmp_path, {"task.name": "jsonl"}).task == TaskConfig(name="jsonl")
-    assert ModelConfig.load(tmp_path, {"task.name": "hotpotqa"}).task.options == {"paragraphs": 2}
-    assert ModelConfig.load(tmp_path, {"task.options": {"paragraphs": 3}}).task.options == {"paragraphs": 3}
+    assert load_config(tmp_path, {"task.name": "jsonl"}).task == TaskConfig(name="jsonl")
+    assert load_config(tmp_path, {"task.name": "hotpotqa"}).task.options == {"paragraphs": 2}
+    assert load_config(tmp_path, {"task.options": {"paragraphs": 3}}).task.options == {"paragraphs": 3}

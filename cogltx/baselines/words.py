@@ -7,7 +7,7 @@ probabilities.
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import torch
 
@@ -19,7 +19,7 @@ from cogltx.files import new_folder
 from cogltx.linear import LinearModel, WordsModel
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction
-from cogltx.reasoners.classification import choose_labels, fit_words, label_probabilities
+from cogltx.reasoners.classification import ClassificationConfig, choose_labels, fit_words, label_probabilities
 
 
 class WordsReader(Reader):
@@ -45,7 +45,8 @@ class WordsReader(Reader):
             raise ConfigError(f"reader: {name} needs reasoner.name: classification, not {reasoner.name}")
         if config.task.options.get("label_queries"):
             raise ConfigError(f"reader: {name} reads texts without questions; remove task.options.label_queries")
-        self._config, self.reasoner, self._words = config, reasoner, words or self.model_class()
+        self._config, self._words = config, words or self.model_class()
+        self.reasoner = cast(ClassificationConfig, reasoner)
 
     @property
     def config(self) -> ModelConfig:

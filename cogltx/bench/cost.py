@@ -1,151 +1,142 @@
-"""MemRecall's encoder throughput in tokens per second, relative to the same encoder on full windows.
+"""`cogltx bench cost`: seconds, peak memory and throughput of readers by document length (CogLTX figure 6).
 
-Both run in one process and with the same arithmetic. Other processes may slow the machine down at any time, so the
-encoder is measured before, after and, with MemRecall's clock paused, every few seconds during MemRecall.
+Every reader reads every length in a new process, until one needs more memory or time than allowed. Results are saved
+after each process; run the same command to resume.
 """
 
-import statistics
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+import numpy as np
 
-from cogltx.bench.prose import QUESTION, generated
-from cogltx.bench.tables import table
-from cogltx.blocks import load_tokenizer, split
-from cogltx.document import Query
-from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, Precision, load_encoder
-from cogltx.encoding.layout import WindowFormat
-from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.judges import EncoderJudge
-from cogltx.memrecall import MemRecall, MemRecallConfig
+from cogltx.bench.origin import described, origin
+from cogltx.bench.process import call
+from cogltx.bench.tables import Notes, table
+from cogltx.cli.plots import Picture
+from cogltx.errors import ConfigError
+from cogltx.files import check_settings, read_json, write_file, write_json
 from cogltx.progress import progress
 
-BATCH_SIZES = (1, 2, 4, 8, 16)
-_PAUSE_EVERY = 2.0  # seconds
-_REPEATS = 3
-_WARM_UP_TOKENS = 4096
+READERS = {
+    "cogltx": "CogLTX",
+    "one_stride": "CogLTX, one step",
+    "shortlist": "CogLTX, shortlist by a trained retriever",
+    "further": "the same, a further question",
+    "sliding_window": "sliding window",
+    "full_attention": "full attention, extended positions",
+}
+"""Names of the readers in tables."""
+
+LENGTHS = tuple(512 << doubled for doubled in range(10))  # up to 262,144
+_MEBIBYTE = 1 << 20
+_FITTED_FROM = 4096  # tokens; for shorter documents, costs that do not depend on the length dominate
 
 
 def measure(
-    encoder: str,
-    lengths: Sequence[int],
-    documents: Sequence[int],
+    readers: Sequence[str],
+    output: Path,
+    lengths: Sequence[int] = LENGTHS,
     *,
-    precision: Any = "auto",
+    limit: float = 8.0,
+    minutes: float = 10.0,
+    encoder: str = "minilm",
+    precision: str = "auto",
     seed: int = 0,
-    seconds: float = 10.0,
-) -> tuple[list[dict[str, Any]], str]:
-    """Measure MemRecall with the encoder judge and its default strides and capacity on generated documents.
+    results: Path | None = None,
+    report: Callable[[str], None] = print,
+) -> tuple[dict[str, Any], str]:
+    """Measure readers, or resume that; write `cost.json`, `cost.md` and, with matplotlib, `time.png` and `memory.png`.
 
-    Each number of documents is read together with each length in tokens, repeatedly for at least `seconds`. The judge's
-    head is random, which costs the same.
+    Each reader may use `limit` GiB of memory, and `minutes` per document, loading included.
 
     Returns:
-        Measurements and their table. `windows`, `window_tokens` (without padding) and `padded_tokens` are those of the
-        encoder. `seconds` is MemRecall's mean over `runs`, without `split_seconds` to tokenize and split.
-        `encoder_batch` is the encoder's fastest batch size, `ratio` MemRecall's throughput relative to the encoder's
-        with it, `filled` the share of its input that is not padding.
+        The settings and measurements, and their table. Per reader: `measured`, lengths ascending (see `reading`);
+        `beyond`, the first length that needed more than allowed, and whether memory or time; `exponent`, k in seconds ~
+        length^k by least squares over lengths from 4,096 tokens, None for fewer than three; its origin.
 
     Raises:
-        ConfigError: the machine has no bfloat16.
-        ModelError: the encoder cannot be loaded.
+        ConfigError: a reader is unknown, or the folder holds another measurement.
+        ModelError: a process failed.
     """
-    torch.manual_seed(seed)
-    config, recall = EncoderConfig(name=encoder, precision=precision), MemRecallConfig()
-    tokenizer, arithmetic = load_tokenizer(encoder), Precision.of(config)
-    form = WindowFormat(tokenizer, recall.capacity)
-    meter = _Meter(load_encoder(config).to(arithmetic.device).eval(), recall.capacity, arithmetic)
-    runner = BatchRunner(arithmetic, config.batch_tokens, form.padding_id)
-    memrecall = MemRecall(meter, recall, tokenizer=tokenizer, runner=runner)
-    memrecall.recall(generated(_WARM_UP_TOKENS, tokenizer, seed=0), QUESTION)
-    costs = []
-    pairs = [(length, count) for length in lengths for count in documents]
-    for length, count in progress(pairs, "cost", unit="rows"):
-        texts = [generated(length, tokenizer, seed=seed + number) for number in range(count)]
-        start = time.perf_counter()
-        layouts = [form.layout(Query(QUESTION), split(document, tokenizer)) for document in texts]
-        split_seconds = time.perf_counter() - start
-        meter.restart()
-        spent, runs = 0.0, 0
-        while not runs or spent < seconds:
-            start, paused = time.perf_counter(), meter.paused
-            memrecall(layouts)
-            spent += time.perf_counter() - start - (meter.paused - paused)
-            runs += 1
-        meter.run_encoder(_REPEATS)
-        speed, encoder_speed = meter.tokens / spent, meter.encoder_tokens / meter.encoder_seconds
-        costs.append({
-            "documents": count, "length": length, "document_tokens": sum(one.blocks.n_tokens for one in layouts),
-            "windows": meter.windows // runs, "window_tokens": meter.tokens // runs,
-            "padded_tokens": meter.padded_tokens // runs,
-            "split_seconds": split_seconds, "seconds": spent / runs, "runs": runs,
-            "encoder_tokens_per_second": encoder_speed, "encoder_batch": len(meter.full.input_ids),
-            "tokens_per_second": speed, "ratio": speed / encoder_speed, "filled": meter.tokens / meter.padded_tokens,
-        })  # fmt: skip
-    return costs, _table(costs)
+    for reader in readers:
+        if reader not in READERS:
+            raise ConfigError(f"--readers: {reader!r} is not a reader; choose from {', '.join(READERS)}")
+    options = {"encoder": encoder, "precision": precision, "seed": seed}
+    cost: dict[str, Any] = {"settings": {**options, "limit": limit, "minutes": minutes}, "readers": {}}
+    path = output / "cost.json"
+    if path.exists():
+        saved = read_json(path)
+        check_settings(output, cost["settings"], saved.get("settings", {}))
+        cost["readers"] = saved["readers"]
+    pairs = [(reader, length) for reader in readers for length in sorted(set(lengths))]
+    for reader, length in progress(pairs, "readers", unit="documents"):
+        row = cost["readers"].get(reader, {"measured": [], "beyond": None, "exponent": None})
+        if any(one["length"] == length for one in row["measured"]) or (row["beyond"] and length >= row["beyond"][0]):
+            continue
+        outcome = call(
+            "cogltx.bench.reading", {"reader": reader, "length": length, **options}, f"{reader} at {length} tokens",
+            seconds=60 * minutes, limit=limit * (1 << 30),
+        )  # fmt: skip
+        cost["readers"][reader] = _with(row, length, outcome)
+        text = f"more {outcome['beyond']} than allowed" if "beyond" in outcome else _cell(outcome)
+        report(f"{reader}, {length:,} tokens: {text}")
+        write_json(path, cost)
+    text = cost_table(cost["readers"])
+    write_file(output / "cost.md", text + "\n")
+    if results is not None:
+        before = read_json(results / "cost.json") if (results / "cost.json").exists() else {"readers": {}}
+        write_json(results / "cost.json", {**before, "readers": {**before["readers"], **cost["readers"]}})
+    try:
+        draw(cost["readers"], output)
+    except ConfigError as error:  # no matplotlib
+        report(str(error))
+    return cost, text
 
 
-def _table(costs: Sequence[dict[str, Any]]) -> str:
-    columns = "documents|tokens each|windows|filled|split s|recall s|tokens/s|encoder tokens/s|ratio"
-    row = (
-        "{documents:,}|{length:,}|{windows:,}|{filled:.1%}|{split_seconds:.2f}|{seconds:.2f}|"
-        "{tokens_per_second:,.0f}|{encoder_tokens_per_second:,.0f}|{ratio:.2f}"
-    )
-    return table([line.split("|") for line in (columns, *(row.format(**cost) for cost in costs))])
+def _with(row: Mapping[str, Any], length: int, outcome: dict[str, Any]) -> dict[str, Any]:
+    """Add the outcome of a length to the measurements of a reader."""
+    if "beyond" in outcome:
+        return {**row, "beyond": [length, outcome["beyond"]], **origin()}
+    measured = sorted([*row["measured"], outcome], key=lambda one: one["length"])
+    points = [(one["document_tokens"], one["seconds"]) for one in measured if one["length"] >= _FITTED_FROM]
+    exponent = None
+    if len(points) >= 3:
+        lengths, seconds = np.log(np.array(points)).T
+        exponent = float(np.polyfit(lengths, seconds, 1)[0])
+    return {**row, "measured": measured, "exponent": exponent, **origin()}
 
 
-class _Meter(nn.Module):
-    """A judge model that counts its windows, and runs the encoder on full windows every few seconds.
+def draw(readers: Mapping[str, Any], folder: Path) -> None:
+    """Draw seconds and memory by length; raises ConfigError without matplotlib."""
+    pictures = {"time": ("seconds", 1, "seconds"), "memory": ("peak_bytes", _MEBIBYTE, "peak memory, MiB")}
+    for name, (key, unit, up) in pictures.items():
+        curves = {
+            label: [(one["length"], one[key] / unit) for one in readers[reader]["measured"]]
+            for reader, label in READERS.items() if readers.get(reader, {}).get("measured")
+        }  # fmt: skip
+        picture = Picture(folder / f"{name}.png")
+        picture.draw_curves(curves, across="tokens of the document", up=up, logarithmic=True)
 
-    The full windows are in batches of the fastest size.
-    """
 
-    def __init__(self, encoder: Encoder, capacity: int, precision: Precision) -> None:
-        super().__init__()
-        self.encoder, self.precision = encoder, precision
-        vocabulary = int(encoder.model.config.vocab_size)
-        ids = [torch.randint(vocabulary, (size, capacity), device=precision.device) for size in BATCH_SIZES]
-        batches = [Batch(each, torch.ones_like(each, dtype=torch.bool), torch.zeros_like(each)) for each in ids]
-        for batch in batches:  # warm up
-            self._time(batch)
-        rounds = [[self._time(batch) / len(batch.input_ids) for batch in batches] for _ in range(_REPEATS)]
-        medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
-        self.full = batches[medians.index(min(medians))]
-        self.model = EncoderJudge(encoder).to(precision.device)
-        self.restart()
+def cost_table(readers: Mapping[str, Any]) -> str:
+    """Format seconds and MiB by length in Markdown, with the origin of each reader's measurement below."""
+    notes, measured = Notes(), {one["length"] for row in readers.values() for one in row["measured"]}
+    lengths = sorted(measured | {row["beyond"][0] for row in readers.values() if row["beyond"]})
+    lines = [["s, MiB by tokens", *(f"{length:,}" for length in lengths), "exponent", "throughput / encoder's"]]
+    for reader, label in READERS.items():
+        if reader in readers:
+            row = readers[reader]
+            cells = {one["length"]: _cell(one) for one in row["measured"]}
+            if row["beyond"]:
+                cells[row["beyond"][0]] = row["beyond"][1]
+            exponent = "–" if row["exponent"] is None else f"{row['exponent']:.2f}"
+            ratios = [f"{one['ratio']:.2f}" for one in row["measured"] if one["ratio"]][-1:] or ["–"]
+            marks = " ".join(map(notes.mark, [*row.get("notes", []), described(row)]))
+            lines.append([label + marks, *(cells.get(length, "–") for length in lengths), exponent, *ratios])
+    return "\n".join([table(lines, markdown=True), "", *(f"{line}  " for line in notes.lines)])
 
-    def restart(self) -> None:
-        """Discard what was measured, and measure the encoder anew."""
-        self.windows = self.tokens = self.padded_tokens = self.encoder_tokens = 0
-        self.encoder_seconds = self.paused = 0.0
-        self.run_encoder(_REPEATS)
-        self._resumed = time.perf_counter()
 
-    def run_encoder(self, times: int = 1) -> None:
-        """Run full batches."""
-        for _ in range(times):
-            self.encoder_seconds += self._time(self.full)
-            self.encoder_tokens += self.full.input_ids.numel()
-
-    @torch.inference_mode()
-    def _time(self, batch: Batch) -> float:
-        start = time.perf_counter()
-        with self.precision.autocast():
-            self.encoder(batch)[0, 0, 0].item()
-        return time.perf_counter() - start
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
-        """Return the judge's logits."""
-        start = time.perf_counter()
-        if start - self._resumed > _PAUSE_EVERY:
-            self.run_encoder()
-            self._resumed = time.perf_counter()
-            self.paused += self._resumed - start
-        self.windows += len(input_ids)
-        self.tokens += int(attention_mask.sum())
-        self.padded_tokens += input_ids.numel()
-        logits: Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask, token_type_ids=token_type_ids)
-        return logits
+def _cell(one: Mapping[str, Any]) -> str:
+    seconds = f"{one['seconds']:.2f}" if one["seconds"] < 10 else f"{one['seconds']:,.0f}"
+    return f"{seconds}, {one['peak_bytes'] / _MEBIBYTE:,.0f}"

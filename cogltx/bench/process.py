@@ -1,49 +1,24 @@
-"""Measure seconds and peak memory in new processes: a function of this package, or a `cogltx` command."""
+"""Run commands in new processes and measure their seconds and peak memory."""
 
-import importlib
 import json
+import math
 import os
 import resource
 import shlex
+import signal
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from cogltx.errors import CogltxError, ModelError
+from cogltx.errors import ModelError
 
 _POLL_SECONDS = 0.05
-
-
-def call(
-    function: str, arguments: dict[str, Any], what: str, *, timeout: float | None = None, limit: int = 0
-) -> dict[str, Any] | None:
-    """Call a function in a new process and return its result, None after `timeout` seconds.
-
-    Args:
-        function: `package.module:function`; its result is a dict for JSON.
-        arguments: its keyword arguments, plain data.
-        what: the measurement, for error messages.
-        timeout: seconds.
-        limit: bytes of memory; a process that needs more returns `{"beyond": "memory"}`. 0: no limit.
-
-    Raises:
-        ModelError: the process failed; with the last line of its standard error.
-    """
-    command = [sys.executable, "-m", __name__, function, json.dumps(arguments), str(limit)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
-    except subprocess.TimeoutExpired:
-        return None
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["nothing on standard error"]
-        raise ModelError(f"{what}: the measurement failed with exit code {done.returncode}: {lines[-1]}")
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return result
+_OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "MemoryError")
 
 
 def run_command(arguments: Sequence[str]) -> tuple[str, float, int]:
@@ -53,22 +28,68 @@ def run_command(arguments: Sequence[str]) -> tuple[str, float, int]:
         ModelError: it failed; its messages are on standard error.
     """
     started = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "cogltx", *arguments], stdout=subprocess.PIPE, text=True)
+    output, code, peak = _run(["cogltx", *arguments])
+    if code:
+        raise ModelError(f"exit code {code} of: {shlex.join(['cogltx', *arguments])}")
+    return output, time.perf_counter() - started, peak
+
+
+def call(
+    module: str, arguments: dict[str, Any], what: str, *, seconds: float = math.inf, limit: float = math.inf
+) -> dict[str, Any]:
+    """Run a module, which prints JSON, in a new process and return its result.
+
+    Args:
+        module: gets its arguments as JSON on the command line.
+        arguments: plain data.
+        what: the measurement, for error messages.
+        seconds: a process that takes longer is ended; the result is `{"beyond": "time"}`.
+        limit: bytes of memory; for a process that needs more the result is `{"beyond": "memory"}`.
+
+    Raises:
+        ModelError: the process failed; with the last line of its standard error.
+    """
+    with tempfile.TemporaryFile("w+") as errors:
+        try:
+            output, code, _ = _run([module, json.dumps(arguments)], errors, seconds, limit)
+        except TimeoutError:
+            return {"beyond": "time"}
+        except MemoryError:
+            return {"beyond": "memory"}
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["nothing on standard error"])[-1]
+    if code == -signal.SIGKILL or (code and any(words in last for words in _OUT_OF_MEMORY)):
+        return {"beyond": "memory"}
+    if code:
+        raise ModelError(f"{what}: the measurement failed with exit code {code}: {last}")
+    result: dict[str, Any] = json.loads(output.splitlines()[-1])
+    return result
+
+
+def _run(
+    command: Sequence[str], errors: IO[str] | None = None, seconds: float = math.inf, limit: float = math.inf
+) -> tuple[str, int, int]:
+    """Run a module; return standard output, exit code and peak memory. TimeoutError or MemoryError: beyond a limit."""
+    started = time.perf_counter()
+    process = subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None, "a pipe was asked for"
     peak = 0
     with process.stdout, ThreadPoolExecutor(1) as executor:
         output = executor.submit(process.stdout.read)
         try:
             while wait([output], timeout=_POLL_SECONDS).not_done:
-                peak = max(peak, high_water_mark(process.pid))
+                peak = max(peak, _high_water_mark(process.pid))
+                if peak > limit:
+                    raise MemoryError
+                if time.perf_counter() - started > seconds:
+                    raise TimeoutError
         except BaseException:  # an interrupted call leaves no process behind
             process.terminate()
+            process.wait()
             raise
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise ModelError(f"exit code {process.returncode} of: {shlex.join(['cogltx', *arguments])}")
-    return output.result(), time.perf_counter() - started, peak or _in_bytes(usage.ru_maxrss)
+    return output.result(), process.returncode, peak or _in_bytes(usage.ru_maxrss)
 
 
 def peak_bytes(device: str = "cpu") -> int:
@@ -77,10 +98,10 @@ def peak_bytes(device: str = "cpu") -> int:
         import torch
 
         return int(torch.cuda.max_memory_reserved())
-    return high_water_mark(os.getpid()) or _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return _high_water_mark(os.getpid()) or _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
-def high_water_mark(process: int) -> int:
+def _high_water_mark(process: int) -> int:
     """Peak resident memory of a process by `/proc`, 0 on systems without it.
 
     On Linux, `getrusage` and `wait4` include the memory of the parent process at the time of the fork; this does not.
@@ -94,36 +115,3 @@ def high_water_mark(process: int) -> int:
 
 def _in_bytes(ru_maxrss: int) -> int:
     return ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _watch(limit: int) -> None:
-    """End this process once it has used more than `limit` bytes."""
-    while peak_bytes() <= limit:
-        time.sleep(_POLL_SECONDS)
-    print(json.dumps({"beyond": "memory"}), flush=True)
-    os._exit(0)
-
-
-def _main(function: str, arguments: str, limit: str) -> int:
-    """Call the function and print its result as one line of JSON; return the exit code."""
-    if int(limit):
-        threading.Thread(target=_watch, args=[int(limit)], daemon=True).start()
-    module, _, name = function.partition(":")
-    try:
-        result = getattr(importlib.import_module(module), name)(**json.loads(arguments))
-    except CogltxError as error:
-        print(error, file=sys.stderr)
-        return 2
-    except (MemoryError, RuntimeError) as error:
-        import torch
-
-        out_of_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError))
-        if not out_of_memory and "can't allocate memory" not in str(error):
-            raise
-        result = {"beyond": "memory"}
-    print(json.dumps(result))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main(*sys.argv[1:]))

@@ -1,7 +1,4 @@
-"""The blocks of a document, stored as arrays: characters, tokens, headings and sizes.
-
-Does not depend on a tokenizer or a model. ``splitter`` makes blocks from a document.
-"""
+"""The blocks of a document, stored as arrays: characters, tokens, headings and sizes. ``splitter`` makes them."""
 
 import re
 from collections.abc import Sequence
@@ -22,16 +19,7 @@ _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive tokens of a document.
-
-    Attributes:
-        index: position among the document's blocks, from 0.
-        start: first character; blocks tile the text, white space belongs to the block before it.
-        end: one past the last character.
-        first_token: first token in the document.
-        end_token: one past the last token; at most ``max_tokens`` later.
-        heading: text that windows show before the block; may be empty.
-    """
+    """Consecutive tokens of a document; blocks tile the text, and white space belongs to the block before it."""
 
     index: int
     start: int
@@ -48,10 +36,7 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockQuery:
-    """A block of the document as the query, for tasks that label every part of a text (CogLTX figure 2c).
-
-    It is not a candidate for z. The first ``n_heading`` of its ``token_ids`` are its heading's.
-    """
+    """A block of the document as the query (CogLTX figure 2c); its heading has the first ``n_heading`` tokens."""
 
     block: int
     text: str
@@ -63,48 +48,27 @@ AnyQuery: TypeAlias = Query | BlockQuery | None
 """A question, a block of the document, or None for tasks without a query."""
 
 
+@dataclass(eq=False, repr=False)
 class Blocks(Sequence[Block]):
-    """A document's blocks and tokens, in arrays; a ``Block`` is created on access.
+    """A document's blocks and tokens, in arrays; a ``Block`` is created on access."""
 
-    Attributes:
-        document: the document.
-        starts: first character of every block, shape [n_blocks].
-        cuts: first token of every block, and one past the last token, shape [n_blocks + 1].
-        token_ids: vocabulary index of every token, shape [n_tokens].
-        token_starts: first character of every token, shape [n_tokens]; never white space.
-        token_ends: one past each token's last character, shape [n_tokens]; equal to the start for a token that is only
-            white space.
-        headings: token ids per heading.
-        heading_of: index into ``headings`` per block, shape [n_blocks].
-    """
-
-    def __init__(
-        self,
-        document: Document,
-        *,
-        starts: Int[np.ndarray, " blocks"],
-        cuts: Int[np.ndarray, " blocks+1"],
-        token_ids: Int[np.ndarray, " tokens"],
-        token_starts: Int[np.ndarray, " tokens"],
-        token_ends: Int[np.ndarray, " tokens"],
-        headings: dict[str, Int[np.ndarray, " heading"]],
-        heading_of: Int[np.ndarray, " blocks"],
-    ) -> None:
-        self.document = document
-        self.starts, self.cuts = starts, cuts
-        self.token_ids, self.token_starts, self.token_ends = token_ids, token_starts, token_ends
-        self.headings, self.heading_of = headings, heading_of
-        self._heading_texts = tuple(headings)
+    document: Document
+    starts: Int[np.ndarray, " blocks"]  # first character
+    cuts: Int[np.ndarray, " blocks+1"]  # first token of each block, and one past the last token
+    token_ids: Int[np.ndarray, " tokens"]
+    token_starts: Int[np.ndarray, " tokens"]  # first character, never white space
+    token_ends: Int[np.ndarray, " tokens"]  # equal to the start for a token that is only white space
+    headings: dict[str, Int[np.ndarray, " heading"]]  # token ids per heading
+    heading_of: Int[np.ndarray, " blocks"]  # index into the headings
 
     @overload
     def __getitem__(self, index: int) -> Block: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Block, ...]: ...
     def __getitem__(self, index: int | slice) -> Block | tuple[Block, ...]:
-        indices = range(len(self))[index]
-        return self._block(indices) if isinstance(indices, int) else tuple(map(self._block, indices))
-
-    def _block(self, index: int) -> Block:
+        if isinstance(index, slice):
+            return tuple(self[one] for one in range(len(self))[index])
+        index = range(len(self))[index]
         is_last = index + 1 == len(self)
         return Block(
             index=index,
@@ -124,6 +88,10 @@ class Blocks(Sequence[Block]):
         return len(self.token_ids)
 
     @cached_property
+    def _heading_texts(self) -> tuple[str, ...]:
+        return tuple(self.headings)
+
+    @cached_property
     def sizes(self) -> Int[np.ndarray, " blocks"]:
         """Tokens per block in a window: heading, text and one separator."""
         heading_sizes = np.array([len(ids) for ids in self.headings.values()])
@@ -140,11 +108,7 @@ class Blocks(Sequence[Block]):
 
     @cached_property
     def paragraphs(self) -> Int[np.ndarray, " blocks"]:
-        """Number of the paragraph that each block begins in, from 0.
-
-        Paragraphs end at blank lines or, in a text without blank lines, at line breaks; those of documents that were
-        joined, as in each alone.
-        """
+        """Number of the paragraph per block; paragraphs end at blank lines or, without any, at line breaks."""
         document, ends = self.document, list[int]()
         parts = [document.part(first) for _, first in document.parts] or [("", 0, len(document.text))]
         for _, first, last in parts:
@@ -160,7 +124,7 @@ class Blocks(Sequence[Block]):
 
     @cached_property
     def mentions(self) -> Mentions:
-        """Which blocks mention which headings."""
+        """Pairs of a block and a heading that it mentions."""
         return Mentions.of(self.document.text, self.starts, self._heading_texts, self.heading_of)
 
     def as_query(self, index: int) -> BlockQuery:
@@ -192,10 +156,7 @@ class Blocks(Sequence[Block]):
         return range(first, int(np.searchsorted(self.starts, end, side="left")))
 
     def relevance_labels(self, example: Example) -> Bool[np.ndarray, " blocks"] | None:
-        """Label the blocks that overlap a relevant span; None where the data has no relevance labels.
-
-        Where the data marks answers but no evidence, the answer spans are the relevant spans.
-        """
+        """Label the blocks that overlap evidence, or else an answer span; None where the data has neither."""
         if not example.has_relevance:
             return None
         labels = np.zeros(len(self), dtype=bool)

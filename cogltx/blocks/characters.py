@@ -9,16 +9,7 @@ from jaxtyping import Bool
 _SCAN_TOKENS = 1 << 16
 
 
-def _code_points(characters: str) -> np.ndarray:
-    return np.array(sorted(map(ord, characters)), dtype=np.uint32)
-
-
-LINE_BREAKS = _code_points("\n\r\v\f\x85\u2028\u2029")
-SPACES = _code_points("".join(chr(c) for c in range(0x3001) if chr(c).isspace()))
-CLOSERS = _code_points("\"')]}»”’›」』】》〉）］｝＂＇")
-SENTENCE_ENDS, WIDE_SENTENCE_ENDS = _code_points(".?!"), _code_points("。？！｡．؟۔।॥։።‼⁇⁈⁉")
-CLAUSE_ENDS, WIDE_CLAUSE_ENDS = _code_points(",;:"), _code_points("，；：、､،؛﹐﹑﹔﹕")
-END_OF_TEXT = 0xFFFFFFFF
+SPACES = np.array([c for c in range(0x3001) if chr(c).isspace()], dtype=np.uint32)
 # Scripts written without spaces between words: every character counts as a word.
 _UNSPACED = (
     (0x2E80, 0x33FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0xFE30, 0xFE4F), (0xFF00, 0xFFEF), (0x20000, 0x3FFFF),
@@ -33,7 +24,7 @@ def code_points(text: str, start: int, end: int) -> np.ndarray:
 
 
 def among(characters: np.ndarray, wanted: np.ndarray) -> Bool[np.ndarray, " n"]:
-    """Mark the characters that are in ``wanted`` (sorted)."""
+    """Mark the characters that are in ``wanted``, which is sorted."""
     nearest = wanted[np.minimum(np.searchsorted(wanted, characters), len(wanted) - 1)]
     return np.asarray(np.equal(nearest, characters))
 

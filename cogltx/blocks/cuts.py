@@ -17,24 +17,21 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import UInt8
 
-from cogltx.blocks.characters import (
-    CLAUSE_ENDS,
-    CLOSERS,
-    END_OF_TEXT,
-    LINE_BREAKS,
-    SENTENCE_ENDS,
-    SPACES,
-    WIDE_CLAUSE_ENDS,
-    WIDE_SENTENCE_ENDS,
-    among,
-    code_points,
-    scans,
-    unspaced,
-)
+from cogltx.blocks.characters import SPACES, among, code_points, scans, unspaced
 from cogltx.errors import ConfigError
 
 BLOCK_COST, LINE_COST, SENTENCE_COST, CLAUSE_COST, WORD_COST = 4, 0, 1, 2, 8
 
+
+def _set(characters: str) -> np.ndarray:
+    return np.array(sorted(map(ord, characters)), dtype=np.uint32)
+
+
+_LINE_BREAKS = _set("\n\r\v\f\x85\u2028\u2029")
+_CLOSERS = _set("\"')]}»”’›」』】》〉）］｝＂＇")
+_SENTENCE_ENDS, _WIDE_SENTENCE_ENDS = _set(".?!"), _set("。？！｡．؟۔।॥։።‼⁇⁈⁉")
+_CLAUSE_ENDS, _WIDE_CLAUSE_ENDS = _set(",;:"), _set("，；：、､،؛﹐﹑﹔﹕")
+_END_OF_TEXT = 0xFFFFFFFF
 _INSIDE_WORD, _INSIDE_CHARACTER = 254, 255
 _CUT_TOKENS, _ORIGIN_STEPS = 1 << 14, 1 << 12
 
@@ -45,7 +42,7 @@ def cut_costs(
     """Compute the cost of a cut after every token; 254 and 255 forbid a cut inside a word or a character."""
     costs = np.empty(len(starts), dtype=np.uint8)
     for first, last, start, end in scans(text, starts, ends):
-        characters = np.append(code_points(text, start, end), np.uint32(END_OF_TEXT))
+        characters = np.append(code_points(text, start, end), np.uint32(_END_OF_TEXT))
         token_starts, after = starts[first:last] - start, ends[first:last] - start
         following = np.append(starts[first + 1 : last + 1], ends[-1:])[: last - first] - start
         costs[first:last] = _boundary_costs(characters, token_starts, after, following)
@@ -58,18 +55,18 @@ def _boundary_costs(characters: np.ndarray, starts: np.ndarray, after: np.ndarra
     mark = characters[np.maximum(after - 1, 0)]
     mark = np.where(after > starts, mark, np.uint32(0))
     beyond = characters[np.minimum(after, len(characters) - 1)]
-    breaks = among(characters, LINE_BREAKS)
+    breaks = among(characters, _LINE_BREAKS)
     breaks[:-1] &= ~((characters[:-1] == ord("\r")) & (characters[1:] == ord("\n")))
     lines = np.concatenate([[0], np.cumsum(breaks)])
     spaces = np.concatenate([[0], np.cumsum(among(characters, SPACES))])
-    free = among(beyond, SPACES) | (beyond == END_OF_TEXT)
-    closing = free | among(beyond, CLOSERS)
+    free = among(beyond, SPACES) | (beyond == _END_OF_TEXT)
+    closing = free | among(beyond, _CLOSERS)
     next_character = characters[np.minimum(following, len(characters) - 1)]
     gap = np.maximum(following, after)
     apart = (spaces[gap] > spaces[after]) | unspaced(mark) | unspaced(next_character)
     costs = np.where(apart | free, WORD_COST, _INSIDE_WORD)
-    costs = np.where(among(mark, WIDE_CLAUSE_ENDS) | among(mark, CLAUSE_ENDS) & closing, CLAUSE_COST, costs)
-    costs = np.where(among(mark, WIDE_SENTENCE_ENDS) | among(mark, SENTENCE_ENDS) & closing, SENTENCE_COST, costs)
+    costs = np.where(among(mark, _WIDE_CLAUSE_ENDS) | among(mark, _CLAUSE_ENDS) & closing, CLAUSE_COST, costs)
+    costs = np.where(among(mark, _WIDE_SENTENCE_ENDS) | among(mark, _SENTENCE_ENDS) & closing, SENTENCE_COST, costs)
     costs = np.where(lines[gap] > lines[after], LINE_COST, costs)
     return np.where((following < after) | (following == starts), _INSIDE_CHARACTER, costs)
 
@@ -87,8 +84,7 @@ def _allow_cuts_in_long_words(costs: np.ndarray, max_tokens: int) -> np.ndarray:
 def cheapest_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int) -> Iterator[tuple[int, int]]:
     """Yield the token spans of the blocks of one segment; ``costs[i]`` is the cost of a cut after token i.
 
-    A long segment is solved part by part, to bound memory. A cut is settled once every optimal continuation contains
-    it, so the total cost is still the minimum. If no cut can be settled, the part grows.
+    A long segment is solved part by part, to bound memory. A cut is final once every optimal continuation contains it.
     """
     total = len(costs) + 1
     first, reach = 0, max(_CUT_TOKENS, max_tokens)
@@ -101,11 +97,9 @@ def cheapest_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int) -> I
 
 
 def _settled_cuts(costs: UInt8[np.ndarray, " boundaries"], max_tokens: int, *, whole: bool) -> list[int]:
-    """Find the block boundaries in a part of a segment that the rest of the segment cannot change.
+    """Find the block boundaries in a part of a segment that its rest cannot change; ``whole``: there is no rest.
 
-    The minimum cost up to a cut follows from the minimum among the cuts at most B tokens before it, which a monotone
-    queue keeps at its head. Later cuts can only follow one of those left in the queue. ``whole``: the segment
-    ends here.
+    A monotone queue holds the cuts, at most B tokens back, that later cuts may follow; the cheapest is at its head.
     """
     total = len(costs) + 1
     if whole and total <= max_tokens:

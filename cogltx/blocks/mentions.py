@@ -13,21 +13,14 @@ from cogltx.blocks.characters import WORD
 
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")  # "(film)" in a title is not part of the name
 
-_Names: TypeAlias = dict[tuple[str, ...], list[int]]
-"""The numbers of the headings that have these words."""
+_Names: TypeAlias = dict[tuple[str, ...], list[int]]  # numbers of headings by their words
 
 
 @dataclass(frozen=True)
 class Mentions:
-    """Pairs of a block and a heading whose words the block contains, in that order, whatever their case.
+    """Pairs of a block and a heading, other than its own, whose words the block contains in order, in any case.
 
-    A block does not mention the heading that it is under.
-
-    Attributes:
-        blocks: the block of each pair, shape [mentions].
-        headings: its heading, shape [mentions].
-        heading_of: the heading of every block, shape [blocks].
-        names: the words of the headings.
+    Also the heading per block, ``heading_of``, and the words of the headings, ``names``.
     """
 
     blocks: Int[np.ndarray, " mentions"]
@@ -55,14 +48,7 @@ class Mentions:
         return np.isin(self.heading_of, [heading for _, heading in _occurrences(question, self.names)])
 
     def best(self, scores: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        """Find, for each block, the best score of a block that mentions its heading or whose heading it mentions.
-
-        Args:
-            scores: a score per block, NaN for unknown.
-
-        Returns:
-            that score; 0 where no such block has one above 0.
-        """
+        """Find, per block, the best score of a block that mentions its heading or has one that it mentions; or 0."""
         known = np.nan_to_num(scores)
         n_headings = int(self.heading_of.max(initial=-1)) + 1
         under, mentioning, mentioned = np.zeros(n_headings), np.zeros(n_headings), np.zeros(len(known))
@@ -73,7 +59,7 @@ class Mentions:
 
 
 def _occurrences(text: str, names: _Names) -> Iterator[tuple[int, int]]:
-    """Yield the first character, and the heading, of each place in a text that has the words of a heading."""
+    """Yield the first character and the heading of each occurrence of a heading's words."""
     lengths = defaultdict[str, set[int]](set)
     for name in names:
         lengths[name[-1]].add(len(name))

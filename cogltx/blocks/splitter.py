@@ -1,7 +1,4 @@
-"""Cut a document into blocks of at most B tokens at the least total cost (CogLTX §3.1).
-
-Blocks tile the text, and no block crosses a segment that the data marks.
-"""
+"""Cut a document into blocks of at most B tokens at the least total cost (CogLTX §3.1)."""
 
 from array import array
 from typing import Any
@@ -19,7 +16,7 @@ MIN_BLOCK_TOKENS = 8
 
 
 def split(document: Document | str, tokenizer: Any = BUNDLED, *, max_tokens: int = 63) -> Blocks:
-    """Cut a document into blocks at the least total cost, in time linear in the text.
+    """Cut a document into blocks at the least total cost, in linear time; no block crosses a segment.
 
     Args:
         document: any text, in any script.
@@ -59,12 +56,12 @@ def split(document: Document | str, tokenizer: Any = BUNDLED, *, max_tokens: int
 
 
 def _first_visible(starts: np.ndarray, ends: np.ndarray, first: int, last: int) -> int:
-    """First character of a run of tokens that is not white space."""
+    """Find the first character of a run of tokens that is not white space."""
     return int(starts[next((token for token in range(first, last) if starts[token] < ends[token]), first)])
 
 
 def _tile(document: Document) -> list[Segment]:
-    """Segments that cover the whole text: those of the document, and the text between them."""
+    """Cover the whole text with the segments of the document, and the text between them."""
     tiles: list[Segment] = []
     end = 0
     for segment in (*document.segments, Segment(len(document.text), len(document.text))):

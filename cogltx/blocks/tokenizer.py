@@ -20,14 +20,7 @@ T = TypeVar("T")
 
 
 def load_tokenizer(name: str | Path) -> Any:
-    """Load the fast tokenizer of an encoder.
-
-    Args:
-        name: see ``encoder_path``.
-
-    Raises:
-        ModelError: there is no tokenizer, or it gives no character offsets.
-    """
+    """Load the fast tokenizer of an encoder (see ``encoder_path``); raises ModelError if there is none."""
     from transformers import AutoTokenizer
 
     tokenizer = load_from_transformers(
@@ -55,14 +48,9 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 @lru_cache
 def encoder_path(name: str | Path) -> str:
-    """Resolve an encoder's name to a folder or a hub name; the bundled encoder's file is verified by its hash.
+    """Resolve ``minilm``, a folder, or ``owner/name[@REVISION]`` on the hub to a folder or a hub name.
 
-    Args:
-        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a folder, or ``owner/name`` on the Hugging Face hub, with ``@``
-            and a branch, tag or commit for a fixed revision.
-
-    Raises:
-        ModelError: the bundled encoder is not installed, or its file is not the published one.
+    The file of ``minilm``, the bundled all-MiniLM-L6-v2, is verified by its hash; raises ModelError.
     """
     if str(name) != BUNDLED:
         has_revision = re.fullmatch(r"[^/@.][^/@]*/[^/@]+@[^@]+", str(name)) and not Path(name).exists()
@@ -86,11 +74,7 @@ def encoder_path(name: str | Path) -> str:
 
 
 def load_from_transformers(load: Callable[[], T], problem: str) -> T:
-    """Call a loader of ``transformers`` quietly, and translate whatever it raises.
-
-    Raises:
-        ModelError: the loader failed; ``problem`` begins the message.
-    """
+    """Call a loader of ``transformers`` quietly; raise a ModelError that begins with ``problem`` if it fails."""
     from transformers.utils import logging
 
     logging.disable_progress_bar()

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from more_itertools import constrained_batches
 
 from cogltx.blocks.characters import SPACES, among, code_points, scans
-from cogltx.document import Document, Segment
+from cogltx.document import Document, Segment, has_surrogate
 from cogltx.errors import CogltxError, DataError, ModelError
 
 MAX_HEADING_TOKENS = 16
@@ -24,12 +24,7 @@ def tokenize(
     """Tokenize each segment separately; long segments piece by piece, to bound memory.
 
     Returns:
-        vocabulary index, first character and one past the last character of every token; and one past the last token
-        of every segment. A token never starts or ends in white space.
-
-    Raises:
-        DataError: the text has no token, or contains a lone surrogate.
-        ModelError: the tokenizer fails.
+        vocabulary index, first and end character per token, without white space; end token per segment.
     """
     index = "i" if len(document.text) < 2**31 else "l"
     ids, starts, ends = array("i"), array(index), array(index)
@@ -106,6 +101,6 @@ def heading_ids(heading: str, tokenizer: Any) -> Int[np.ndarray, " heading"]:
 
 def _translated(name: str, text: str, error: Exception) -> CogltxError:
     """Translate the exception of a tokenizer."""
-    if any("\ud800" <= character <= "\udfff" for character in text):
+    if has_surrogate(text):
         return DataError(f"{name}: the text contains a lone surrogate, which is not valid Unicode")
     return ModelError(f"{name}: the tokenizer failed: {' '.join(str(error).split())}")

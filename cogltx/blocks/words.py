@@ -1,7 +1,6 @@
-"""The words of a tokenized text: the units that tagging labels.
+"""The words of a tokenized text, the units of tagging: runs of letters, digits and combining marks.
 
-A word is a run of letters and digits with their combining marks. Any other character is a word by itself, and so is
-every character of a script written without spaces, as far as the tokenizer separates them.
+Any other character is a word, and so is each character of a script without spaces, if the tokenizer separates them.
 """
 
 import unicodedata
@@ -19,14 +18,7 @@ _LONGEST = 256  # characters; longer runs of letters are no words, and scanning 
 
 @dataclass(frozen=True)
 class Words:
-    """The words of a document.
-
-    Attributes:
-        first_tokens: the first token of each word, shape [words].
-        starts: first character of each word; words share no character.
-        ends: one past the last.
-        of_token: the word that begins at each token, shape [tokens]; -1 where no word begins.
-    """
+    """The words of a document: first token, first and end character; and the word that begins per token, or -1."""
 
     first_tokens: Int[np.ndarray, " words"]
     starts: Int[np.ndarray, " words"]
@@ -92,8 +84,6 @@ def _is_mark(character: int) -> bool:
 
 def expand_to_words(text: str, start: int, end: int) -> tuple[int, int]:
     """Extend a span to the ends of the words that it cuts, by at most 256 characters each way.
-
-    Scripts without spaces are not extended.
 
     >>> expand_to_words("the Netherlands", 7, 10)
     (4, 15)

@@ -15,31 +15,24 @@ from typer.exceptions import TyperException
 
 from cogltx import __version__
 from cogltx.cli.ask import ask
-from cogltx.cli.average import average
 from cogltx.cli.evaluate import evaluate
 from cogltx.cli.export import export
-from cogltx.cli.index import index
-from cogltx.cli.mlm import mlm
 from cogltx.cli.predict import predict
 from cogltx.cli.prepare import prepare
 from cogltx.cli.recall import recall
-from cogltx.cli.relevance import relevance
 from cogltx.cli.serve import serve
-from cogltx.cli.split import split
 from cogltx.cli.train import train
 from cogltx.errors import CogltxError
 from cogltx.progress import logger
 
-_RESUMABLE = (  # commands, and the options with which they save what is done
-    {"train"}, {"mlm"}, {"quickstart"}, {"predict", "--output"}, {"evaluate", "--predictions"},
-    {"bench", "cost", "--output"}, {"bench", "quality", "--output"}, {"bench", "positions", "--output"},
+_RESUMABLE = (  # commands that save what is done, some only with an option
+    {"train"}, {"predict"}, {"quickstart"}, {"bench", "quality"}, {"bench", "cost", "--output"},
+    {"evaluate", "--predictions"},
 )  # fmt: skip
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a primitive")  # torch's
 
-app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
-)  # fmt: skip
-for command in (ask, serve, train, mlm, evaluate, predict, index, recall, relevance, split, prepare, average, export):
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+for command in (ask, serve, train, evaluate, predict, recall, prepare, export):
     app.command()(command)
 
 
@@ -65,7 +58,7 @@ def run() -> None:
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not any(words in str(error) for words in _OUT_OF_MEMORY):
             raise
-        _fail("out of memory; what was saved is kept. Less is needed with a smaller --set encoder.batch_tokens", 2)
+        _fail("out of memory; saved progress is kept. Try --set encoder.batch_tokens=2048.", 2)
 
 
 class _StandardError(logging.Handler):
@@ -115,8 +108,8 @@ def _fail_usage(error: TyperException) -> NoReturn:
 def _interrupted(number: int, frame: object) -> NoReturn:
     words = {argument.partition("=")[0] for argument in sys.argv[1:]}
     is_saved = any(words >= needed for needed in _RESUMABLE)
-    hint = "; progress is saved; run the same command to resume (train, mlm: with --resume)" if is_saved else ""
-    _fail(f"interrupted{hint}", 128 + number)
+    how = "with --resume" if "train" in words and "--resume" not in words else "to resume"
+    _fail(f"interrupted; progress is saved; run the same command {how}" if is_saved else "interrupted", 128 + number)
 
 
 def _failed_in_thread(error: threading.ExceptHookArgs) -> None:

@@ -1,25 +1,29 @@
-"""``cogltx ask``: questions about files of one's own, answered at once or one after another."""
+"""``cogltx ask``: ask any model about documents, at once or one question after another."""
 
 import json
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cogltx.cli.documents import read_documents
-from cogltx.cli.options import DeviceOption, JudgeOption, SetOption, note
+from cogltx.cli.options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError
+from cogltx.files import write_file
 from cogltx.folders import DEFAULT_MODEL
-from cogltx.formats import ENDINGS, FORMATS
+from cogltx.formats import ENDINGS, FORMATS, find_files, read_document
+from cogltx.progress import logger, progress
 
 if TYPE_CHECKING:
-    from cogltx.pipeline import CogLTX
+    from cogltx.pipeline import Reader
     from cogltx.prediction import Evidence, Prediction
+
+    Answer = Callable[[str | None], Prediction]
 
 _SHOWN = 3  # key blocks
 _SNIPPET = 160  # characters
@@ -30,69 +34,126 @@ _ENGLISH = frozenset({
 })  # fmt: skip
 _FEWEST_WORDS, _ENGLISH_SHARE = 100, 0.1  # of English prose, a third are such words; of other languages hardly any
 
+_Given = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE|QUESTION",
+        help="Files or folders: PDF, Word, EPUB, HTML, Markdown or text, - for the standard input; then questions. "
+        "Without a question, questions are asked for; models that label texts or find entities need none.",
+    ),
+]
+_Index = Annotated[
+    Path | None, typer.Option(help="File that keeps the split documents: read if it exists, otherwise written.")
+]
+
 
 def ask(
-    given: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="FILE|QUESTION",
-            help="Files or folders: PDF, Word, EPUB, HTML, Markdown or text, - for the standard input; then questions. "
-            "Without a question, questions are asked for.",
-        ),
-    ],
-    model: Annotated[
-        str,
-        typer.Option(help="A model that answers questions: a run or folder, or a name, also of the Hugging Face hub."),
-    ] = DEFAULT_MODEL,
+    given: _Given,
+    model: ModelOption = DEFAULT_MODEL,
+    index: _Index = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with the evidence marked in the document.")] = None,
     judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per question.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per answer.")] = False,
 ) -> None:
-    """Ask questions about files: the answer, and the evidence with its page, line or heading."""
+    """Ask about files: the answer, and the evidence with its page, line or heading; or labels, or entities."""
     paths, questions = _sort(given)
-    if html is not None and len(questions) != 1:
-        raise ConfigError("--html: a report shows one question; give exactly one")
-    documents = list(read_documents(paths))
+    documents = list(_read_documents(paths))
     if model == DEFAULT_MODEL and not all(_looks_english(document.text) for document in documents):
         note(f"{model} knows English, and the text looks like another language: --model takes one that knows it")
-    from cogltx.files import write_file
+    reader = load_model(model, changes, judge, device)
+    known = [*questions] or _questions_of(reader)
+    groups = [documents] if _answers_questions(reader) else [[document] for document in documents]
+    if html is not None and len(groups) * len(known) != 1:
+        raise ConfigError("--html: a report shows one question; give exactly one")
+    if Path("-") in paths and not known:
+        raise ConfigError("ask: the standard input is the text, so give a question as an argument")
+    if index is not None and len(groups) > 1:
+        raise ConfigError("--index: the model reads each file by itself; name one file")
+    for group in groups:
+        answer = _open(reader, group, index)
+        for question, prediction in ((one, answer(one)) for one in known) if known else _answer_typed(answer, group):
+            title = [group[0].id] * (len(groups) > 1) + [question or ""] * (len(known) > 1)
+            _print(reader, group, question, prediction, None if as_json else ": ".join(title))
+            if html is not None:
+                write_file(html, prediction.to_html(group, question or ""))
+                note(f"report: {html}")
 
-    reader = load_answering(model, judge, device, changes)
-    opened = reader.open(documents if len(documents) > 1 else documents[0])
-    failed = False
-    for question in questions or _typed(documents):
+
+def _answers_questions(reader: "Reader") -> bool:
+    return reader.config.reasoner.pipeline_tag == "question-answering"
+
+
+def _questions_of(reader: "Reader") -> list[str | None]:
+    """What a model is asked by itself: nothing, its label names, or no question."""
+    options = reader.config.task.options
+    return [] if _answers_questions(reader) else [*options["labels"]] if options.get("label_queries") else [None]
+
+
+def _read_documents(named: Sequence[Path]) -> Iterator[Document]:
+    """Read files, named by their paths if there are several; those of a folder that cannot be read are left out.
+
+    Raises:
+        DataError: a file that is named cannot be read, or no file of a folder can.
+    """
+    files = find_files(named)
+    n_documents = 0
+    for file in progress(files, "read", unit="files", delay=2.0):
         try:
-            prediction = opened.ask(question)
+            document = read_document(file)
         except DataError as error:
-            if questions:
+            if file in named:
                 raise
+            logger.warning(f"left out: {error}")
+        else:
+            n_documents += 1
+            yield replace(document, id=str(file)) if len(files) > 1 else document
+    if not n_documents:
+        raise DataError(f"{named[0]}: no file that can be read")
+
+
+def _open(reader: "Reader", documents: Sequence[Document], index: Path | None) -> "Answer":
+    """Open documents that are searched together; returns what answers a question about them."""
+    from cogltx.pipeline import CogLTX
+
+    document = documents[0] if len(documents) == 1 else Document.joined(documents)
+    if isinstance(reader, CogLTX):
+        is_there = index is not None and index.exists()
+        opened = reader.open(document, index=index if is_there else None)
+        if index is not None and not is_there:
+            opened.save(index)
+            note(f"index: {index}")
+        return opened.ask
+    if index is not None:
+        raise ConfigError(f"--index: the baseline {reader.config.reader} has no index")
+    return lambda question: reader.predict(document, question)
+
+
+def _answer_typed(answer: "Answer", documents: Sequence[Document]) -> Iterator[tuple[str, "Prediction"]]:
+    """Answer what a person types; a question that cannot be asked does not end the others."""
+    failed = False
+    for question in _typed(documents):
+        try:
+            yield question, answer(question)
+        except DataError as error:
             failed = True
             typer.echo(f"cogltx: {error}", err=True)
-            continue
-        if as_json:
-            print(json.dumps({"question": question, **prediction.to_dict()}, ensure_ascii=False), flush=True)
-        else:
-            title = f"{question}\n\n" if len(questions) > 1 else ""
-            typer.echo(f"{title}{_format(prediction, documents)}\n")
-        if html is not None:
-            write_file(html, prediction.to_html(documents, question))
-            note(f"report: {html}")
     if failed:
         raise typer.Exit(2)
 
 
-def load_answering(model: str, judge: str | None, device: str | None, changes: Sequence[str] | None) -> "CogLTX":
-    """Load a model that answers questions; raises ConfigError if it does something else."""
-    from cogltx.cli.yaml_config import parse_changes
-    from cogltx.pipeline import CogLTX
-    from cogltx.reasoners import SpanReasonerConfig
-
-    reader = CogLTX.from_pretrained(model, judge=judge, device=device, changes=parse_changes(changes or ()))
-    if not isinstance(reader.config.reasoner, SpanReasonerConfig):
-        raise ConfigError(f"--model {model}: the task {reader.config.reasoner.name} does not answer questions")
-    return reader
+def _print(
+    reader: "Reader", documents: Sequence[Document], question: str | None, prediction: "Prediction", title: str | None
+) -> None:
+    """Print a prediction under its title, or as JSON without one."""
+    if title is None:
+        asked = {} if question is None else {"question": question}
+        print(json.dumps(asked | prediction.to_dict(), ensure_ascii=False), flush=True)
+        return
+    of_task = reader.config.reasoner.format
+    text = _format(prediction, documents) if _answers_questions(reader) else of_task(prediction)
+    typer.echo(f"{title}\n\n{text}\n" if title else f"{text}\n")
 
 
 def _looks_english(text: str) -> bool:
@@ -115,8 +176,6 @@ def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
             raise DataError(f"{one}: file not found (a question has several words, or ends with a question mark)")
     if not paths:
         raise ConfigError(f"ask needs a file or a folder; {questions[0]!r} is none")
-    if Path("-") in paths and not questions:
-        raise ConfigError("ask: the standard input is the text, so give a question as an argument")
     return paths, questions
 
 

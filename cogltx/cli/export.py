@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cogltx.cli.options import JudgeOption, RunArgument, SetOption, note
+from cogltx.cli.options import JudgeOption, RunArgument, SetOption, load_model, note
 from cogltx.errors import ConfigError
 
 
@@ -19,36 +19,35 @@ def export(
     about: Annotated[Path | None, typer.Option(help="A Markdown file to add to the model card.")] = None,
     changes: SetOption = None,
 ) -> None:
-    """Write the model of a run to a folder, with a model card that says what the run knows."""
-    from cogltx.baselines import WindowReader, load_reader
-    from cogltx.cli.yaml_config import parse_changes
+    """Write the model of a run to a folder, with a model card: settings, data and validation metrics."""
+    from cogltx.baselines import WindowReader
     from cogltx.display import model_card
-    from cogltx.files import read_json, read_text
-    from cogltx.folders import is_released, model_folder
-    from cogltx.model import ModelConfig
-    from cogltx.training.config import RunConfig
-    from cogltx.training.run import CONFIG_FILE
+    from cogltx.files import read_text
+    from cogltx.folders import is_released
 
-    folder = model_folder(run)
-    reader = load_reader(folder, changes=parse_changes(changes or ()), judge=judge)
+    reader = load_model(run, changes, judge, None)
     if not isinstance(reader, WindowReader):
         raise ConfigError(f"{run}: the baseline {reader.config.reader} has no weights to export; copy its folder")
-    known: dict[str, Any] = {}
-    if (Path(run) / CONFIG_FILE).is_file():
-        trained, summary = (
-            RunConfig.model_validate(read_json(Path(run) / CONFIG_FILE)),
-            read_json(Path(run) / "run.json"),
-        )
-        known = {
-            "data": trained.data.train_files,
-            "training": trained.training.model_dump(mode="json", include={"epochs", "batch_size", "seed"}),
-        }
-        if not changes and judge in (None, ModelConfig.load(folder).judge.name):  # otherwise another was validated
-            known["metrics"] = summary["history"][int(summary["best"].rpartition("-")[2]) - 1]
     config = reader.config
-    card = model_card(output.name, config, **known, about=read_text(about) if about else "")
+    trained = _trained(Path(run), None if changes else judge or config.judge.name)
+    card = model_card(output.name, config, **trained, about=read_text(about) if about else "")
     reader.model.save(output, int8=int8, card=card)
     size = sum(path.stat().st_size for path in output.rglob("*") if path.is_file())
     note(f"{size / 1e6:.1f} MB in {output}")
     if config.judge.is_model and not is_released(config.judge.name):
         note(f"its judge is that of {config.judge.name}, which is not part of the folder")
+
+
+def _trained(run: Path, judge: str | None) -> dict[str, Any]:
+    """What the model card says about the training of a run; the metrics only if it was validated with this judge."""
+    from cogltx.files import read_json
+    from cogltx.training.config import RunConfig
+    from cogltx.training.run import CONFIG_FILE
+
+    if not (run / CONFIG_FILE).is_file():
+        return {}
+    config, summary = RunConfig.model_validate(read_json(run / CONFIG_FILE)), read_json(run / "run.json")
+    training = config.training.model_dump(mode="json", include={"epochs", "batch_size", "seed"})
+    best = int(summary["best"].rpartition("-")[2]) - 1
+    metrics = summary["history"][best] if judge == config.judge.name else {}
+    return {"data": config.data.train_files, "training": training, "metrics": metrics}

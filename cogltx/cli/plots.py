@@ -23,17 +23,13 @@ class Picture:
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
-            raise ConfigError(
-                'matplotlib is not installed, which draws pictures; pip install "cogltx[plots]"'
-            ) from error
-        self._figure = Figure(layout="constrained")
-        self._path, self._format = path, path.suffix.lower().removeprefix(".")
+            raise ConfigError('pictures need matplotlib; pip install "cogltx[plots]"') from error
+        self._figure, self._path, self._format = Figure(layout="constrained"), path, path.suffix.lower()[1:]
         if self._format not in self._figure.canvas.get_supported_filetypes():
             raise ConfigError(f"{path}: {path.suffix!r} is not a picture format; use .png or .svg")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=path.parent):
-                pass
+            tempfile.TemporaryFile(dir=path.parent).close()
         except OSError as error:
             raise ConfigError(f"{path}: cannot write a picture there: {error.strerror}") from error
         self.axes = self._figure.subplots()
@@ -54,10 +50,8 @@ class Picture:
         self.axes.legend()
         self.save(7, 4.5)
 
-    def save(self, width: float, height: float, colors: str | None = None) -> None:
-        """Write the file atomically; sizes in inches; ``colors`` is the label of the image's color bar, if any."""
-        if colors is not None:
-            self._figure.colorbar(self.axes.images[0], label=colors)
+    def save(self, width: float, height: float) -> None:
+        """Write the file atomically; sizes in inches."""
         self._figure.set_size_inches(width, height)
         content = BytesIO()
         self._figure.savefig(content, dpi=150, format=self._format)

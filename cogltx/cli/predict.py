@@ -1,135 +1,116 @@
-"""``cogltx predict``: answer a question about documents, or a file of examples."""
+"""``cogltx predict``: answer all examples of files."""
 
-import json
 from collections.abc import Iterator, Sequence
+from glob import has_magic
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cogltx.cli.documents import read_documents
-from cogltx.cli.options import DeviceOption, Engine, Format, JudgeOption, RunArgument, SetOption, note
-from cogltx.errors import ConfigError
+from cogltx.cli.options import DeviceOption, Engine, JudgeOption, RunArgument, SetOption, note
+from cogltx.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from cogltx.cli.predictions import Part, PredictionFile, Predictor
+    from cogltx.document import Example
+
+_INPUTS = (".jsonl", ".jsonl.gz", ".parquet")
+
+
+_Given = Annotated[
+    str,
+    typer.Option(
+        "--input", help="A JSON Lines or Parquet file of examples, a folder, or a pattern such as 'a/*.jsonl.gz'."
+    ),
+]
+_Output = Annotated[
+    Path,
+    typer.Option(
+        help="The file of the predictions, Parquet if it ends in .parquet; for a folder or pattern, the folder of a "
+        "file per input, of the same name. Resumable."
+    ),
+]
+_Workers = Annotated[int | None, typer.Option(min=1, help="Workers of the engine ray; by default one per core or GPU.")]
 
 
 def predict(
     run: RunArgument,
-    documents: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--document",
-            help="A file or a folder: UTF-8 text, PDF, Word, EPUB, HTML or Markdown; - reads standard input. "
-            "Repeatable.",
-        ),
-    ] = None,
-    index: Annotated[
-        Path | None, typer.Option(help="A document that cogltx index has read, in place of --document.")
-    ] = None,
-    questions: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--question",
-            help="A question about each document; - reads one per line from standard input. By default, all label "
-            "names where these are the questions.",
-        ),
-    ] = None,
-    examples: Annotated[
-        str | None,
-        typer.Option(
-            "--input",
-            help="A JSON Lines or Parquet file of examples, a folder, or a pattern such as 'corpus/*.jsonl.gz'.",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Predictions: a file; a folder for several inputs, Parquet, --engine or --format. Resumable."
-        ),
-    ] = None,
-    engine: Annotated[
-        Engine | None, typer.Option(help="Answer the parts of a corpus in this process (local) or by Ray.")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of the engine ray; by default one per core or GPU.")
-    ] = None,
-    format: Annotated[Format | None, typer.Option(help="Of the predictions for a corpus.")] = None,
+    given: _Given,
+    output: _Output,
+    engine: Annotated[Engine, typer.Option(help="Answer in this process (local) or in workers of Ray.")] = "local",
+    workers: _Workers = None,
     judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, or a list of them for several documents.")
-    ] = False,
 ) -> None:
-    """Answer questions about each --document or about an --index, or all examples of --input."""
-    if examples is None and output is not None:
-        raise ConfigError("predict: --output goes with --input; for a document, redirect what --json prints")
-    if sum(map(bool, (documents, index, examples))) != 1 or (examples is None) != (output is None):
-        raise ConfigError("predict needs either --document FILE, --index FILE, or --input FILE and --output FILE")
+    """Answer all examples of a file or of several; the same command resumes after an interruption."""
+    from cogltx.cli.predictions import PredictionFile, Predictor
+    from cogltx.files import claimed
+    from cogltx.progress import progress
+
     if workers and engine != "ray":
         raise ConfigError("predict: --workers goes with --engine ray")
-    if examples is not None and (questions or as_json):
-        raise ConfigError("predict: --question and --json go with --document; the examples of --input have questions")
-    from cogltx.cli.corpus import answer_corpus, check_parquet, is_corpus
-    from cogltx.cli.predictions import Predictor
-
-    if format == "parquet":
-        check_parquet("--format parquet")
-
-    if examples is not None and output is not None and (is_corpus(examples) or engine or format):
-        n_predictions = answer_corpus(
-            examples, output, Predictor(run, changes or (), judge, device),
-            engine=engine or "local", workers=workers, format=format or "jsonl",
-        )  # fmt: skip
-        note(f"{n_predictions:,} new predictions in {output}")
-        return
-    if engine or format:
-        raise ConfigError("predict: --engine and --format go with --input")
-    from cogltx.document import Example, Query
-    from cogltx.files import write_file
-    from cogltx.pipeline import CogLTX
-    from cogltx.reasoners import SpanReasonerConfig
-    from cogltx.tasks import make_task
-
-    asked: list[Query | None] = [Query(question) for question in _questions(questions or ())] or [None]
-    texts = {document.id: document for document in read_documents(documents)} if documents else {}
-    task, predictor = make_task("jsonl", {}), Predictor(run, changes or (), judge, device)
-    if examples is not None and output is not None:
-        source = task.read(Path(examples), split="test")
-        n_predictions = sum(1 for _ in predictor.answer(task, source, title="predict", written=output))
-        if not n_predictions and not output.exists():
-            write_file(output, "")
-        note(f"{n_predictions:,} predictions in {output}")
-        return
-    if index is not None:
-        if not isinstance(predictor.reader, CogLTX):
-            raise ConfigError(f"--index: the baseline {predictor.reader.config.reader} has no shortlist")
-        texts = {str(index): predictor.reader.open(index=index).document}
-    config = predictor.reader.config
-    if asked == [None] and isinstance(config.reasoner, SpanReasonerConfig):
-        raise ConfigError("predict: this model answers questions; give --question")
-    if asked == [None] and config.task.options.get("label_queries"):
-        asked = [Query(label) for label in config.task.options["labels"]]
-    read = [Example(id=text.id, document=text, query=query) for text in texts.values() for query in asked]
-    titles = [(name, query.text if query else "") for name in texts for query in asked]
-    records = []
-    for (name, text), (_, prediction) in zip(titles, predictor.answer(task, read, title="predict"), strict=True):
-        records.append({"question": text, **prediction.to_dict()} if text else prediction.to_dict())
-        if as_json:
-            continue
-        if len(read) > 1:
-            title = ": ".join([name] * (len(texts) > 1) + [text] * (len(asked) > 1))
-            print(f"{chr(10) * (len(records) > 1)}== {title}")
-        print(config.reasoner.format(prediction))
-    if as_json:
-        print(json.dumps(records if len(read) > 1 else records[0], ensure_ascii=False, indent=2))
+    inputs = _find_inputs(given, output)
+    predictor = Predictor(run, changes or (), judge, device)
+    files = [PredictionFile(target, predictor.settings) for target in inputs.values()]
+    with claimed(output) if _is_corpus(given) else files[0].claimed():
+        parts = _missing(list(inputs), files)
+        written = predictor.write_all(parts) if engine == "local" else _answer_with_ray(parts, predictor, workers)
+        try:
+            examples = (example for part in written for example in part.examples)
+            n_predictions = sum(1 for _ in progress(examples, "predict", unit="examples"))
+        finally:
+            for file in files:
+                file.finish()
+    note(f"{n_predictions:,} new predictions in {output}")
 
 
-def _questions(given: Sequence[str]) -> Iterator[str]:
-    """Yield the questions that ``--question`` gave; for "-", those on standard input, one per line."""
-    for question in given:
-        if question == "-":
-            from cogltx.files import read_text
+def _missing(paths: Sequence[Path], files: Sequence["PredictionFile"]) -> Iterator["Part"]:
+    """Yield the parts without predictions."""
+    for path, file in zip(paths, files, strict=True):
+        yield from file.missing(_read(path))
+        file.finish()  # unless workers still write its parts
 
-            yield from filter(None, map(str.strip, read_text("-").splitlines()))
-        else:
-            yield question
+
+def _answer_with_ray(parts: Iterator["Part"], predictor: "Predictor", workers: int | None) -> Iterator["Part"]:
+    try:
+        from cogltx.cli.ray_engine import answer_with_ray
+    except ImportError as error:
+        raise ConfigError('--engine ray: Ray is not installed; pip install "cogltx[ray]"') from error
+    return answer_with_ray(parts, predictor.options, workers)
+
+
+def _read(path: Path) -> Iterator["Example"]:
+    from cogltx.cli.parquet import read_rows
+    from cogltx.files import read_json_lines
+    from cogltx.tasks.jsonl import parse_examples
+
+    if path.suffix != ".parquet":
+        return parse_examples(read_json_lines(path))
+    fields = (
+        (where, {name: value for name, value in row.items() if value is not None}) for where, row in read_rows(path)
+    )
+    return parse_examples(fields)
+
+
+def _is_corpus(given: str) -> bool:
+    """Check whether an input is a folder or a pattern."""
+    path = Path(given)
+    return path.is_dir() or (has_magic(given) and not path.is_file())
+
+
+def _find_inputs(given: str, output: Path) -> dict[Path, Path]:
+    """Find the input files in order, and name the predictions of each; raises DataError if there is no file."""
+    path = Path(given)
+    if not _is_corpus(given):
+        if not path.exists():
+            raise DataError(f"{given}: file not found")
+        return {path: output}
+    n_fixed = next((n for n, name in enumerate(path.parts) if has_magic(name)), len(path.parts))
+    root = path if path.is_dir() else Path(*path.parts[:n_fixed])
+    candidates = sorted(root.rglob("*") if path.is_dir() else root.glob(str(Path(*path.parts[n_fixed:]))))
+    files = [one for one in candidates if one.is_file() and one.name.endswith(_INPUTS)]
+    files = [file for file in files if output.resolve() not in file.resolve().parents]
+    if not files:
+        raise DataError(f"{given}: no file {', '.join(_INPUTS[:-1])} or {_INPUTS[-1]}")
+    return {file: output / file.relative_to(root) for file in files}

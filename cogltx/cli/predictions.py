@@ -1,66 +1,77 @@
-"""Answers to a stream of examples, optionally written to a JSON Lines file that an interrupted call resumes."""
+"""Predictions of a model for streams of examples, in files that an interrupted command resumes.
+
+Until a file is complete, each batch of its predictions is a file in ``FILE.parts``. So the same command answers the
+missing batches only, and the complete file has every example once and in order. All writes are atomic.
+"""
 
 import json
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from cogltx.baselines import WindowReader, load_reader
-from cogltx.cli.options import KeyBlocks
+from cogltx.baselines import WindowReader
+from cogltx.cli.options import KeyBlocks, load_model
+from cogltx.cli.parquet import check_installed, read_rows, write_rows
 from cogltx.cli.yaml_config import parse_changes, validated
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import changed, check_settings, claimed, fingerprint, read_json, write_file, write_json
+from cogltx.files import changed, check_settings, claimed, fingerprint, open_binary, read_json, write_file, write_json
 from cogltx.folders import model_folder
-from cogltx.memrecall import Recall
 from cogltx.pipeline import CogLTX, Reader, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.progress import progress
+from cogltx.recall import Recall
 from cogltx.tasks import Task, make_task
 from cogltx.training.config import RunConfig
 from cogltx.training.data import run_examples
 from cogltx.training.run import CONFIG_FILE
-from cogltx.training.trainer import tune
+from cogltx.training.thresholds import tune
 from cogltx.training.windows import gold_blocks
 
 Pair = tuple[Example, Prediction]
-_LINE_START = b'{"id": '  # of a prediction
+_PARTS_PER_FOLDER = 1000
 
 
 class Predictor:
     """A trained model of any kind (a run, a folder or a name on the hub), with the options of a command.
 
+    Args:
+        run: the model.
+        changes: changed settings.
+        judge: replaces the judge of the model.
+        device: where it runs.
+        key_blocks: the reasoner reads the blocks that MemRecall finds, or the gold blocks (an upper bound).
+
     Attributes:
         options: the arguments, from which a worker makes the same predictor.
         settings: what predictions depend on besides their texts.
 
-    Raises:
-        ConfigError: a change is invalid, or a baseline is given a judge.
-        ModelError: there is no such model.
     """
 
     def __init__(
-        self, run: str | Path, changes: Sequence[str] = (), judge: str | None = None, device: str | None = None
+        self,
+        run: str | Path,
+        changes: Sequence[str] = (),
+        judge: str | None = None,
+        device: str | None = None,
+        key_blocks: KeyBlocks = "recall",
     ) -> None:
-        self.run, folder = Path(run), model_folder(run)
+        self.run, folder, self._key_blocks = Path(run), model_folder(run), key_blocks
         self.options = {"run": run, "changes": changes, "judge": judge, "device": device}
         self.settings: dict[str, Any] = {"model": fingerprint(folder), "changes": list(changes), "judge": judge}
-        self.reader = load_reader(folder, changes=parse_changes(changes), judge=judge, device=device)
-        if judge and not self.reader.uses_judge:
-            raise ConfigError(f"--judge: the baseline {self.reader.config.reader} does not use a judge")
+        self.reader = load_model(str(folder), changes, judge, device)
 
     def tune(self) -> None:
-        """Choose thresholds, and options of the task, anew on the validation examples of the run.
-
-        Raises:
-            ConfigError: the model is no run, or one of words.
-        """
+        """Tune thresholds, and options of the task, on the validation examples of the run; raises ConfigError."""
         run, reader = self.run, self.reader
         if not (run / CONFIG_FILE).is_file() or not isinstance(reader, WindowReader):
             raise ConfigError(f"--tune: {run}: not the folder of a run, whose validation examples it needs")
@@ -72,170 +83,193 @@ class Predictor:
         tune(reader, task, validation, predicted, read_json(run / "run.json")["main_metric"])
         self.settings["tuned"] = True
 
-    def answer_all(self, examples: Iterable[Example], key_blocks: KeyBlocks = "recall") -> Iterator[list[Pair]]:
-        """Answer examples in order, a batch at a time; raises DataError that names one that cannot be read."""
-        for batch in batches_of_examples(examples):
-            yield from _answer_batch(self.reader, batch, key_blocks)
-
     def answer(
         self,
         task: Task,
-        examples: Iterable[Example],
+        examples: Sequence[Example],
         *,
         title: str,
         written: Path | None = None,
-        key_blocks: KeyBlocks = "recall",
         settings: Mapping[str, Any] | None = None,
         subset: bool = False,
-    ) -> Iterator[Pair]:
+    ) -> list[Pair]:
         """Answer examples in order, with a progress bar on a terminal.
 
         Args:
             task: adds its fields to the written lines.
-            examples: read lazily.
+            examples: the examples.
             title: of the progress bar.
-            written: predictions in JSON Lines; those that the file already has are reused, new ones are appended.
-            key_blocks: the reasoner reads the blocks that MemRecall finds, or the gold blocks (an upper bound).
-            settings: stored next to a new file, with model and options, and compared when a file is resumed.
-            subset: accept a file with predictions of more examples, if it has all of these.
-
-        Raises:
-            ConfigError: the file was started with other settings.
-            DataError: the file is of other examples or texts (it is not changed), or an example cannot be read.
+            written: the file of the predictions, see ``PredictionFile``; those that it has are reused.
+            settings: of the file, besides those of the model.
+            subset: see ``PredictionFile``.
         """
+        if written is None:
+            answered = (self._answer(batch) for batch in batches_of_examples(examples))
+            predictions = progress(chain.from_iterable(answered), title, total=len(examples), unit="examples")
+            return list(zip(examples, predictions, strict=True))
+        file = PredictionFile(written, self.settings | dict(settings or {}), subset)
+        with file.claimed():
+            parts = list(file.missing(examples))
+            done = (example for part in self.write_all(parts, task) for example in part.examples)
+            total = sum(len(part.examples) for part in parts)
+            deque(progress(done, title, total=total, unit="examples"), maxlen=0)
+            file.finish()
+        return list(file.pairs(examples))
 
-        def pairs() -> Iterator[Pair]:
-            pending = iter(examples)
-            with nullcontext() if written is None else _claimed(written):
-                if written is not None:
-                    self._check_settings(written, settings or {})
-                    pending = yield from _resume(written, pending, subset)
-                for answered in self.answer_all(pending, key_blocks):
-                    if written is not None:
-                        _append(written, task, answered)
-                    yield from answered
-
-        total = len(examples) if isinstance(examples, Sequence) else None
-        yield from progress(pairs(), title, total=total, unit="examples", shown=total != 1)
+    def write_all(self, parts: Iterable["Part"], task: Task | None = None) -> Iterator["Part"]:
+        """Answer parts and write their predictions; yields each part when it is written."""
+        task = task or make_task("jsonl", {})
+        for part in parts:
+            pairs = zip(part.examples, self._answer(part.examples), strict=True)
+            write_file(part.path, [to_line(task, *pair) for pair in pairs])
+            yield part
 
     def seconds(self, examples: Sequence[Example]) -> dict[str, float]:
         """Measure the mean time of the first question about a document, and of a further one."""
         spent: dict[str, list[float]] = {"first": [], "further": []}
         for example, other in zip(examples, [*examples[1:], *examples[:1]], strict=True):
-            document = replace(example.document)  # of which nothing is known yet
+            document = replace(example.document)  # a copy, of which nothing is cached
             for kind, query in (("first", example.query), ("further", other.query)):
                 start = time.perf_counter()
                 self.reader.predict(document, query)
                 spent[kind].append(time.perf_counter() - start)
         return {kind: fmean(values) for kind, values in spent.items()}
 
-    def _check_settings(self, path: Path, settings: Mapping[str, Any]) -> None:
-        """Store the settings next to a new file; compare them if the file exists."""
-        stored = _settings_of(path)
-        now = {**self.settings, **settings}
-        if path.is_file() and not path.stat().st_size:
-            write_json(stored, now)
-        elif path.is_file() and stored.exists():
-            check_settings(path, now, read_json(stored), "another file")
+    def _answer(self, batch: Sequence[Example]) -> list[Prediction]:
+        """Answer a batch at once; if that fails, one by one, to name the example that cannot be read."""
+        try:
+            is_gold = self._key_blocks == "gold"
+            return _answer_from_gold(self.reader, batch) if is_gold else list(self.reader.predict_many(batch))
+        except DataError as error:
+            if len(batch) == 1:
+                raise DataError(f"example {batch[0].id!r}: {error}") from error
+            return [prediction for example in batch for prediction in self._answer([example])]
 
 
-def to_record(task: Task, example: Example, prediction: Prediction) -> dict[str, Any]:
-    """Fields of a prediction in a file."""
-    return {**prediction.to_dict(), **task.describe(example, prediction), "input": _digest(example)}
+@dataclass(frozen=True)
+class Part:
+    """A batch of examples, and the file of their predictions."""
+
+    path: Path
+    examples: tuple[Example, ...]
+
+
+class PredictionFile:
+    """The predictions of a stream of examples: JSON Lines, or Parquet if the name ends in ``.parquet``.
+
+    Args:
+        path: the file, or a pipe.
+        settings: what the predictions depend on besides their texts; they are stored next to the file.
+        subset: accept a complete file with predictions of more examples.
+
+    Raises:
+        ConfigError: ``path`` is a folder.
+    """
+
+    def __init__(self, path: Path, settings: Mapping[str, Any], subset: bool = False) -> None:
+        if path.is_dir():
+            raise ConfigError(f"{path}: is a folder; name a file for the predictions")
+        if path.suffix == ".parquet":
+            check_installed(path)
+        self.path, self._settings, self._subset = path, dict(settings), subset
+        self._is_pipe = path.exists() and not path.is_file()
+        self._folder = Path(tempfile.mkdtemp()) if self._is_pipe else _beside(path, ".parts")
+        self._n_parts: int | None = None
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Keep other processes from writing the file."""
+        if self._is_complete:
+            yield
+            return
+        with claimed(self._folder):
+            try:
+                yield
+            finally:
+                if self._folder.is_dir() and not any(self._folder.iterdir()):
+                    self._folder.rmdir()
+
+    def missing(self, examples: Iterable[Example]) -> Iterator[Part]:
+        """Yield the batches without predictions.
+
+        Raises:
+            ConfigError: the file was started with other settings.
+            DataError: it has predictions of other examples or texts.
+        """
+        self._check_settings()
+        if self._is_complete:
+            shutil.rmtree(self._folder, ignore_errors=True)  # of a call that was killed after the file was written
+            deque(self.pairs(examples), maxlen=0)
+            return
+        number = 0
+        for number, batch in enumerate(batches_of_examples(examples), start=1):
+            part = Part(self._part(number), batch)
+            if part.path.is_file():
+                deque(_matched(part.path, batch), maxlen=0)
+            else:
+                yield part
+        self._n_parts = number
+
+    def finish(self) -> None:
+        """Join the parts to the file, if all of them are written."""
+        if self._is_complete or self._n_parts is None:
+            return
+        paths = [self._part(number) for number in range(1, self._n_parts + 1)]
+        if not all(path.is_file() for path in paths):
+            return
+        lines = (line for path in paths for line in path.read_text(encoding="utf-8").splitlines(keepends=True))
+        if self.path.suffix == ".parquet":
+            write_rows(self._folder / self.path.name, map(json.loads, lines))
+            (self._folder / self.path.name).replace(self.path)
+        elif self._is_pipe:
+            with self.path.open("w", encoding="utf-8") as pipe:
+                pipe.writelines(lines)
+        else:
+            write_file(self.path, lines)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def pairs(self, examples: Iterable[Example]) -> Iterator[Pair]:
+        """Yield the examples with their predictions, from the complete file."""
+        return _matched(self.path, examples, self._subset)
+
+    @property
+    def _is_complete(self) -> bool:
+        return self.path.is_file() and self.path.stat().st_size > 0
+
+    def _part(self, number: int) -> Path:
+        return self._folder / f"{number // _PARTS_PER_FOLDER:06d}" / f"{number:09d}.jsonl"
+
+    def _check_settings(self) -> None:
+        """Store the settings of a new file; compare them if it was started."""
+        stored = _beside(self.path, ".settings.json")
+        if self._is_complete or self._part(1).parent.is_dir():
+            if stored.is_file():
+                check_settings(self.path, self._settings, read_json(stored), "another file")
+        elif not self._is_pipe:
+            write_json(stored, self._settings)
+
+
+def to_line(task: Task, example: Example, prediction: Prediction) -> str:
+    """A line of a file of predictions; the task adds its fields."""
+    fields = {**prediction.to_dict(), **task.describe(example, prediction), "input": _digest(example)}
+    return json.dumps(fields, ensure_ascii=False) + "\n"
+
+
+def read_predictions(path: Path) -> Iterator[Prediction]:
+    """Read a file of predictions; raises DataError if it cannot be read, or a line is not a prediction."""
+    return (prediction for prediction, _ in _saved(path))
 
 
 def task_of(path: Path, default: Task) -> Task:
-    """Return the task, with its tuned options, of the model that made a file of predictions.
-
-    Args:
-        path: the file, whose settings are next to it unless another program made it.
-        default: the task if the file has no settings, or those of another task.
-    """
-    stored = _settings_of(path)
+    """Return the task, with its tuned options, of the model that made a file of predictions, or the default."""
+    stored = _beside(path, ".settings.json")
     task = read_json(stored).get("task", {}) if stored.exists() else {}
     return make_task(task["name"], task["options"]) if task.get("name") == default.name else default
 
 
-def _settings_of(path: Path) -> Path:
-    return path.parent / f"{path.name}.settings.json"
-
-
-def read_predictions(path: Path) -> Iterator[Prediction]:
-    """Read predictions from a JSON Lines file.
-
-    Raises:
-        DataError: the file cannot be read, or a line is not a prediction.
-    """
-    for number, line in enumerate(_lines(path), start=1):
-        yield _parse(path, number, line)[0]
-
-
-@contextmanager
-def _claimed(path: Path) -> Iterator[None]:
-    """Keep other processes from appending to a file of predictions. One that stays empty is removed."""
-    if path.exists() and not path.is_file():
-        yield
-        return
-    if not path.exists():
-        write_file(path, "")
-    with claimed(path):
-        try:
-            yield
-        finally:
-            if path.is_file() and not path.stat().st_size:
-                path.unlink()
-
-
-def _resume(path: Path, examples: Iterator[Example], subset: bool) -> Generator[Pair, None, Iterator[Example]]:
-    """Yield the examples whose predictions the file has, and return an iterator over the others."""
-    example, other = next(examples, None), None
-    for number, (prediction, digest) in enumerate(_saved(path), start=1):
-        if example is not None and example.id == prediction.id:
-            if digest != _digest(example):
-                raise DataError(
-                    f"{path}:{number}: the prediction for example {prediction.id!r} was made from another text or "
-                    "question; choose another file"
-                )
-            yield example, prediction
-            example = next(examples, None)
-        else:
-            due = "the examples end here" if example is None else f"example {example.id!r} comes next"
-            other = other or f"{path}:{number}: a prediction for example {prediction.id!r}, but {due}"
-            if not subset:
-                break
-    if other and (example is not None or not subset):
-        raise DataError(f"{other}; choose another file")
-    return chain(() if example is None else (example,), examples)
-
-
-def _answer_batch(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks) -> Iterator[list[Pair]]:
-    """Answer a batch at once; if an example cannot be read, one by one up to that example."""
-    try:
-        yield list(zip(batch, _predict(reader, batch, key_blocks), strict=True))
-    except DataError as error:
-        if len(batch) == 1:
-            raise DataError(f"example {batch[0].id!r}: {error}") from error
-        for example in batch:
-            yield from _answer_batch(reader, [example], key_blocks)
-
-
-def _predict(reader: Reader, batch: Sequence[Example], key_blocks: KeyBlocks) -> Iterable[Prediction]:
-    if key_blocks == "recall":
-        return reader.predict_many(batch)
-    if not isinstance(reader, CogLTX):
-        raise ConfigError(f"--blocks gold needs a CogLTX model; this one is the baseline {reader.config.reader}")
-    predictions = reader.reason_over([_gold_recall(reader, example) for example in batch])
-    return (replace(prediction, id=example.id) for example, prediction in zip(batch, predictions, strict=True))
-
-
-def _gold_recall(reader: CogLTX, example: Example) -> Recall:
-    """The relevant blocks in place of those that MemRecall finds; the first block if there are none."""
-    layout = reader.model.layout(example.document, example.query)
-    labels = layout.blocks.relevance_labels(example)
-    if labels is None:
-        raise DataError("--blocks gold needs relevance labels, which this example does not have")
-    chosen = tuple(sorted(gold_blocks(example, layout, labels))) or (0,)
-    return Recall(layout, chosen, (1.0,) * len(chosen), frozenset(chosen), (0,) * len(chosen))
+def _beside(path: Path, suffix: str) -> Path:
+    real = Path(os.path.realpath(path))
+    return real.with_name(real.name + suffix)
 
 
 def _digest(example: Example) -> str:
@@ -243,49 +277,55 @@ def _digest(example: Example) -> str:
     return fingerprint([example.document, example.query])
 
 
-def _append(path: Path, task: Task, pairs: Sequence[Pair]) -> None:
-    records = [to_record(task, *pair) for pair in pairs]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
-    except OSError as error:
-        raise DataError(f"{path}: cannot write predictions: {error.strerror}; earlier ones are kept") from error
+def _matched(path: Path, examples: Iterable[Example], subset: bool = False) -> Iterator[Pair]:
+    """Yield examples with their saved predictions; raises DataError if a file has others, or too few."""
+    pending = iter(examples)
+    example = next(pending, None)
+    for number, (prediction, digest) in enumerate(_saved(path), start=1):
+        if example is not None and example.id == prediction.id:
+            if digest != _digest(example):
+                made_from = "was made from another text or question; choose another file"
+                raise DataError(f"{path}:{number}: the prediction for example {prediction.id!r} {made_from}")
+            yield example, prediction
+            example = next(pending, None)
+        elif not subset:
+            due = "the examples end here" if example is None else f"example {example.id!r} comes next"
+            other = f"a prediction for example {prediction.id!r}, but {due}; choose another file"
+            raise DataError(f"{path}:{number}: {other}")
+    if example is not None:
+        raise DataError(f"{path}: no prediction for example {example.id!r}; choose another file")
 
 
 def _saved(path: Path) -> Iterator[tuple[Prediction, object]]:
-    """The predictions of a file. An unfinished last line, left by an interrupted call, is removed."""
-    if not path.exists() or path.is_fifo() or path.is_char_device():
-        return
-    end = 0
-    for number, line in enumerate(_lines(path), start=1):
-        unfinished = not line.endswith(b"\n")
+    """The predictions of a file, each with the digest of the text and question that it was made from."""
+    for number, row in enumerate(_rows(path), start=1):
         try:
-            parsed = _parse(path, number, line)
-        except DataError as error:
-            not_json = isinstance(error.__cause__, json.JSONDecodeError | UnicodeDecodeError)
-            if not (unfinished and not_json and _LINE_START.startswith(line[: len(_LINE_START)])):
-                raise
-        if unfinished:
-            os.truncate(path, end)
-            return
-        yield parsed
-        end += len(line)
+            fields = json.loads(row) if isinstance(row, bytes) else row
+            yield Prediction.from_dict(fields), fields.get("input")
+        except ValueError as error:
+            start = row.decode(errors="replace") if isinstance(row, bytes) else str(row)
+            raise DataError(f"{path}:{number}: not a prediction: {start.strip()[:60]!r}") from error
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            yield from file
-    except OSError as error:
-        raise DataError(f"{path}: cannot read predictions: {error.strerror}") from error
+def _rows(path: Path) -> Iterator[bytes | dict[str, Any]]:
+    """The lines of a file of JSON Lines, or the rows of a Parquet file."""
+    if path.suffix == ".parquet":
+        yield from (row for _, row in read_rows(path))
+        return
+    with open_binary(path) as file:
+        yield from file
 
 
-def _parse(path: Path, number: int, line: bytes) -> tuple[Prediction, object]:
-    """A prediction and the digest of the text and question that it was made from."""
-    try:
-        fields = json.loads(line)
-        return Prediction.from_dict(fields), fields.get("input")
-    except ValueError as error:
-        start = line.decode(errors="replace").strip()[:60]
-        raise DataError(f"{path}:{number}: not a prediction: {start!r}") from error
+def _answer_from_gold(reader: Reader, batch: Sequence[Example]) -> list[Prediction]:
+    """Answer from the relevant blocks in place of those that MemRecall finds; from the first if there are none."""
+    if not isinstance(reader, CogLTX):
+        raise ConfigError(f"--blocks gold needs a CogLTX model; this one is the baseline {reader.config.reader}")
+    recalls = []
+    for example in batch:
+        layout = reader.model.layout(example.document, example.query)
+        labels = layout.blocks.relevance_labels(example)
+        if labels is None:
+            raise DataError("--blocks gold needs relevance labels, which this example does not have")
+        chosen = tuple(sorted(gold_blocks(example, layout, labels))) or (0,)
+        recalls.append(Recall(layout, chosen, (1.0,) * len(chosen), frozenset(chosen), (0,) * len(chosen)))
+    return [replace(one, id=example.id) for example, one in zip(batch, reader.reason_over(recalls), strict=True)]

@@ -29,8 +29,6 @@ def prepare(
     from cogltx.tasks.prepare import prepare as convert
 
     report = convert(make_task(task, changed({}, parse_changes(options or ()))), source, output, split)
-    for id, reason in report.unmapped:
-        note(f"{id}: {reason}")
-    for line in report.notes():
+    for line in (*(f"{id}: {reason}" for id, reason in report.unmapped), *report.notes()):
         note(line)
     note(f"{report.examples:,} examples in {output}; {len(report.unmapped):,} gold labels do not match the text")

@@ -1,61 +1,65 @@
-"""Predictions for a corpus on a Ray cluster: workers that hold the model take parts as they become free."""
+"""Answer parts on a Ray cluster: workers that hold the model take parts as they become free."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import ray
-import ray.data
 
-from cogltx.cli.corpus import Part, answer_part
-from cogltx.cli.predictions import Predictor
+from cogltx.cli.predictions import Part, Predictor
 from cogltx.errors import CogltxError, DataError
 
 
-class _Worker:
+class _Worker(Predictor):
     """A process with the model. Ray starts another in its place if it dies, and gives that one its part."""
 
-    def __init__(self, **options: Any) -> None:
-        self.predictor = Predictor(**options)
-
-    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+    def write(self, part: Part) -> str:
+        """Answer and write a part; returns the message of an error that the user can correct."""
         try:
-            return {"predictions": answer_part(self.predictor, Part(**row)), "error": ""}
-        except CogltxError as error:  # the same in every worker: no reason to try again
-            return {"predictions": 0, "error": str(error)}
+            list(self.write_all([part]))
+        except CogltxError as error:
+            return str(error)
+        return ""
 
 
-def answer_parts(parts: Sequence[Part], options: Mapping[str, Any], workers: int | None) -> Iterator[int]:
-    """Answer parts in workers; yields the number of predictions of each as it is done.
+def answer_with_ray(parts: Iterable[Part], options: Mapping[str, Any], workers: int | None) -> Iterator[Part]:
+    """Answer parts in workers; yields each part when it is written.
 
     ``RAY_ADDRESS`` names a cluster; without it Ray starts on this machine. Every machine of the cluster must have the
-    package, and see model, input and output under the same names. A worker takes one core, or one GPU where the
-    cluster has them.
-
-    Raises:
-        DataError: an example cannot be read; parts that are done are kept.
+    package, and see model and output under the same names. A worker takes one core, or one GPU where there are any.
     """
     started_here = not ray.is_initialized()
     if started_here:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False)
+    running: dict[Any, tuple[Any, Part]] = {}
     try:
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        logging.getLogger("ray.data").setLevel(logging.ERROR)
-        has_gpus = bool(ray.cluster_resources().get("GPU"))
-        most = workers or int(ray.cluster_resources()["GPU" if has_gpus else "CPU"])
-        dataset = ray.data.from_items([asdict(part) for part in parts], override_num_blocks=len(parts)).map(
-            _Worker,
-            fn_constructor_kwargs=dict(options),
-            compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(most, len(parts))),
-            num_cpus=0 if has_gpus else 1,
-            num_gpus=1 if has_gpus else 0,
-        )
-        for row in dataset.iter_rows():
-            if row["error"]:
-                raise DataError(row["error"])
-            yield row["predictions"]
+        idle = 2 * _workers(options, workers)  # a worker has its next part when it ends one
+        for part in parts:
+            if not idle:
+                yield _next_written(running, idle)
+            worker = idle.pop(0)
+            running[worker.write.remote(part)] = worker, part
+        while running:
+            yield _next_written(running, idle)
     finally:
         if started_here:
             ray.shutdown()
+
+
+def _workers(options: Mapping[str, Any], workers: int | None) -> list[Any]:
+    free = ray.available_resources()
+    unit = "GPU" if free.get("GPU") else "CPU"
+    n_free = max(1, int(free[unit]))
+    resources = {"num_cpus": int(unit == "CPU"), "num_gpus": int(unit == "GPU")}
+    actor = ray.remote(**resources, max_restarts=-1, max_task_retries=-1)(_Worker)
+    return [actor.remote(**options) for _ in range(min(workers or n_free, n_free))]
+
+
+def _next_written(running: dict[Any, tuple[Any, Part]], idle: list[Any]) -> Part:
+    """Wait for a part, and free its worker."""
+    [done], _ = ray.wait(list(running), num_returns=1)
+    worker, part = running.pop(done)
+    idle.append(worker)
+    if error := ray.get(done):
+        raise DataError(error)
+    return part

@@ -6,17 +6,13 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.ask import load_answering
-from cogltx.cli.options import DeviceOption, JudgeOption, SetOption, note
+from cogltx.cli.options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
 from cogltx.errors import ConfigError
 from cogltx.folders import DEFAULT_MODEL
 
 
 def serve(
-    model: Annotated[
-        str,
-        typer.Option(help="A model that answers questions: a run or folder, or a name, also of the Hugging Face hub."),
-    ] = DEFAULT_MODEL,
+    model: ModelOption = DEFAULT_MODEL,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8000,
     api_key: Annotated[
@@ -38,11 +34,17 @@ def serve(
         from cogltx.server.service import ServerConfig
     except ModuleNotFoundError as error:
         raise ConfigError(f'the package {error.name} is not installed; pip install "cogltx[serve]"') from None
+    from cogltx.pipeline import CogLTX
+
     config = ServerConfig(
         max_megabytes=max_megabytes, max_documents=max_documents, queue_size=queue_size, api_key=api_key or None
     )
     with _listen(host, port) as listening:
-        app = create_app(load_answering(model, judge, device, changes), model.rstrip("/").rpartition("/")[2], config)
+        reader = load_model(model, changes, judge, device)
+        if reader.config.reasoner.pipeline_tag != "question-answering" or not isinstance(reader, CogLTX):
+            what = f"the reader {reader.config.reader} with the reasoner {reader.config.reasoner.name}"
+            raise ConfigError(f"--model {model}: {what} does not answer questions by key blocks")
+        app = create_app(reader, model.rstrip("/").rpartition("/")[2], config)
         server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=30, lifespan="on"))
         address = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
         note(f"cogltx serves {model} at http://{address}:{listening.getsockname()[1]}/")

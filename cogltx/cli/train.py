@@ -1,22 +1,82 @@
-"""``cogltx train``: train a run."""
+"""``cogltx train``: train a run or an encoder, or list what of a run deviates from the paper."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import ResumeOption, SetOption, note
+from cogltx.cli.options import JsonOption, SetOption, note
+from cogltx.errors import ConfigError
+
+_COLUMNS = ("setting", "value", "paper")
 
 
 def train(
     config: Annotated[Path, typer.Argument(help="The YAML file of the run.")],
-    output: Annotated[Path, typer.Option(help="The folder of the run.")],
+    output: Annotated[Path | None, typer.Option(help="The folder of the run.")] = None,
     changes: SetOption = None,
-    resume: ResumeOption = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="List the settings that deviate from the paper; train nothing.")
+    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Train a judge and a reasoner jointly."""
+    """Train a judge and a reasoner jointly, or an encoder as a masked language model (a configuration with length)."""
+    from cogltx.cli.yaml_config import read_settings
+
+    settings = read_settings(config, changes or ())
+    is_masked = "length" in settings or settings.get("task") == {"name": "masked_lm"}
+    if explain and is_masked:
+        raise ConfigError("--explain: the paper trains no masked language model; name the file of another run")
+    if explain:
+        _explain(config, changes or (), as_json)
+    elif output is None:
+        raise ConfigError("train: name the folder of the run with --output")
+    else:
+        train_one = _train_encoder if is_masked else _train_run
+        train_one(config, output, changes or (), resume, as_json)
+
+
+def _explain(config: Path, changes: Sequence[str], as_json: bool) -> None:
+    """Print each setting that deviates from the paper, with the paper's value."""
     from cogltx.cli.yaml_config import load_yaml
+    from cogltx.training.config import RunConfig
+    from cogltx.training.recipes import deviations
+
+    rows = deviations(load_yaml(RunConfig, config, changes))
+    if as_json:
+        print(json.dumps([dict(zip(_COLUMNS, row, strict=True)) for row in rows], indent=2))
+        return
+    cells = [_COLUMNS, *((name, json.dumps(value), json.dumps(paper)) for name, value, paper in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
+def _train_run(config: Path, output: Path, changes: Sequence[str], resume: bool, as_json: bool) -> None:
+    from cogltx import processes
+    from cogltx.cli.yaml_config import load_yaml
+    from cogltx.files import read_json
     from cogltx.training.config import RunConfig
     from cogltx.training.run import train_run
 
-    train_run(load_yaml(RunConfig, config, changes or ()), output, resume=resume, report=note)
+    with processes.joined():
+        train_run(load_yaml(RunConfig, config, changes), output, resume=resume, report=note)
+        if as_json and processes.is_first():
+            print(json.dumps(read_json(output / "run.json"), indent=2))
+
+
+def _train_encoder(config: Path, output: Path, changes: Sequence[str], resume: bool, as_json: bool) -> None:
+    """Train an encoder as a masked language model, and print its measurements on the validation texts."""
+    from cogltx import processes
+    from cogltx.cli.yaml_config import load_yaml
+    from cogltx.training.masked_lm import MaskedConfig, mlm
+
+    with processes.joined():
+        figures = mlm(load_yaml(MaskedConfig, config, changes), output, resume=resume, report=note)
+        rows = [f"{one['step']:>6}  {one['loss']:>6.3f}  {one['accuracy']:>14.2f}%" for one in figures["history"]]
+        table = "\n".join(["  step    loss  masked accuracy", *rows])
+        if processes.is_first():
+            print(json.dumps(figures, indent=2) if as_json else table)

@@ -25,31 +25,32 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
         ConfigError: the file is not YAML, or a key or value is invalid; names every invalid key with its line.
     """
     values, lines = _read(path)
-    places = {key: f"{path}:{line}" for key, line in lines.items()}
     replaced = parse_changes(changes)
-    for name in replaced:
-        changed_key = tuple(name.split("."))
-        places = {key: place for key, place in places.items() if key[: len(changed_key)] != changed_key}
-        for depth in range(1, len(changed_key)):
-            parent = changed_key[:depth]
-            if not any(key[:depth] == parent and len(key) > depth for key in places):
-                places[parent] = "--set"
-        places[changed_key] = "--set"
+    new = [tuple(name.split(".")) for name in replaced]
 
     def place(key: Key) -> str:
-        return next((places[key[:depth]] for depth in range(len(key), 0, -1) if key[:depth] in places), str(path))
+        if any(key[: len(one)] == one for one in new):
+            return "--set"
+        for depth in range(len(key), 0, -1):
+            is_parent = any(one[:depth] == key[:depth] and len(one) > depth for one in lines)
+            if not is_parent and any(one[:depth] == key[:depth] for one in new):
+                return "--set"
+            if key[:depth] in lines:
+                return f"{path}:{lines[key[:depth]]}"
+        return str(path)
 
     config = validated(kind, changed(values, replaced), place)
     _check_names(config, place)
     return config
 
 
-def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], str] = lambda key: "") -> T:
-    """Validate a configuration of plain values; ``place`` returns the file and line of a key, for messages.
+def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
+    """Read the settings of a file, changed, but not validated; errors as ``load_yaml``."""
+    return changed(_read(path)[0], parse_changes(changes))
 
-    Raises:
-        ConfigError: a key or value is invalid; names all of them.
-    """
+
+def validated(kind: type[T], values: Mapping[str, Any], place: Callable[[Key], str] = lambda key: "") -> T:
+    """Validate a configuration of plain values; ``place`` returns the file and line of a key, for ConfigErrors."""
     try:
         return kind.model_validate(dict(values))
     except ValidationError as error:
@@ -77,7 +78,7 @@ def parse_changes(changes: Sequence[str]) -> dict[str, Any]:
 def _check_names(config: BaseModel, place: Callable[[Key], str]) -> None:
     """Check the names of reader and task."""
     from cogltx.baselines import reader_class
-    from cogltx.model import ModelConfig
+    from cogltx.config import ModelConfig
     from cogltx.tasks import TASKS, make_task
 
     if not isinstance(config, ModelConfig):

@@ -26,15 +26,14 @@ def model_card(
         metrics: validation metrics in percent.
         about: more to say, such as licences of the data and measured quality.
     """
-    started = {config.reasoner.init_from, config.judge.init_from}
-    settings = {key: json.dumps(value) for key, value in (training or {}).items()}
+    started = {config.reasoner.init_from, config.judge.init_from} - {None, "judge", "reasoner"}
     return template("card.md").render(
         name=name,
         config=config,
         pipeline_tag=config.reasoner.pipeline_tag,
         data=data,
-        training=settings,
+        training={key: json.dumps(value) for key, value in (training or {}).items()},
         metrics=metrics or {},
-        parents=sorted(started - {None, "judge", "reasoner"}),
+        parents=sorted(started),
         about=about.strip(),
     )

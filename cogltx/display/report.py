@@ -40,15 +40,15 @@ def report(
         {**block, "number": number, "shade": _shade(float(block["score"]), highest), "snippet": _snippet(block)}
         for number, block in enumerate(blocks, start=1)
     ]
-    documents = [
-        _document(
-            id, text, [b for b in numbered if _within(b, id, texts)], answer if _spans(answer, id, texts) else None
-        )
-        for id, text in texts.items()
-    ]
-    steps = {
-        step: [block for block in numbered if block["step"] == step] for step in sorted({b["step"] for b in blocks})
-    }
+
+    def is_in(mark: Mark, id: str) -> bool:
+        return len(texts) == 1 or mark["document"] == id
+
+    documents = []
+    for id, text in texts.items():
+        shown = answer if answer is not None and answer["start"] is not None and is_in(answer, id) else None
+        documents.append(_document(id, text, [block for block in numbered if is_in(block, id)], shown))
+    steps = {step: [b for b in numbered if b["step"] == step] for step in sorted({b["step"] for b in blocks})}
     return template("report.html").render(
         question=question, answer=answer, documents=documents, steps=steps, blocks=numbered, whole_page=whole_page
     )
@@ -64,27 +64,17 @@ def _snippet(block: Mark) -> str:
     return text if len(text) <= _SNIPPET else text[:_SNIPPET].rsplit(" ", 1)[0] + " …"
 
 
-def _within(mark: Mark, id: str, texts: Mapping[str, str]) -> bool:
-    return len(texts) == 1 or mark["document"] == id
-
-
-def _spans(answer: Mark | None, id: str, texts: Mapping[str, str]) -> bool:
-    return answer is not None and answer["start"] is not None and _within(answer, id, texts)
-
-
 def _document(id: str, text: str, blocks: Sequence[Mark], answer: Mark | None) -> dict[str, Any]:
     """A document as the template shows it: its pieces in order, and the marks of its bar in percent."""
-    size = len(text)
+
+    def percent(length: int) -> float:
+        return round(100 * length / len(text), 2)
+
     bar = [
-        {**block, "left": round(100 * block["start"] / size, 2), "width": round(100 * _length(block) / size, 2)}
-        for block in blocks
+        {**block, "left": percent(block["start"]), "width": percent(block["end"] - block["start"])} for block in blocks
     ]
-    place = None if answer is None else round(100 * answer["start"] / size, 2)
-    return {"id": id, "size": size, "bar": bar, "place": place, "pieces": list(_pieces(text, blocks, answer))}
-
-
-def _length(mark: Mark) -> int:
-    return int(mark["end"]) - int(mark["start"])
+    place = None if answer is None else percent(answer["start"])
+    return {"id": id, "size": len(text), "bar": bar, "place": place, "pieces": list(_pieces(text, blocks, answer))}
 
 
 def _pieces(text: str, blocks: Sequence[Mark], answer: Mark | None) -> Iterator[dict[str, Any]]:
@@ -110,11 +100,8 @@ def _pieces(text: str, blocks: Sequence[Mark], answer: Mark | None) -> Iterator[
         last = _word_end(text, end - _CONTEXT) if end < len(text) else end
         for a, b in ((start, first), (first, last), (last, end)):
             if a < b:
-                yield {
-                    "block": None,
-                    "parts": [{"text": text[a:b], "answer": False}],
-                    "folded": (a, b) == (first, last),
-                }
+                piece = [{"text": text[a:b], "answer": False}]
+                yield {"block": None, "parts": piece, "folded": (a, b) == (first, last)}
 
 
 def _word_end(text: str, at: int) -> int:

@@ -32,8 +32,6 @@ class PositionsConfig(BaseModel):
         length: number of positions after the extension.
         method: ``hierarchical``, ``tiled`` or ``random``.
         alpha: parameter of ``hierarchical`` in (0, 1), not 0.5; values below 0.5 are recommended.
-        form: ``computed`` from the trained rows, which remain the only parameters, or a ``table`` with trainable rows
-            that plain ``transformers`` loads. ``random`` is always a table.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,7 +39,6 @@ class PositionsConfig(BaseModel):
     length: int = Field(ge=1)
     method: Method = "hierarchical"
     alpha: float = 0.4
-    form: Form = "computed"
 
     def check(self, n: int) -> None:
         """Check that an encoder of n positions can be extended so."""
@@ -81,7 +78,9 @@ def extend_positions(
     Args:
         encoder: a model of ``transformers``, with or without a head, or a module that contains one; modified in place.
         length: number of positions, at least the encoder's n, at most n² for ``hierarchical``.
-        method, alpha, form: see ``PositionsConfig``.
+        method, alpha: see ``PositionsConfig``.
+        form: ``computed`` from the trained rows, which remain the only parameters, or a ``table`` with trainable rows
+            that plain ``transformers`` loads. ``random`` is always a table.
 
     Raises:
         ConfigError: an argument is invalid or out of range.
@@ -95,7 +94,7 @@ def extend_positions(
     """
     if not isinstance(encoder, nn.Module):
         raise ModelError(f"positions: {type(encoder).__name__} is not an encoder")
-    config = _config({"length": length, "method": method, "alpha": alpha, "form": form})
+    config = _config({"length": length, "method": method, "alpha": alpha})
     holder = _holder(encoder)
     table = getattr(holder, _TABLE)
     if isinstance(table, _ComputedPositions):
@@ -125,8 +124,8 @@ def restore_positions(encoder: Model) -> Model:
     for settings in _configurations(encoder):
         saved = getattr(settings, _CONFIG_KEY, None)
         if saved is not None and not isinstance(getattr(_holder(encoder), _TABLE), _ComputedPositions):
-            config = _config(saved)
-            return extend_positions(encoder, config.length, config.method, config.alpha, config.form)
+            config = _config({name: value for name, value in saved.items() if name != "form"})  # of earlier versions
+            return extend_positions(encoder, config.length, config.method, config.alpha)
     return encoder
 
 

@@ -1,7 +1,4 @@
-"""Files of people into Documents: text, Markdown, HTML, PDF, Word and EPUB. To add a format, write a module and a line.
-
-A format's function receives a path and returns Sections; every offset counts in their text.
-"""
+"""Read text, Markdown, HTML, PDF, Word and EPUB files. To add a format, write a module with ``read`` and a line."""
 
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
@@ -31,7 +28,7 @@ FORMATS = {
     ".md": ("markdown", "Markdown file"),
     ".markdown": ("markdown", "Markdown file"),
 }
-"""The module and the noun of each format, by the ending of a file's name; all others are text."""
+"""Module and noun of each format by the ending of a file's name; all others are text."""
 
 _MOST_EXPANSION = 200_000_000  # bytes that the text of a zipped document grows by; more is an attack
 _NOT_TEXT = f"not a text file; known formats are {', '.join(FORMATS)} and UTF-8 text"
@@ -40,14 +37,12 @@ ENDINGS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 
 
 def read_document(path: str | Path) -> Document:
-    """Read a file; its format is that of its name's ending, and all others are UTF-8 text, plain or gzipped.
+    """Read a file in the format of its name's ending, or else as UTF-8 text; ``-`` is the standard input.
 
-    Sections become segments with their headings; ``Document.pages`` holds the pages of a PDF. ``-`` is the standard
-    input.
+    Sections become segments with their headings; ``Document.pages`` holds the pages of a PDF.
 
     Raises:
-        DataError: the file is missing, empty, broken or encrypted, is a scan without text, or needs a package that is
-            not installed.
+        DataError: the file is missing, broken, encrypted or without text, or a package for its format is missing.
     """
     name = "standard input" if str(path) == "-" else str(path)
     ending = Path(path).suffix.lower()
@@ -66,13 +61,7 @@ def read_document(path: str | Path) -> Document:
 
 
 def find_files(paths: Iterable[str | Path]) -> list[Path]:
-    """List files, and the readable files in folders and their subfolders, in the order of their names; each once.
-
-    Hidden files and folders, whose names begin with a dot, are left out.
-
-    Raises:
-        DataError: a folder has no file of a known format.
-    """
+    """List files, and the readable files in folders and their subfolders by name, each once, without hidden ones."""
     files: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():
@@ -90,7 +79,7 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _check_text(path: Path) -> None:
-    """Check that a file is no picture, program or document of another format; it may have another encoding."""
+    """Check that a file is not binary."""
     with open_binary(path) as file:
         first = file.read(_FIRST_BYTES)
     if first.startswith(b"{\\rtf") or (b"\0" in first and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE))):
@@ -111,13 +100,9 @@ def _read(path: Path, module: str, noun: str) -> Document | None:
         if is_zipfile(path):
             with ZipFile(path) as archive:
                 if sum(part.file_size - part.compress_size for part in archive.infolist()) > _MOST_EXPANSION:
-                    raise DataError(
-                        f"{path}: not a readable {noun} (it expands to more than {_MOST_EXPANSION:,} bytes)"
-                    )
+                    raise ValueError(f"it expands to more than {_MOST_EXPANSION:,} bytes")
         return read(path).document(path.name)
-    except DataError:
-        raise
-    except MemoryError:
+    except (DataError, MemoryError):
         raise
     except (Exception, zlib_error) as error:  # whatever the libraries raise for a broken file
         reason = " ".join(str(error).split())[:120] or type(error).__name__

@@ -1,7 +1,6 @@
 """Word files, by python-docx: paragraphs, headings and tables in their order.
 
-Text in content controls, text boxes and tracked insertions belongs to the document; deleted and moved-away text does
-not. A text box follows the paragraph that it is anchored to.
+Includes content controls, text boxes (after their paragraph) and tracked insertions, but no deleted or moved text.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""EPUB files: the chapters in reading order, each an HTML file in the archive.
-
-Own lines, because the kept library for EPUB has a licence (AGPL) that the users of this package could not accept.
-"""
+"""EPUB files: the chapters in reading order, each an HTML file in the archive (EbookLib's licence is AGPL)."""
 
 import posixpath
 from pathlib import Path
@@ -18,25 +15,18 @@ _PACKAGE = "{http://www.idpf.org/2007/opf}"
 
 
 def read(path: Path) -> Sections:
-    """Read an EPUB file.
-
-    Raises:
-        DataError: it is encrypted.
-    """
+    """Read an EPUB file; raises DataError if it is encrypted."""
     sections = Sections()
     with ZipFile(path) as archive:
         container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
         package_path = container.find(f".//{_CONTAINER}rootfile").attrib["full-path"]  # type: ignore[union-attr]
-        if "META-INF/encryption.xml" in archive.namelist():
-            encrypted = archive.read("META-INF/encryption.xml").decode(errors="replace")
-        else:
-            encrypted = ""
+        has_key = "META-INF/encryption.xml" in archive.namelist()
+        encrypted = archive.read("META-INF/encryption.xml").decode(errors="replace") if has_key else ""
         package = ElementTree.fromstring(archive.read(package_path))
         files = {item.get("id"): item.get("href", "") for item in package.iter(f"{_PACKAGE}item")}
         for reference in package.iter(f"{_PACKAGE}itemref"):
-            name = posixpath.normpath(
-                posixpath.join(posixpath.dirname(package_path), unquote(files[reference.get("idref")]))
-            )
+            file = unquote(files[reference.get("idref")])
+            name = posixpath.normpath(posixpath.join(posixpath.dirname(package_path), file))
             if name in encrypted:
                 raise DataError(f"{path}: the EPUB file is encrypted (DRM)")
             html.add(archive.read(name), sections)

@@ -14,11 +14,7 @@ _FULL = 0.8  # a line of at least this share of the page's long lines continues 
 
 
 def read(path: Path) -> Sections:
-    """Read a PDF file.
-
-    Raises:
-        DataError: it needs a password, or no page has text.
-    """
+    """Read a PDF file; raises DataError if it needs a password, or no page has text."""
     sections = Sections()
     try:
         file = pypdfium2.PdfDocument(path)
@@ -31,7 +27,7 @@ def read(path: Path) -> Sections:
         for number, page in enumerate(file, start=1):
             text = page.get_textpage().get_text_bounded()
             sections.page(number)
-            for paragraph in paragraphs(text):
+            for paragraph in _paragraphs(text):
                 sections.paragraph(paragraph)
             with_text += bool(text.strip())
         if not with_text:
@@ -39,10 +35,10 @@ def read(path: Path) -> Sections:
     return sections
 
 
-def paragraphs(text: str) -> list[str]:
+def _paragraphs(text: str) -> list[str]:
     """Join the lines of a page to paragraphs; a line that is clearly shorter than the others ends one.
 
-    >>> paragraphs("The company was foun\\ufffe\\nded in 1931 by an\\nengineer.\\nIt builds bridges all")
+    >>> _paragraphs("The company was foun\\ufffe\\nded in 1931 by an\\nengineer.\\nIt builds bridges all")
     ['The company was founded in 1931 by an engineer.', 'It builds bridges all']
     """
     lines = [line.strip() for line in _HYPHEN.sub("", text.replace("\r\n", "\n")).split("\n")]

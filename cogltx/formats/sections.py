@@ -1,10 +1,9 @@
-"""The text of a document as it is collected, paragraph by paragraph, with its headings and pages."""
+"""Builds a document from paragraphs, headings and pages."""
 
 import re
 
-from cogltx.document import Document, Segment
+from cogltx.document import BETWEEN_PARAGRAPHS, Document, Segment
 
-_BETWEEN = "\n\n"
 _HEADING_CHARACTERS = 120  # of a heading before each block
 _UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
 
@@ -22,7 +21,7 @@ class Sections:
         """Add a paragraph; white space around it is removed."""
         text = _UNPRINTABLE.sub("\ufffd", text.strip())
         if text:
-            piece = (_BETWEEN if self._pieces else "") + text
+            piece = (BETWEEN_PARAGRAPHS if self._pieces else "") + text
             self._pieces.append(piece)
             self._length += len(piece)
 
@@ -39,19 +38,15 @@ class Sections:
 
     @property
     def _next(self) -> int:
-        """The offset at which the next paragraph begins."""
-        return self._length + len(_BETWEEN) if self._pieces else 0
+        """Offset of the next paragraph."""
+        return self._length + len(BETWEEN_PARAGRAPHS) if self._pieces else 0
 
     def document(self, id: str) -> Document | None:
         """Make the document; None if there is no text."""
         text = "".join(self._pieces)
         if not text:
             return None
-        ends = [start - len(_BETWEEN) for start, _ in self._sections[1:]] + [len(text)]
-        segments = (
-            tuple(Segment(start, end, heading) for (start, heading), end in zip(self._sections, ends, strict=True))
-            if self._sections
-            else ()
-        )
+        ends = [start - len(BETWEEN_PARAGRAPHS) for start, _ in self._sections[1:]] + [len(text)]
+        segments = [Segment(start, end, heading) for (start, heading), end in zip(self._sections, ends, strict=False)]
         pages = tuple(page for page in self._pages if page[0] < len(text))
-        return Document(text, id, segments, pages=pages)
+        return Document(text, id, tuple(segments), pages=pages)

@@ -1,8 +1,7 @@
 """Compress a text to the passages that matter for a question, for the prompt of any language model."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -12,63 +11,46 @@ from cogltx.document import Document, Query
 from cogltx.encoding.layout import Layout
 from cogltx.errors import ConfigError
 from cogltx.folders import DEFAULT_MODEL
-from cogltx.judges import Memory
+from cogltx.judges import Memory, Shortlist
 from cogltx.memrecall import fill
 from cogltx.pipeline import CogLTX
 
-_CANDIDATES = 2  # times the budget that the judge scores
+_CANDIDATES = 2  # the judge scores twice the budget
 
 cached_model = lru_cache(maxsize=4)(CogLTX.from_pretrained)
-"""Load a model once, however many components use it."""
-
-
-@dataclass(frozen=True)
-class Passage:
-    """Consecutive blocks of a text, ``text[start:end]``, and their heading, which may be empty."""
-
-    start: int
-    end: int
-    heading: str
 
 
 def compress(text: Document | str, query: str, budget: int | float, *, model: CogLTX | str = DEFAULT_MODEL) -> str:
-    """Shorten a text to its passages that are most relevant to a question, in their order.
+    """Shorten a text to its passages that are most relevant to a question, in their order, under their headings.
 
-    The key blocks of MemRecall come first; room that is left goes to the blocks that the judge scores next.
+    The key blocks of MemRecall come first, then the blocks with the best scores of the judge. At least one is kept.
 
     Args:
-        text: a text or a document of any length; of a document, each kept passage has its heading above it.
+        text: a text or a document of any length.
         query: the question.
-        budget: number of tokens to keep, by the model's tokenizer; or the share of the text to keep, up to 1.0. The
-            most relevant block is always kept.
+        budget: number of tokens to keep; or the share of the text to keep, up to 1.0.
         model: a model, or its name.
-
-    Raises:
-        ConfigError: the budget is not positive.
-        DataError: the text or the question is empty.
     """
     reader = cached_model(model) if isinstance(model, str) else model
     document = Document(text) if isinstance(text, str) else text
-    parts, heading = [], ""
-    for passage in passages(reader, document, query, budget):
-        new_heading = passage.heading and passage.heading != heading
-        heading = passage.heading
-        parts.append(f"{heading}\n" * bool(new_heading) + document.text[passage.start : passage.end])
+    layout = reader.model.layout(document, Query(query))
+    blocks = layout.blocks
+    parts, heading, last, end = list[str](), "", -2, 0
+    for index in select(reader, layout, room(blocks, budget)):
+        block, (start, new_end) = blocks[index], blocks.trimmed(index)
+        if last == index - 1 and block.heading == heading:
+            parts[-1] += document.text[end:new_end]
+        else:
+            is_new = block.heading and block.heading != heading
+            parts.append((f"{block.heading}\n" if is_new else "") + document.text[start:new_end])
+        heading, last, end = block.heading, index, new_end
     return "\n\n".join(parts)
 
 
 def ranked(
     model: str, query: str, texts: Sequence[str], top: int | None, budget: int | float | None
 ) -> Iterator[tuple[int, float, str]]:
-    """Rank texts by their relevance to a question; yields index, relevance and text of each, the best first.
-
-    Args:
-        model: a name, a run or a model folder.
-        query: the question.
-        texts: texts of any length; one that is empty has no relevance.
-        top: maximum number of texts; None ranks all.
-        budget: see ``compress``; None keeps texts whole.
-    """
+    """Yield index, relevance and text of the ``top`` texts, best first, compressed to ``budget`` (None: whole)."""
     reader = cached_model(model)
     scores = reader.relevance(query, texts)
     for index in sorted(range(len(texts)), key=lambda index: -scores[index])[:top]:
@@ -76,12 +58,6 @@ def ranked(
         if budget is not None and text.strip():
             text = compress(text, query, budget, model=reader)
         yield index, scores[index], text
-
-
-def passages(reader: CogLTX, document: Document, query: str, budget: int | float) -> list[Passage]:
-    """Select the passages of a document for ``compress``; arguments and errors are the same."""
-    layout = reader.model.layout(document, Query(query))
-    return _join(layout.blocks, select(reader, layout, room(layout.blocks, budget)))
 
 
 def room(blocks: Blocks, budget: int | float) -> int:
@@ -100,28 +76,13 @@ def select(reader: CogLTX, layout: Layout, n_tokens: int) -> list[int]:
     fine = dict(zip(recall.key_blocks, recall.scores, strict=True))
     ranking = sorted(fine, key=lambda block: (block not in recall.kept, -fine[block]))
     if n_tokens > blocks.total_size(ranking):
-        memrecall, memory = reader.memrecall, Memory(layout)
-        if memrecall.config.shortlist is not None:
-            count = max(memrecall.config.shortlist, int(_CANDIDATES * n_tokens / blocks.sizes.mean()))
-            memory = Memory(layout, shortlist=memrecall.retriever.shortlist(memory, count))
-        [coarse] = memrecall.judge.retrieve([memory])
+        judge, shortlist = reader.memrecall.judge, reader.config.memrecall.shortlist
+        if shortlist is not None:
+            count = max(shortlist, int(_CANDIDATES * n_tokens / blocks.sizes.mean()))
+            judge = Shortlist(reader.memrecall.plain_judge, reader.retriever, count)
+        [coarse] = judge.retrieve([Memory(layout)])
         order = np.argsort(-np.nan_to_num(coarse, nan=-np.inf), kind="stable")
         ranking += [block for block in order.tolist() if block not in fine and not np.isnan(coarse[block])]
     scores = np.full(len(blocks), np.nan)
     scores[ranking] = -np.arange(len(ranking), dtype=float)
     return sorted(fill(scores, blocks, max(n_tokens, int(blocks.sizes[ranking[0]]))))
-
-
-def _join(blocks: Blocks, chosen: Iterable[int]) -> list[Passage]:
-    """Join blocks that follow each other under one heading."""
-    joined: list[Passage] = []
-    last = None
-    for block in chosen:
-        start, end = blocks.trimmed(block)
-        heading = blocks[block].heading
-        if joined and last == block - 1 and joined[-1].heading == heading:
-            joined[-1] = Passage(joined[-1].start, end, heading)
-        else:
-            joined.append(Passage(start, end, heading))
-        last = block
-    return joined

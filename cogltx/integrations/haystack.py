@@ -3,9 +3,8 @@
 from collections import OrderedDict
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component
 from haystack.dataclasses import ExtractedAnswer
 
 from cogltx.document import Document as CogltxDocument
@@ -19,13 +18,11 @@ _CANDIDATES = 20  # of which some may overlap
 
 @component
 class CogLTXReader:
-    """Answers a question from documents that are read together, whatever their length.
-
-    A drop-in replacement of ``TransformersExtractiveReader``.
+    """Answers a question from documents of any length, read together; replaces ``TransformersExtractiveReader``.
 
     Args:
         model: a name (also of the Hugging Face hub), a run, or a model folder.
-        top_k: number of answers at most, without the one for "no answer".
+        top_k: maximum number of answers, without the one for "no answer".
         score_threshold: lowest score of an answer.
         no_answer: add an answer without text, with the probability that the documents have none.
         overlap_threshold: share of an answer, or of a better one, that may lie in the other; None keeps all.
@@ -60,22 +57,9 @@ class CogLTXReader:
         no_answer: bool | None = None,
         overlap_threshold: float | None = None,
     ) -> dict[str, list[ExtractedAnswer]]:
-        """Find the answers to a question.
+        """Find the answers, best first, with the passage around each; options replace those of the constructor.
 
-        Args:
-            query: the question.
-            documents: documents of any length; those without text are skipped.
-            top_k: as in the constructor, for this call.
-            score_threshold: as in the constructor, for this call.
-            max_seq_length: ignored: documents of any length are read.
-            stride: ignored.
-            max_batch_size: ignored.
-            answers_per_seq: ignored.
-            no_answer: as in the constructor, for this call.
-            overlap_threshold: as in the constructor, for this call.
-
-        Returns:
-            ``answers``, best first; ``context`` is the passage that an answer lies in.
+        Sequence length, stride, batch size and ``answers_per_seq`` are ignored. Documents without text are skipped.
         """
         readable = {str(i): one for i, one in enumerate(documents) if one.content and one.content.strip()}
         if not readable:
@@ -98,26 +82,14 @@ class CogLTXReader:
             answers.append(ExtractedAnswer(query=query, score=prediction.no_answer_score or 0.0))
         return {"answers": sorted(answers, key=lambda answer: -answer.score)}
 
-    def to_dict(self) -> dict[str, Any]:
-        """Serialize the component."""
-        return default_to_dict(
-            self, model=self.model, top_k=self.top_k, score_threshold=self.score_threshold,
-            no_answer=self.no_answer, overlap_threshold=self.overlap_threshold,
-        )  # fmt: skip
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "CogLTXReader":
-        """Deserialize the component."""
-        return default_from_dict(cls, data)
-
 
 @component
 class CogLTXRanker:
-    """Orders documents of any length by their relevance, and shortens them to the relevant passages if asked.
+    """Ranks documents of any length by their relevance, and optionally shortens them to the relevant passages.
 
     Args:
         model: a name (also of the Hugging Face hub), a run, or a model folder.
-        top_k: number of documents at most.
+        top_k: maximum number of documents.
         budget: tokens of each document to keep, or the share, up to 1.0; None keeps documents whole.
     """
 
@@ -130,37 +102,18 @@ class CogLTXRanker:
 
     @component.output_types(documents=list[Document])
     def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
-        """Rank documents.
-
-        Args:
-            query: the question.
-            documents: documents of any length.
-            top_k: as in the constructor, for this call.
-
-        Returns:
-            ``documents``, best first, with their relevance in [0, 1] as score.
-        """
+        """Rank documents, best first, with their relevance in [0, 1] as score; ``top_k`` is for this call."""
         texts = [document.content or "" for document in documents]
         best = ranked(self.model, query, texts, top_k or self.top_k, self.budget)
-        return {
-            "documents": [
-                replace(documents[index], score=score, content=text or documents[index].content)
-                for index, score, text in best
-            ]
-        }
-
-    def to_dict(self) -> dict[str, Any]:
-        """Serialize the component."""
-        return default_to_dict(self, model=self.model, top_k=self.top_k, budget=self.budget)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "CogLTXRanker":
-        """Deserialize the component."""
-        return default_from_dict(cls, data)
+        ranked_documents = [
+            replace(documents[index], score=score, content=text or documents[index].content)
+            for index, score, text in best
+        ]
+        return {"documents": ranked_documents}
 
 
 def _answering(reader: CogLTX, top_k: int) -> CogLTX:
-    """The same model, which shares its weights, with another number of answers."""
+    """Copy a model, sharing its weights, with another number of answers."""
     answering, reasoner = copy(reader), copy(reader.model.reasoner)
     reasoner.config = reasoner.config.model_copy(update={"top_k": top_k})
     answering.model = replace(reader.model, reasoner=reasoner, _blocks=OrderedDict(), _n_cached_tokens=0)
@@ -168,25 +121,21 @@ def _answering(reader: CogLTX, top_k: int) -> CogLTX:
 
 
 def _overlap(answer: Answer, other: Answer) -> float:
-    """The shared part of two spans, as a share of the shorter one; 0 for yes and no."""
-    if answer.document != other.document or answer.start is None or other.start is None:
-        return 0.0
-    assert answer.end is not None
-    assert other.end is not None
-    shared = min(answer.end, other.end) - max(answer.start, other.start)
-    return max(0, shared) / min(answer.end - answer.start, other.end - other.start)
+    """Shared part of two spans, relative to the shorter one; 0 for yes and no."""
+    match (answer.start, answer.end), (other.start, other.end):
+        case (int(start), int(end)), (int(other_start), int(other_end)) if answer.document == other.document:
+            shared = min(end, other_end) - max(start, other_start)
+            return max(0, shared) / min(end - start, other_end - other_start)
+    return 0.0
 
 
 def _extracted(answer: Answer, prediction: Prediction, query: str, documents: dict[str, Document]) -> ExtractedAnswer:
     if answer.start is None or answer.end is None:  # yes or no
         return ExtractedAnswer(query=query, score=answer.score, data=answer.text)
     document = documents[answer.document]
+    span = ExtractedAnswer.Span(answer.start, answer.end)
     extracted = ExtractedAnswer(
-        query=query,
-        score=answer.score,
-        data=answer.text,
-        document=document,
-        document_offset=ExtractedAnswer.Span(answer.start, answer.end),
+        query=query, score=answer.score, data=answer.text, document=document, document_offset=span
     )
     for block in prediction.evidence:
         if block.document == answer.document and block.start <= answer.start and answer.end <= block.end:

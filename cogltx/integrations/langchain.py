@@ -12,11 +12,11 @@ from cogltx.integrations.compress import ranked
 
 
 class CogLTXCompressor(BaseDocumentCompressor):
-    """Orders documents of any length by their relevance, and shortens them to the relevant passages.
+    """Ranks documents of any length by their relevance, and shortens them to the relevant passages.
 
     Attributes:
         model: a name (also of the Hugging Face hub), a run, or a model folder.
-        top_n: number of documents at most; None keeps all.
+        top_n: maximum number of documents; None keeps all.
         budget: tokens of each document to keep, or the share, up to 1.0; None keeps documents whole.
     """
 
@@ -29,13 +29,7 @@ class CogLTXCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> Sequence[Document]:
-        """Rank and shorten documents; their metadata gains ``relevance_score`` in [0, 1].
-
-        Args:
-            documents: documents of any length.
-            query: the question.
-            callbacks: not used.
-        """
+        """Rank and shorten documents; their metadata gains ``relevance_score`` in [0, 1]."""
         texts = [document.page_content for document in documents]
         return [
             Document(

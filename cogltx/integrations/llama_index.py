@@ -10,11 +10,11 @@ from cogltx.integrations.compress import ranked
 
 
 class CogLTXPostprocessor(BaseNodePostprocessor):
-    """Orders nodes of any length by their relevance, and shortens them to the relevant passages if asked.
+    """Ranks nodes of any length by their relevance, and optionally shortens them to the relevant passages.
 
     Attributes:
         model: a name (also of the Hugging Face hub), a run, or a model folder.
-        top_n: number of nodes at most; None keeps all.
+        top_n: maximum number of nodes; None keeps all.
         budget: tokens of each node to keep, or the share, up to 1.0; None keeps nodes whole.
     """
 

@@ -63,8 +63,8 @@ class JudgeConfig(BaseModel):
             ``ScoringJudge``), or an ``nn.Module`` whose ``forward(input_ids, attention_mask, token_type_ids)`` returns
             a relevance logit per token, shape [windows, tokens]. A module is trained, saved and loaded with the run.
         args: arguments of the class; for ``embedding``: ``encoder``.
-        init_from: a run or model folder whose judge and trained retriever initialize those of this run, or ``reasoner``:
-            the encoder that this run's reasoner starts from.
+        init_from: a run or model folder whose judge and trained retriever initialize those of this run; ``reasoner``
+            takes the encoder that this run's reasoner starts from.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

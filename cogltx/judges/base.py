@@ -47,7 +47,7 @@ class Memory:
 
 
 class Judge:
-    """Scores the relevance of blocks, many documents at once; subclasses override ``scores``, or the first two below it.
+    """Scores the relevance of blocks, many documents at once; subclasses override ``scores``, or the two after it.
 
     Attributes:
         probabilities: whether scores are probabilities of relevance.
@@ -75,7 +75,7 @@ class Judge:
         return [self.scores(memory, list(memory.kept)) for memory in memories]
 
     def competing(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        """Return the scores by which candidates compete for room in z: the coarse scores, unless a wrapper adds to them."""
+        """Return the scores by which candidates compete for z: the coarse scores, unless a wrapper adds to them."""
         return coarse
 
     def staying(self, memory: Memory) -> Float[np.ndarray, " kept"]:

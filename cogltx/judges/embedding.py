@@ -42,17 +42,14 @@ class EmbeddingJudge(Judge):
 
     def text_scores(self, text: str, blocks: Blocks) -> Float[np.ndarray, " blocks"]:
         """Score the blocks of a document for any text."""
-        return np.asarray(self.vectors(blocks) @ self._embed([text])[0])
+        return np.asarray(self._vectors_of(blocks) @ self._embed([text])[0])
 
-    def vectors(self, blocks: Blocks) -> Float[np.ndarray, "blocks width"]:
+    def _vectors_of(self, blocks: Blocks) -> Float[np.ndarray, "blocks width"]:
         """Return the vectors of a document's blocks, computed once."""
         if blocks not in self._vectors:
-            self.keep(blocks, self._embed(list(map(blocks.text_with_heading, range(len(blocks))))))
+            vectors = self._embed(list(map(blocks.text_with_heading, range(len(blocks)))))
+            self._vectors[blocks] = vectors.astype(np.float32)
         return self._vectors[blocks]
-
-    def keep(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
-        """Use vectors that were computed before."""
-        self._vectors[blocks] = vectors.astype(np.float32)
 
     def _embed(self, texts: Sequence[str]) -> Float[np.ndarray, "texts width"]:
         """Mean token vector per text, normalized to length 1; uses the tokenizer of this encoder."""

@@ -1,4 +1,4 @@
-"""A wrapper for documents with headings: blocks gain if they name each other's headings, or the question names theirs."""
+"""A wrapper for documents with headings: blocks whose headings name each other gain."""
 
 import numpy as np
 from jaxtyping import Float

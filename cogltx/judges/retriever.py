@@ -86,6 +86,7 @@ class Retriever(ABC):
 
     def use_vectors(self, blocks: Blocks, vectors: Float[np.ndarray, "blocks width"]) -> None:
         """Use vectors that ``vectors`` computed before."""
+        return
 
     def ranking(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
         """Score the candidates by their place: 1 for the best, 1/2, 1/3, …; NaN for all other blocks.
@@ -94,7 +95,9 @@ class Retriever(ABC):
             ConfigError: there is no question.
         """
         if memory.query is None:
-            raise ConfigError("give a question, which a retriever needs; for tasks without, memrecall.shortlist: null")
+            raise ConfigError(
+                "give a question, which the shortlist needs; for tasks without, memrecall.shortlist: null"
+            )
         candidates, places = memory.candidates, np.full(len(memory.blocks), np.nan)
         best_first = np.argsort(-self.scores(memory)[candidates], kind="stable")
         places[np.array(candidates, dtype=np.int64)[best_first]] = 1 / np.arange(1, len(candidates) + 1)

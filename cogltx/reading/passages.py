@@ -4,7 +4,7 @@ Training builds the reasoner's windows by the same function, ``passages_of``.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -42,7 +42,10 @@ class Passages:
             memories = [searches[number].memory(list(chain.from_iterable(proposed[number]))) for number in long]
             for number, memory, fine in zip(long, memories, judge.rehearse(memories), strict=True):
                 searches[number].rehearsed(memory.kept, fine)
-        return [self._recall(search, *chosen, judge) for search, *chosen in zip(searches, proposed, needed, strict=True)]
+        return [
+            self._recall(search, passages, probabilities, judge)
+            for search, passages, probabilities in zip(searches, proposed, needed, strict=True)
+        ]
 
     def _needed(self, search: Search, judge: Judge) -> dict[int, float]:
         """Compute the probability that the question needs each passage; empty without a model of pairs."""
@@ -60,14 +63,12 @@ class Passages:
         best = [int(np.where(paragraphs == number, scores, -np.inf).argmax()) for number in needed]
         return passages_of([*best, *search.z], search.layout, self.count if needed else 2 * self.count)
 
-    def _recall(
-        self, search: Search, passages: list[list[int]], needed: dict[int, float], judge: Judge
-    ) -> Recall:
+    def _recall(self, search: Search, passages: list[list[int]], needed: dict[int, float], judge: Judge) -> Recall:
         """Read the best passages, as far as their paragraphs and the window reach."""
         chosen = search.z
         if not search.layout.fits:
             if self.rehearse and not needed:
-                place = {block: place for place, block in enumerate(search.best_first(sum(passages, []), judge))}
+                place = {block: place for place, block in enumerate(search.best_first([*chain(*passages)], judge))}
                 passages = sorted(passages, key=lambda passage: min(map(place.__getitem__, passage)))
             known = np.nan_to_num(search.known_relevance, nan=-np.inf)
             best = [max(passage, key=known.__getitem__) for passage in passages[: self.count]]
@@ -99,13 +100,12 @@ def _probabilities(scores: BlockScores, search: Search, judge: Judge) -> BlockSc
     return np.asarray(np.clip((scores - low) / (high - low or 1.0), 0.0, 1.0))
 
 
-def passages_of(
-    ranked: Sequence[int], layout: Layout, count: int, certain: Sequence[int] = ()
-) -> list[list[int]]:
+def passages_of(ranked: Sequence[int], layout: Layout, count: int, certain: Sequence[int] = ()) -> list[list[int]]:
     """Share a window among the passages of the best blocks.
 
     Each passage grows from its best block to the blocks of the same paragraph, the nearest first. The smallest passage
-    grows next, so that short paragraphs are read whole and long ones share the rest, until no block fits.
+    grows next, so that short paragraphs are read whole and long ones share the rest, until no block fits. A block that
+    an earlier passage reaches within an equal share of the window does not begin another one.
 
     Args:
         ranked: blocks, best first.
@@ -116,51 +116,51 @@ def passages_of(
     Returns:
         the blocks of each passage, in document order; the best passage first.
     """
-    blocks, candidates = layout.blocks, set(layout.candidates)
-    passages: dict[int, _Passage] = {}
-    for block in certain:
-        passages.setdefault(int(blocks.paragraphs[block]), _Passage()).add(block, blocks)
-    for block in ranked:
-        number = int(blocks.paragraphs[block])
-        if block in candidates and number not in passages and len(passages) < count:
-            passages[number] = _Passage(rest=[block])
-    for number, passage in passages.items():
-        best = [*passage.blocks, *passage.rest][0]
-        first, end = np.searchsorted(blocks.paragraphs, [number, number + 1]).tolist()
-        others = candidates.intersection(range(first, end)).difference(passage.blocks)
-        passage.rest = sorted(others, key=lambda block: (abs(block - best), block))
-    _grow(list(passages.values()), blocks, layout.room - blocks.total_size(certain))
-    return [sorted(passage.blocks) for passage in passages.values() if passage.blocks]
+    blocks, share = layout.blocks, layout.room // count
+    left, free, reached = set(certain), set(layout.candidates).difference(certain), set[int]()
+    passages: list[_Passage] = []
+    for block in [*certain, *ranked]:
+        if block in reached or (block not in free and block not in certain):
+            continue
+        if len(passages) >= count and block not in certain:
+            break
+        nearest = _nearest(block, layout)
+        sizes = np.cumsum(blocks.sizes[nearest])
+        reached.update(nearest[: max(1, int(np.searchsorted(sizes, share, side="right")))])
+        own = [one for one in nearest if one in reached and one in left]
+        left.difference_update(own)
+        passages.append(_Passage(own, nearest))
+    _grow(passages, blocks, free, layout.room - blocks.total_size(certain))
+    return [sorted(passage.blocks) for passage in passages if passage.blocks]
 
 
 @dataclass
 class _Passage:
-    """A passage that grows.
+    """A passage that grows: its blocks so far, and all blocks of its paragraph, the nearest to its best one first."""
 
-    Attributes:
-        blocks: its blocks so far.
-        rest: the other blocks of its paragraph, the nearest first.
-        size: its tokens in a window.
-    """
-
-    blocks: list[int] = field(default_factory=list)
-    rest: list[int] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, block: int, blocks: Blocks) -> None:
-        """Add a block."""
-        if block not in self.blocks:
-            self.blocks.append(block)
-            self.size += int(blocks.sizes[block])
+    blocks: list[int]
+    nearest: list[int]
 
 
-def _grow(passages: list[_Passage], blocks: Blocks, room: int) -> None:
-    """Grow the smallest passage by its next block, the better one of equal ones, until no block fits the room."""
-    while passages:
-        smallest = min(passages, key=lambda passage: passage.size)
-        if smallest.rest and int(blocks.sizes[smallest.rest[0]]) <= room:
-            block = smallest.rest.pop(0)
-            smallest.add(block, blocks)
-            room -= int(blocks.sizes[block])
-        else:
-            passages.remove(smallest)
+def _nearest(block: int, layout: Layout) -> list[int]:
+    """Sort the candidates of a block's paragraph by their distance from the block."""
+    paragraphs, candidates = layout.blocks.paragraphs, set(layout.candidates)
+    first, end = np.searchsorted(paragraphs, [paragraphs[block], paragraphs[block] + 1]).tolist()
+    return sorted(candidates.intersection(range(first, end)), key=lambda one: (abs(one - block), one))
+
+
+def _grow(passages: Sequence[_Passage], blocks: Blocks, free: set[int], room: int) -> None:
+    """Grow the smallest passage by its nearest free block, the better one of equal ones, until no block fits."""
+    growing = list(passages)
+    while growing:
+        passage = min(growing, key=lambda one: blocks.total_size(one.blocks))
+        rest = [block for block in passage.nearest if block in free]
+        best = passage.nearest[0]
+        if not rest or (rest[0] == best and int(blocks.sizes[best]) > room):
+            growing.remove(passage)
+        elif int(blocks.sizes[rest[0]]) <= room:
+            passage.blocks.append(rest[0])
+            free.discard(rest[0])
+            room -= int(blocks.sizes[rest[0]])
+        else:  # it ends here; on the other side of its best block it may grow
+            passage.nearest = [best, *(block for block in rest if (block > best) != (rest[0] > best))]

@@ -30,7 +30,7 @@ class AskDocuments(_Request):
 
 
 def _has(key: str) -> Discriminator:
-    """Choose between two forms of a request by a key, so that messages are about one of them."""
+    """Discriminate between two forms of a request by a key, so that messages are about one of them."""
     return Discriminator(lambda given: "<a>" if isinstance(given, dict) and key in given else "<b>")
 
 

@@ -11,9 +11,9 @@ from anyio import CapacityLimiter, to_thread
 from cogltx.document import Document, Query
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, read_document
-from cogltx.memrecall import Recall
 from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, batches_of_texts
 from cogltx.prediction import Prediction
+from cogltx.recall import Recall
 from cogltx.server.metrics import Metrics
 from cogltx.server.shelf import Shelf
 from cogltx.server.worker import Worker
@@ -26,49 +26,36 @@ class ServerConfig:
     Attributes:
         max_megabytes: size of a request.
         max_documents: number of documents held.
-        max_characters: characters of all documents held.
-        idle: seconds after which an unused document makes room for a new one.
         queue_size: number of requests that wait to be read.
         api_key: required as ``Authorization: Bearer KEY`` if given.
     """
 
     max_megabytes: int = 64
     max_documents: int = 200
-    max_characters: int = 100_000_000
-    idle: float = 600.0
     queue_size: int = 64
     api_key: str | None = None
 
 
 @dataclass(frozen=True)
 class _Job:
-    """The reading that one request asks for: documents, their question, and whether the reasoner answers it."""
+    """The documents of one request, their question, and whether the reasoner answers it."""
 
     documents: tuple[Document, ...]
     query: Query
     reasons: bool
 
-    @property
-    def n_characters(self) -> int:
-        return sum(len(document.text) for document in self.documents)
-
 
 class Service:
-    """Holds documents and reads them for many requests at once.
-
-    Args:
-        reader: the model.
-        name: its name in responses.
-        config: the limits.
-    """
+    """Holds documents and reads them for many requests at once; ``name`` is the model's in responses."""
 
     def __init__(self, reader: CogLTX, name: str, config: ServerConfig) -> None:
         self.reader, self.name, self.config = reader, name, config
-        self.shelf = Shelf(config.max_documents, config.max_characters, config.idle)
+        self.shelf = Shelf(config.max_documents)
         self.metrics = Metrics()
         self.worker = Worker(
             self._read, config.queue_size,
-            size=lambda job: job.n_characters, max_size=BATCH_CHARACTERS, observe=self.metrics.batch_size.observe,
+            size=lambda job: sum(len(document.text) for document in job.documents), max_size=BATCH_CHARACTERS,
+            observe=self.metrics.batch_size.observe,
         )  # fmt: skip
         self.metrics.waiting.set_function(lambda: self.worker.waiting)
         self.metrics.documents.set_function(lambda: len(self.shelf))
@@ -76,23 +63,14 @@ class Service:
         self._one_file = CapacityLimiter(1)  # PDFium reads in one thread only
 
     async def read_upload(self, name: str, content: bytes) -> Document:
-        """Read an uploaded file in the format that its name ends with.
-
-        Raises:
-            DataError: the file is broken, encrypted or has no text.
-        """
+        """Read an uploaded file in the format that its name ends with; raises DataError."""
         return await to_thread.run_sync(_read_upload, name, content, limiter=self._one_file)
 
     async def answer(self, document: Document, question: str) -> Prediction:
-        """Answer a question about a document.
-
-        Raises:
-            BusyError: too many requests wait.
-            DataError: the question or the document cannot be read.
-        """
-        [recall] = await self._submit([document], question, reasons=True)
-        assert isinstance(recall, Prediction)
-        return recall.within(document)
+        """Answer a question about a document; raises BusyError, and DataError if it cannot be read."""
+        [prediction] = await self._submit([document], question, reasons=True)
+        assert isinstance(prediction, Prediction)
+        return prediction.within(document)
 
     async def recall(self, document: Document, question: str) -> Recall:
         """Find the key blocks of a document for a question; errors as ``answer``."""
@@ -131,7 +109,7 @@ class Service:
 
 
 def _read_upload(name: str, content: bytes) -> Document:
-    """Read a file from a folder of its own, under a name of our own; messages and the document have the client's."""
+    """Read a file from a temporary folder; messages and the document have the client's name."""
     ending = Path(name).suffix.lower()
     title = name.replace("\\", "/").rpartition("/")[2][:200] or "file"
     if content.startswith(b"\x1f\x8b"):

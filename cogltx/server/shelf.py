@@ -1,8 +1,7 @@
-"""The documents that a server holds: uploaded once, asked any number of times, and forgotten when unused."""
+"""The documents that a server holds: uploaded once, asked any number of times, dropped when unused."""
 
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +11,7 @@ _JOINED = 16  # combinations of documents that keep their blocks
 
 
 class NotHeldError(Exception):
-    """The document has never been uploaded, or has been forgotten; the text is its id."""
+    """The document has never been uploaded, or was dropped; the text is its id."""
 
 
 class ShelfFullError(Exception):
@@ -20,28 +19,15 @@ class ShelfFullError(Exception):
 
 
 @dataclass
-class _Held:
-    document: Document
-    last_used: float
-
-
-@dataclass
 class Shelf:
-    """Documents by id. An id cannot be guessed, so that only who uploaded a document can ask about it.
-
-    Attributes:
-        max_documents: number of documents held at most.
-        max_characters: characters held at most.
-        idle: seconds after which an unused document makes room for a new one.
-        clock: the time in seconds.
-    """
+    """Documents by ids that cannot be guessed; one unused for ``idle`` seconds makes room for a new one."""
 
     max_documents: int
-    max_characters: int
-    idle: float
+    max_characters: int = 100_000_000
+    idle: float = 600.0
     clock: Callable[[], float] = time.monotonic
-    _held: "OrderedDict[str, _Held]" = field(default_factory=OrderedDict)  # least recently used first
-    _joined: "OrderedDict[tuple[str, ...], Document]" = field(default_factory=OrderedDict)
+    _held: dict[str, tuple[Document, float]] = field(default_factory=dict)  # with last use, least recently used first
+    _joined: dict[tuple[str, ...], Document] = field(default_factory=dict)  # least recently used first
 
     def __len__(self) -> int:
         return len(self._held)
@@ -49,50 +35,43 @@ class Shelf:
     @property
     def n_characters(self) -> int:
         """Number of characters held."""
-        return sum(len(held.document.text) for held in self._held.values())
+        return sum(len(document.text) for document, _ in self._held.values())
 
     def add(self, document: Document) -> str:
         """Hold a document and return its id; raises ShelfFullError."""
-        while not self._has_room(document):
-            oldest = next(iter(self._held), None)
-            if oldest is None or self.clock() - self._held[oldest].last_used < self.idle:
+        while self._held and (
+            len(self._held) >= self.max_documents or self.n_characters + len(document.text) > self.max_characters
+        ):
+            oldest, (_, last_used) = next(iter(self._held.items()))
+            if self.clock() - last_used < self.idle:
                 raise ShelfFullError
             self.remove(oldest)
         id = secrets.token_urlsafe(12)
-        self._held[id] = _Held(document, self.clock())
+        self._held[id] = (document, self.clock())
         return id
 
     def get(self, id: str) -> Document:
         """Return a document; raises NotHeldError."""
         if id not in self._held:
             raise NotHeldError(id)
-        self._held[id].last_used = self.clock()
-        self._held.move_to_end(id)
-        return self._held[id].document
+        document, _ = self._held.pop(id)
+        self._held[id] = (document, self.clock())
+        return document
 
     def together(self, ids: Sequence[str]) -> tuple[Document, list[Document]]:
-        """Return what is searched for one or several documents, and the documents, each with a name of its own.
-
-        Raises:
-            NotHeldError: there is no such document.
-        """
+        """Return one document, joined from several, and the documents under distinct names; errors as ``get``."""
         key = tuple(dict.fromkeys(ids))
         documents = named_apart([self.get(id) for id in key])
         if len(documents) == 1:
             return documents[0], documents
-        joined = self._joined.pop(key, None) or Document.joined(documents)
+        joined = self._joined.pop(key) if key in self._joined else Document.joined(documents)
         self._joined[key] = joined
         if len(self._joined) > _JOINED:
-            self._joined.popitem(last=False)
+            del self._joined[next(iter(self._joined))]
         return joined, documents
 
     def remove(self, id: str) -> None:
-        """Forget a document; raises NotHeldError."""
+        """Drop a document; raises NotHeldError."""
         if self._held.pop(id, None) is None:
             raise NotHeldError(id)
-        for key in [key for key in self._joined if id in key]:
-            del self._joined[key]
-
-    def _has_room(self, document: Document) -> bool:
-        fits = self.n_characters + len(document.text) <= self.max_characters
-        return not self._held or (fits and len(self._held) < self.max_documents)
+        self._joined = {key: joined for key, joined in self._joined.items() if id not in key}

@@ -1,7 +1,8 @@
-"""The worker: one thread that reads for all requests; what waits at the same time is read in one batch."""
+"""A thread that reads for all requests; items that wait at the same time are read in one batch."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from queue import Empty, Full, Queue
 from threading import Thread
 from typing import Generic, TypeVar
@@ -20,14 +21,9 @@ class BusyError(Exception):
 
 
 class Worker(Generic[Item, Result]):
-    """Runs a function over batches of items in a thread of its own, in the order of their arrival.
+    """Runs ``read`` over batches of items in a thread, in the order of their arrival, and observes their lengths.
 
-    Args:
-        read: reads a batch of items.
-        queue_size: number of items that wait at most.
-        size: the size of an item.
-        max_size: size of a batch of several items at most.
-        observe: called with the number of items of each batch.
+    The items of a batch have at most ``max_size`` together, unless there is only one.
     """
 
     def __init__(
@@ -59,30 +55,21 @@ class Worker(Generic[Item, Result]):
         return future
 
     def close(self) -> None:
-        """Finish what is queued, then end the thread."""
+        """Finish the queue, then end the thread."""
         self._queue.put(None)
         self._thread.join()
 
     def _run(self) -> None:
-        while (waiting := list(self._waiting()))[0] is not None:
-            items = [one for one in waiting if one is not None and one[1].set_running_or_notify_cancel()]
-            for batch in constrained_batches(items, self._max_size, _MOST, self._size_of, strict=False):
+        waiting: list[tuple[Item, Future[Result]] | None] = []
+        while None not in waiting:
+            waiting = [self._queue.get()]
+            with suppress(Empty):
+                while True:
+                    waiting.append(self._queue.get_nowait())
+            queued = [one for one in waiting if one is not None and one[1].set_running_or_notify_cancel()]
+            for batch in constrained_batches(queued, self._max_size, _MOST, lambda one: self._size(one[0]), False):
                 self._observe(len(batch))
                 self._finish(batch)
-            if waiting[-1] is None:
-                return
-
-    def _size_of(self, queued: tuple[Item, "Future[Result]"]) -> int:
-        return self._size(queued[0])
-
-    def _waiting(self) -> Iterator[tuple[Item, "Future[Result]"] | None]:
-        """Wait for an item; yield it, and all others that wait."""
-        yield self._queue.get()
-        try:
-            while True:
-                yield self._queue.get_nowait()
-        except Empty:
-            return
 
     def _finish(self, batch: Sequence[tuple[Item, "Future[Result]"]]) -> None:
         """Read a batch; if an item of several is wrong, read them one by one."""

@@ -32,13 +32,10 @@ TASKS: dict[str, type[Task]] = {
 
 
 def make_task(name: str, options: Mapping[str, object]) -> Task:
-    """Create a task by name.
-
-    Raises:
-        ConfigError: the task or an option is unknown, or an option has a wrong value.
+    """Create a task by name; raises ConfigError.
 
     >>> make_task("hotpotqa", {"supporting_facts": 3})
-    HotpotQA(supporting_facts=3, paragraphs=None, fact_threshold=None, headings=True)
+    HotpotQA(supporting_facts=3, paragraphs=None, fact_threshold=None)
     """
     if name not in TASKS:
         raise ConfigError(f"the task {name!r} is not known{suggestion(name, TASKS)}")

@@ -20,22 +20,13 @@ Split = Literal["train", "validation", "test"]
 
 @dataclass
 class ReadReport:
-    """Counts of one reading.
-
-    Attributes:
-        examples: number of examples.
-        unmapped: the example's id and the reason for each gold annotation without a place in the text; the examples
-            themselves are kept.
-        entities: number of distinct entities in the file.
-        left_out: number of entities that overlap others or have several pieces, and are not in the examples.
-        inside_words: number of entities that begin or end inside a word.
-    """
+    """Counts of one reading."""
 
     examples: int = 0
-    unmapped: list[tuple[str, str]] = field(default_factory=list)
-    entities: int = 0
-    left_out: int = 0
-    inside_words: int = 0
+    unmapped: list[tuple[str, str]] = field(default_factory=list)  # id and reason per gold annotation without a place
+    entities: int = 0  # distinct
+    left_out: int = 0  # entities that overlap others or have several pieces
+    inside_words: int = 0  # entities that begin or end inside a word
     _places: dict[str, str] = field(default_factory=dict, repr=False)
 
     def count(self, id: str, where: str) -> None:
@@ -54,7 +45,7 @@ class ReadReport:
         self.inside_words += other.inside_words
 
     def notes(self) -> list[str]:
-        """Remarks for the user on gold entities that are left out, or that no prediction can equal."""
+        """Remarks on gold entities that are left out, or that no prediction can equal."""
         notes = {
             "overlap others or have several pieces; left out": self.left_out,
             "begin or end inside a word, which predicted ones never do; offsets count characters": self.inside_words,
@@ -78,13 +69,7 @@ class Task(BaseModel, abc.ABC):
 
     @abc.abstractmethod
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the examples of a file in the order of the file.
-
-        Args:
-            path: a file in the data set's format, plain or gzipped.
-            split: the purpose of the examples. No example is left out of an evaluation because its gold annotation has
-                no place in the text.
-            report: receives the counts.
+        """Yield the examples of a file, plain or gzipped, in its order; count them in ``report``.
 
         Raises:
             DataError: the file is missing or not in the format; names the file and the line or item.
@@ -93,8 +78,8 @@ class Task(BaseModel, abc.ABC):
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
         """Scores of one example in [0, 1], which ``metrics`` averages.
 
-        By default SQuAD's ``exact_match`` and ``f1``; ``evidence_recall``, the share of the relevant spans that a key
-        block overlaps; ``evidence_complete``, whether all are. Scores without gold are left out.
+        By default SQuAD's ``exact_match`` and ``f1``; ``evidence_recall``, the share of relevant spans that a key block
+        overlaps; ``evidence_complete``: all of them. Scores without gold are left out.
         """
         scores: dict[str, float] = {}
         if example.answers is not None:
@@ -110,10 +95,7 @@ class Task(BaseModel, abc.ABC):
         return scores
 
     def fractions(self, pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[str, Fractions]]:
-        """Yield the document of each example with its numerator and denominator in each metric.
-
-        A mean counts each score over 1; micro F1 counts twice the hits over the gold and the predicted labels.
-        """
+        """Yield the document of each example with its numerator and denominator in each metric."""
         for example, prediction in pairs:
             scores = self.per_example(example, prediction)
             yield example.document.text, {metric: (score, 1.0) for metric, score in scores.items()}
@@ -135,7 +117,7 @@ class Task(BaseModel, abc.ABC):
 
 @contextmanager
 def errors_at(where: str, model: type[BaseModel] | None = None) -> Iterator[None]:
-    """Put ``where`` before a DataError, and translate findings of pydantic about ``model`` to one."""
+    """Prefix a DataError with ``where``, and translate a ValidationError of ``model`` into one."""
     try:
         yield
     except ValidationError as error:
@@ -146,13 +128,9 @@ def errors_at(where: str, model: type[BaseModel] | None = None) -> Iterator[None
 
 
 def occurrences(text: str, needle: str, within: Span | None = None, *, whole_words: bool = False) -> tuple[Span, ...]:
-    """Spans of ``needle`` in the text, in text order, without overlap; none for a blank needle.
+    """Spans of ``needle`` in the text, in order, without overlap; none for a blank needle.
 
-    Args:
-        text: the text.
-        needle: the exact string; white space around it is ignored.
-        within: limits the search.
-        whole_words: find it at word boundaries only; otherwise anywhere if it is never at word boundaries.
+    Occurrences at word boundaries come first; without any, and unless ``whole_words`` is set, all others are returned.
 
     >>> occurrences("can a cat concatenate a cat", "cat")
     (Span(start=6, end=9), Span(start=24, end=27))
@@ -167,7 +145,7 @@ def occurrences(text: str, needle: str, within: Span | None = None, *, whole_wor
 
 
 def _at_word_boundaries(text: str, span: Span) -> bool:
-    """Whether no word continues over either end of the span."""
+    """Check that no word continues over either end of the span."""
     before = span.start > 0 and text[span.start - 1].isalnum() and text[span.start].isalnum()
     after = span.end < len(text) and text[span.end].isalnum() and text[span.end - 1].isalnum()
     return not (before or after)

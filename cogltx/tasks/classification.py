@@ -1,15 +1,11 @@
-"""Classification of texts: JSON Lines with ``label`` or ``labels``, or a folder of texts per label.
-
-Texts have one label or several. With ``label_queries``, as in the paper, every label name is a separate query with the
-answer yes or no, and one model serves all labels.
-"""
+"""Classification of texts: JSON Lines with ``label`` or ``labels``, or a folder of texts per label."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from cogltx.document import Document, Example, Query
+from cogltx.document import Document, Example, Query, has_surrogate
 from cogltx.errors import ConfigError, DataError
 from cogltx.files import is_hidden, read_text
 from cogltx.prediction import Prediction
@@ -19,10 +15,11 @@ from cogltx.tasks.metrics import Fractions, Score, count_labels, gold_and_predic
 
 
 class Classification(Task):
-    """Texts with labels.
+    """Texts with one label or several.
 
     Attributes:
-        label_queries: make every label name a query, and one example of every text and label.
+        label_queries: make every label name a query with the answer yes or no, as in the paper: one example per text
+            and label.
         labels: all label names, for ``label_queries``.
     """
 
@@ -32,70 +29,61 @@ class Classification(Task):
     labels: tuple[str, ...] = ()
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the texts of a JSON Lines file or a folder of label folders.
-
-        Label folders are searched in the folder with the split's name, if there is one. Hidden files are ignored.
-
-        Raises:
-            ConfigError: ``label_queries`` without ``labels``.
-        """
+        """Yield the texts of a JSON Lines file or a folder (with a folder per split, or without) of label folders."""
         report = report or ReadReport()
         if self.label_queries and not self.labels:
             raise ConfigError("task classification: label_queries needs all label names; set task.options.labels")
-        read = self._folder(path, split) if path.is_dir() else JsonLines().read(path, split=split)
-        for example in read:
+        for example in _read_folders(path, split) if path.is_dir() else JsonLines().read(path, split=split):
             report.examples += 1
             if example.labels is None:
                 report.unmapped.append((example.id, "the text has no labels"))
-            yield from self._queries(example) if self.label_queries else (example,)
-
-    def _folder(self, path: Path, split: Split) -> Iterator[Example]:
-        root = path / split if (path / split).is_dir() else path
-        ids = [file.relative_to(root) for file in sorted(root.rglob("*")) if file.is_file()]
-        ids = [id for id in ids if len(id.parts) > 1 and not is_hidden(id)]
-        if not ids:
-            raise DataError(
-                f"{root}: has no label folders with texts; put each text into a folder with the name of its label, "
-                f"such as {root / 'positive' / '1.txt'} and {root / 'negative' / '2.txt'}"
-            )
-        for id in ids:
-            if any("\ud800" <= character <= "\udfff" for character in str(id)):
-                raise DataError(f"{str(root)!r}: the file name {str(id)!r} is not UTF-8; rename the file")
-            text = read_text(root / id)
-            if not text.strip():
-                raise DataError(f"{root / id}: the file holds no text; delete it or add its text")
-            yield Example(id=str(id), document=Document(text, str(id)), labels=(id.parts[0],))
-
-    def _queries(self, example: Example) -> Iterator[Example]:
-        gold = set(example.labels or ())
-        unknown = sorted(gold - set(self.labels))
-        if unknown:
-            raise DataError(f"example {example.id!r}: the label {unknown[0]!r} is not in task.options.labels")
-        for label in self.labels:
-            yield replace(
-                example,
-                id=f"{example.id}: {label}",
-                query=Query(label),
-                labels=None if example.labels is None else ("yes" if label in gold else "no",),
-                extra={"text": example.id, "label": label},
-            )
+            yield from _queries(example, self.labels) if self.label_queries else (example,)
 
     def fractions(self, pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[str, Fractions]]:
         """See ``Task.fractions``; accuracy (of all labels) and micro F1 are over texts, also with ``label_queries``."""
-        every = list(pairs)
-        yield from super().fractions(every)
-        for document, gold, predicted in gold_and_predicted(every):
+        pairs = list(pairs)
+        yield from super().fractions(pairs)
+        for document, gold, predicted in gold_and_predicted(pairs):
             hits, n_labels = 2.0 * len(gold & predicted), float(len(gold) + len(predicted))
             yield document, {"accuracy": (float(gold == predicted), 1.0), "micro_f1": (hits, n_labels)}
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        """Accuracy, micro and macro F1, in percent.
-
-        Macro F1 is the mean over the labels that occur in the gold or the predictions.
-        """
-        every = list(pairs)
-        scores, texts = super().metrics(every), gold_and_predicted(every)
+        """Accuracy, micro F1, and macro F1 over the labels in the gold or the predictions, in percent."""
+        pairs = list(pairs)
+        scores, texts = super().metrics(pairs), gold_and_predicted(pairs)
         if not texts:
             return scores
         f1 = [Score.of_counts(*numbers).f1 for numbers in count_labels(texts).values()]
         return scores | ({"macro_f1": 100 * sum(f1) / len(f1)} if f1 else {"micro_f1": 100.0, "macro_f1": 100.0})
+
+
+def _read_folders(path: Path, split: Split) -> Iterator[Example]:
+    root = path / split if (path / split).is_dir() else path
+    ids = [file.relative_to(root) for file in sorted(root.rglob("*")) if file.is_file()]
+    ids = [id for id in ids if len(id.parts) > 1 and not is_hidden(id)]
+    if not ids:
+        raise DataError(
+            f"{root}: has no label folders with texts; put each text into a folder with the name of its label, "
+            f"such as {root / 'positive' / '1.txt'} and {root / 'negative' / '2.txt'}"
+        )
+    for id in ids:
+        if has_surrogate(str(id)):
+            raise DataError(f"{str(root)!r}: the file name {str(id)!r} is not UTF-8; rename the file")
+        text = read_text(root / id)
+        if not text.strip():
+            raise DataError(f"{root / id}: the file holds no text; delete it or add its text")
+        yield Example(id=str(id), document=Document(text, str(id)), labels=(id.parts[0],))
+
+
+def _queries(example: Example, labels: tuple[str, ...]) -> Iterator[Example]:
+    gold = set(example.labels or ())
+    if unknown := sorted(gold.difference(labels)):
+        raise DataError(f"example {example.id!r}: the label {unknown[0]!r} is not in task.options.labels")
+    for label in labels:
+        yield replace(
+            example,
+            id=f"{example.id}: {label}",
+            query=Query(label),
+            labels=None if example.labels is None else ("yes" if label in gold else "no",),
+            extra={"text": example.id, "label": label},
+        )

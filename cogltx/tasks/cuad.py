@@ -17,9 +17,8 @@ _NO_PUNCTUATION = str.maketrans("/", " ", ".,;:")
 class Cuad(Squad):
     """SQuAD's format and scores, and the official measures of CUAD.
 
-    ``aupr`` is the area under the precision-recall curve, and ``precision_at_80_recall`` and ``precision_at_90_recall``
-    are points of it: every candidate answer whose score exceeds a threshold counts, and is right if it shares half of
-    the words of a gold clause. More candidates (``reasoner.top_k``) reach more recall.
+    ``aupr`` is the area under the precision-recall curve, ``precision_at_80_recall`` and ``precision_at_90_recall`` are
+    points of it. A candidate answer is right if it shares half of its words with a gold clause.
     """
 
     name: ClassVar[str] = "cuad"
@@ -41,7 +40,7 @@ class Cuad(Squad):
 
 
 def _compare(example: Example, prediction: Prediction) -> tuple[np.ndarray, np.ndarray]:
-    """Scores of the candidates, and whether they match the gold clauses, shape [clauses, candidates]."""
+    """Scores of the candidates, and their matches with the gold clauses, shape [clauses, candidates]."""
     candidates = {prediction.answer: prediction.score} if prediction.answer else {}
     for other in prediction.alternatives:
         candidates.setdefault(other.text, other.score)

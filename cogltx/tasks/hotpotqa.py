@@ -32,18 +32,16 @@ class _Question(BaseModel):
 class HotpotQA(Task):
     """HotpotQA, distractor setting.
 
-    A document consists of the question's paragraphs, one per line, with their sentences as given. Each sentence that is
-    not blank is a segment with its paragraph's title as heading, so every block lies in one sentence. ``extra`` of an
-    example holds ``sentences``, a list of [title, index, start, end], ``supporting_facts`` as in the file, ``type`` and
-    ``level``.
+    A document consists of the question's paragraphs, one per line. Each sentence that is not blank is a segment with
+    its paragraph's title as heading. ``extra`` of an example holds ``sentences`` as [title, index, start, end], and
+    ``supporting_facts``, ``type`` and ``level`` as in the file.
 
     Attributes:
         supporting_facts: number of sentences to predict, those of the blocks with the highest scores (paper: 2).
-        paragraphs: predict only sentences of so many paragraphs, those with the highest-scoring sentences, and at least
-            one of each, whatever ``supporting_facts`` is; None: sentences of any paragraph, as in the paper.
+        paragraphs: number of paragraphs from which sentences are predicted, at least one of each; None: sentences of
+            any paragraph, as in the paper.
         fact_threshold: also predict all sentences with at least this score, in [0, 1]; ``tuned``: training chooses it
             by the F1 of supporting facts on the validation questions.
-        headings: show a sentence's title before it in windows.
     """
 
     name: ClassVar[str] = "hotpotqa"
@@ -52,20 +50,18 @@ class HotpotQA(Task):
     supporting_facts: int = Field(default=2, ge=0)
     paragraphs: int | None = Field(default=None, ge=1)
     fact_threshold: Annotated[float, Field(ge=0, le=1)] | Literal["tuned"] | None = None
-    headings: bool = True
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
         """Yield the questions of the official JSON, a list.
 
-        An answer's spans are its occurrences in the supporting sentences or, if it does not occur there, in the whole
-        document. ``answers`` and ``relevant`` are None in a test file without gold.
+        An answer's spans are its occurrences in the supporting sentences; without any, those in the whole document.
         """
         report = report or ReadReport()
         for where, values in read_json_list(path):
             where = f"{where}: question {values.get('_id')!r}"
             with errors_at(where):
                 record = _Question.model_validate(values)
-                example = _example(record, report, headings=self.headings)
+                example = _example(record, report)
             report.count(example.id, where)
             yield example
 
@@ -115,9 +111,9 @@ class HotpotQA(Task):
         return [fact for fact, score in score_of.items() if fact in certain or score >= threshold]
 
 
-def _example(record: _Question, report: ReadReport, *, headings: bool) -> Example:
+def _example(record: _Question, report: ReadReport) -> Example:
     text, sentences = _join(record.context)
-    segments = tuple(Segment(start, end, title if headings else "") for title, _, start, end in sentences)
+    segments = tuple(Segment(start, end, title) for title, _, start, end in sentences)
     extra: dict[str, object] = {"sentences": [list(sentence) for sentence in sentences]}
     extra |= {key: getattr(record, key) for key in ("type", "level") if key in record.model_fields_set}
     relevant = None
@@ -155,7 +151,7 @@ def _join(context: list[tuple[str, list[str]]]) -> tuple[str, list[_Sentence]]:
 
 
 def _place_facts(id: str, facts: list[_Fact], sentences: list[_Sentence], report: ReadReport) -> tuple[Span, ...]:
-    """The spans of the supporting sentences; of two paragraphs with one title, the first."""
+    """The spans of the supporting sentences; of paragraphs with the same title, the first counts."""
     places = {(title, index): Span(start, end) for title, index, start, end in reversed(sentences)}
     missing = [fact for fact in facts if fact not in places]
     report.unmapped += [(id, f"no sentence {n} in a paragraph {title!r} for a supporting fact") for title, n in missing]

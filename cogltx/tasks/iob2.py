@@ -1,15 +1,14 @@
 """Sentences of words with IOB2 tags: ``B-TYPE`` begins every entity, ``I-TYPE`` continues one.
 
-CoNLL columns have a word per line with its tag in the last column, separated by tabs or spaces, and a blank line
-between sentences; ``-DOCSTART-`` begins a document, a file without it is one document. LitBank's JSON Lines are
-``{"id", "sentences", "tags"}`` with ``tags[layer][sentence][word]``, or ``tags[sentence][word]`` for a single layer; an
-entity of one layer may lie within one of another.
+CoNLL columns have one word per line with its tag in the last column, separated by tabs or spaces, and a blank line
+between sentences; ``-DOCSTART-`` begins a document. LitBank's JSON Lines are ``{"id", "sentences", "tags"}`` with
+``tags[layer][sentence][word]``, or ``tags[sentence][word]`` for a single layer; layers may nest.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, StrictInt, StrictStr, field_validator
@@ -18,6 +17,8 @@ from cogltx.blocks.characters import unspaced
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import DataError
 from cogltx.files import read_lines
+
+_Word: TypeAlias = tuple[str, str, str]  # word, tag, and place for messages
 
 
 class _Line(BaseModel):
@@ -34,52 +35,41 @@ class _Line(BaseModel):
         return tags
 
 
-def read_conll(path: Path, *, spaces: bool | None = None) -> Iterator[Example]:
-    """Yield the documents of a file of columns; their ids are their numbers from 1.
-
-    Raises:
-        DataError: the file is missing, a line has another number of columns than the first, or a tag is not IOB2; names
-            the file and line.
-    """
-    for number, document in enumerate(_documents(path), start=1):
-        words, tags, places = ([[row[column] for row in sentence] for sentence in document] for column in range(3))
-        text, starts = _join(words, spaces)
-        entities = _entities(words, starts, tags, places)
+def read_conll(path: Path) -> Iterator[Example]:
+    """Yield the documents of a file of columns; their ids are their numbers from 1."""
+    for number, sentences in enumerate(_documents(path), start=1):
+        text, starts = _join([[word for word, *_ in sentence] for sentence in sentences])
+        entities = [one for sentence, at in zip(sentences, starts, strict=True) for one in _entities(sentence, at)]
         yield Example(id=str(number), document=Document(text, str(number)), entities=tuple(entities))
 
 
-def litbank_example(values: Mapping[str, Any], where: str, *, spaces: bool | None = None) -> Example:
-    """Convert a line of LitBank, at ``where``, to a document with the entities of all layers.
-
-    Raises:
-        ValidationError: a field is missing or wrong.
-        DataError: the numbers of tags and words differ, or a tag is not IOB2.
-    """
+def litbank_example(values: Mapping[str, Any], where: str) -> Example:
+    """Convert a line of LitBank, at ``where``, to a document with the entities of all layers."""
     line = _Line.model_validate(values)
     id = str(line.id or where.rpartition(":")[2])
-    text, starts = _join(line.sentences, spaces)
+    text, starts = _join(line.sentences)
     entities: list[Entity] = []
     for layer, rows in enumerate(line.tags):
         name = f"{where}: tags[{layer}]"
-        if len(rows) != len(line.sentences):
-            raise DataError(f"{name} has {len(rows)} sentences, but sentences has {len(line.sentences)}")
-        for number, (words, tags) in enumerate(zip(line.sentences, rows, strict=True)):
+        if len(rows) != len(starts):
+            raise DataError(f"{name} has {len(rows)} sentences, but sentences has {len(starts)}")
+        for number, (words, tags, at) in enumerate(zip(line.sentences, rows, starts, strict=True)):
             if len(tags) != len(words):
                 raise DataError(f"{name}[{number}] has {len(tags)} tags for {len(words)} words")
-        places = [[f"{name}[{row}][{word}]" for word in range(len(tags))] for row, tags in enumerate(rows)]
-        entities += _entities(line.sentences, starts, rows, places)
+            places = [f"{name}[{number}][{index}]" for index in range(len(words))]
+            entities += _entities(list(zip(words, tags, places, strict=True)), at)
     return Example(id=id, document=Document(text, id), entities=tuple(entities))
 
 
-def _documents(path: Path) -> Iterator[list[list[tuple[str, str, str]]]]:
-    """The sentences of each document: the word, the tag, and the file and line of each word."""
-    sentences: list[list[tuple[str, str, str]]] = [[]]
+def _documents(path: Path) -> Iterator[list[list[_Word]]]:
+    """The sentences of each document of columns."""
+    sentences: list[list[_Word]] = [[]]
     first: tuple[int, int] | None = None
     for number, line in enumerate(read_lines(path), start=1):
         columns = [column.strip() for column in line.split("\t" if "\t" in line else " ") if column.strip()]
         if not columns or columns[0] == "-DOCSTART-":
             if columns and any(sentences):
-                yield [sentence for sentence in sentences if sentence]
+                yield list(filter(None, sentences))
                 sentences = []
             sentences.append([])
             continue
@@ -89,22 +79,20 @@ def _documents(path: Path) -> Iterator[list[list[tuple[str, str, str]]]]:
             raise DataError(f"{path}:{number}: {len(columns)} column{'s'[: len(columns) != 1]}, but {wanted}")
         sentences[-1].append((columns[0], columns[-1], f"{path}:{number}"))
     if any(sentences):
-        yield [sentence for sentence in sentences if sentence]
+        yield list(filter(None, sentences))
 
 
-def _join(sentences: Sequence[Sequence[str]], spaces: bool | None) -> tuple[str, list[list[int]]]:
-    """Join words to a text with a line per sentence; also returns the offset of each word of each sentence.
+def _join(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[int]]]:
+    """Join words by spaces, unless most have none in their script, with one line per sentence; also return offsets.
 
-    >>> _join([["He", "sat", "."], ["So", "."]], None)
+    >>> _join([["He", "sat", "."], ["So", "."]])
     ('He sat .\\nSo .', [[0, 3, 7], [9, 12]])
-    >>> _join([["我", "在", "巴", "黎"]], None)
+    >>> _join([["我", "在", "巴", "黎"]])
     ('我在巴黎', [[0, 1, 2, 3]])
     """
-    if spaces is None:
-        words = [word for sentence in sentences for word in sentence]
-        n_unspaced = sum(bool(unspaced(np.array(list(map(ord, word)), dtype=np.uint32)).any()) for word in words)
-        spaces = n_unspaced * 2 <= len(words)
-    separator = " " if spaces else ""
+    words = [word for sentence in sentences for word in sentence]
+    n_unspaced = sum(bool(unspaced(np.array(list(map(ord, word)), dtype=np.uint32)).any()) for word in words)
+    separator = " " if n_unspaced * 2 <= len(words) else ""
     starts, end = [], 0
     for sentence in sentences:
         offsets = accumulate((len(word) + len(separator) for word in sentence[:-1]), initial=end)
@@ -113,29 +101,23 @@ def _join(sentences: Sequence[Sequence[str]], spaces: bool | None) -> tuple[str,
     return "\n".join(separator.join(sentence) for sentence in sentences), starts
 
 
-def _entities(
-    sentences: Sequence[Sequence[str]],
-    starts: Sequence[Sequence[int]],
-    tags: Sequence[Sequence[str]],
-    places: Sequence[Sequence[str]],
-) -> list[Entity]:
-    """Entities that the tags of each sentence's words mark; ``places`` names each word in messages.
+def _entities(sentence: Sequence[_Word], starts: Sequence[int]) -> list[Entity]:
+    """The entities of one sentence whose words have these offsets.
 
-    >>> _entities([["in", "New", "York"]], [[0, 3, 7]], [["O", "B-LOC", "I-LOC"]], [["", "", ""]])
+    >>> _entities([("in", "O", ""), ("New", "B-LOC", ""), ("York", "I-LOC", "")], [0, 3, 7])
     [Entity(start=3, end=11, label='LOC')]
     """
     entities: list[Entity] = []
-    for words, offsets, of_words, at_words in zip(sentences, starts, tags, places, strict=True):
-        before = "O"
-        for word, start, tag, place in zip(words, offsets, of_words, at_words, strict=True):
-            kind, _, label = tag.partition("-")
-            if tag != "O" and (kind not in ("B", "I") or not label.strip()):
-                raise DataError(f"{place}: the tag {tag!r} is not O, B-TYPE or I-TYPE")
-            if kind == "I" and before not in (f"B-{label}", f"I-{label}"):
-                raise DataError(f"{place}: I-{label} follows {before}, but only B-{label} begins an entity (IOB2)")
-            if kind == "B":
-                entities.append(Entity(start, start + len(word), label))
-            elif kind == "I":
-                entities[-1] = Entity(entities[-1].start, start + len(word), label)
-            before = tag
+    before = "O"
+    for (word, tag, place), start in zip(sentence, starts, strict=True):
+        kind, _, label = tag.partition("-")
+        if tag != "O" and (kind not in ("B", "I") or not label.strip()):
+            raise DataError(f"{place}: the tag {tag!r} is not O, B-TYPE or I-TYPE")
+        if kind == "I" and before not in (f"B-{label}", f"I-{label}"):
+            raise DataError(f"{place}: I-{label} follows {before}, but only B-{label} begins an entity (IOB2)")
+        if kind == "B":
+            entities.append(Entity(start, start + len(word), label))
+        elif kind == "I":
+            entities[-1] = Entity(entities[-1].start, start + len(word), label)
+        before = tag
     return entities

@@ -1,9 +1,7 @@
-"""The package's own data format: one JSON object per line, for your own documents, questions, labels and entities.
-
-The same objects as Python dicts are accepted by ``train``. ``data/README.md`` describes the format for users.
-"""
+"""The package's own format: one JSON object per line, or Python dicts; ``data/README.md`` describes it."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
@@ -18,11 +16,9 @@ from cogltx.tasks.base import ReadReport, Split, Task, errors_at, occurrences
 
 
 class JsonLines(Task):
-    """Your own examples, one JSON object per line.
+    """Your own examples, one JSON object per line, of which only ``text`` is required.
 
-    Only ``text`` is required. Without ``answers`` the answer is unknown; an empty list means none. An answer
-    without an offset is searched in the text at word boundaries. Consecutive lines with the same ``document``, text and
-    segments share one Document object.
+    Without ``answers`` the answer is unknown. An answer without an offset is searched in the text at word boundaries.
     """
 
     name: ClassVar[str] = "jsonl"
@@ -34,57 +30,42 @@ class JsonLines(Task):
 
 
 def parse_examples(
-    records: Iterable[tuple[str, Mapping[str, Any]]], report: ReadReport | None = None
+    records: Iterable[tuple[str, Example | Mapping[str, Any]]], report: ReadReport | None = None
 ) -> Iterator[Example]:
-    """Yield the examples of objects, each after its place ``FILE:NUMBER``, whose number is the id of one without.
+    """Yield the examples of objects, each after its place, whose number is the id of an object without one.
 
-    Raises:
-        DataError: an object is not in the form, or has the id of another; names its place.
+    Objects in a row with the same document share one Document object. Raises DataError for a wrong object.
     """
     report = report or ReadReport()
     last: Document | None = None
     for where, values in records:
-        with errors_at(where, _Line):
-            example = _shared(_example(values, where.rpartition(":")[2], report), last)
-            report.count(example.id, where)
+        if isinstance(values, Example):
+            example = values
+        elif isinstance(values, Mapping):
+            with errors_at(where, _Line):
+                example = _example(values, re.split("[: ]", where)[-1], report)
+                report.count(example.id, where)
+            if last == example.document:
+                example = replace(example, document=last)
+        else:
+            kind = type(values).__name__
+            raise DataError(f"{where}: must be an Example or a dict with the field text, but is {kind}")
         last = example.document
         yield example
 
 
 def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
-    """Convert Example objects, dicts in the JSON Lines form or the rows of a ``datasets.Dataset`` to Examples.
-
-    Raises:
-        DataError: an item is neither, or a dict is not in the form or has the id of another; names its index, from 0.
-    """
-    examples: list[Example] = []
-    report = ReadReport()
-    for number, item in enumerate(data):
-        where = f"example {number}"
-        if isinstance(item, Example):
-            examples.append(item)
-        elif isinstance(item, Mapping):
-            last = examples[-1].document if examples else None
-            with errors_at(where, _Line):
-                examples.append(_shared(_example(item, str(number), report), last))
-                report.count(examples[-1].id, where)
-        else:
-            raise DataError(f"{where}: must be an Example or a dict with the field text, but is {type(item).__name__}")
-    return examples
+    """Convert Example objects, dicts in the JSON Lines form or the rows of a ``datasets.Dataset`` to Examples."""
+    return list(parse_examples((f"example {number}", item) for number, item in enumerate(data)))
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
-    """Write examples atomically in the JSON Lines form; reading them gives equal ones.
-
-    Raises:
-        DataError: an ``extra`` cannot be written as JSON.
-        TrainingError: the file cannot be written.
-    """
+    """Write examples atomically in the JSON Lines form; raises DataError if an ``extra`` cannot be written as JSON."""
     write_file(path, (_to_json(example) + "\n" for example in examples))
 
 
 def _to_json(example: Example) -> str:
-    """One line, without the line end; fields with their default are left out."""
+    """Format an example as one line, without fields that have their default."""
     document = example.document
     fields = {
         "id": example.id,
@@ -202,7 +183,7 @@ class _Line(BaseModel):
 
 
 def _bare(text: str) -> str:
-    """Letters and digits only, without case."""
+    """Letters and digits in lower case."""
     return "".join(filter(str.isalnum, text.casefold()))
 
 
@@ -225,7 +206,7 @@ def _example(values: Mapping[str, Any], id: str, report: ReadReport) -> Example:
 
 
 def _places(id: str, line: _Line, report: ReadReport) -> tuple[Span, ...]:
-    """The spans of the answers: the given ones, or all at word boundaries."""
+    """The spans of the answers: the given ones, or all occurrences at word boundaries."""
     places: dict[Span, None] = {}
     for answer in line.answers or []:
         if answer.start is not None:
@@ -236,8 +217,3 @@ def _places(id: str, line: _Line, report: ReadReport) -> tuple[Span, ...]:
             if not spans:
                 report.unmapped.append((id, f"the answer {answer.text!r} does not occur in the text"))
     return tuple(places)
-
-
-def _shared(example: Example, last: Document | None) -> Example:
-    """The example with the previous document object, if the two are equal."""
-    return replace(example, document=last) if last is not None and example.document == last else example

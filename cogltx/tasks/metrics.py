@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from cogltx.document import Example
-from cogltx.prediction import Prediction
+from cogltx.document import Entity, Example
+from cogltx.prediction import PredictedEntity, Prediction
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -21,20 +21,13 @@ Fraction: TypeAlias = tuple[float, float]
 Fractions: TypeAlias = Mapping[str, Fraction]
 """Numerator and denominator of an example's share in each metric: a metric is a ratio of sums over examples."""
 
-_Item: TypeAlias = str | tuple[int, int, str]
-"""A label of a text, or an entity: start, end and label."""
+_Items: TypeAlias = set[str | tuple[int, int, str]]
+"""Labels of a text, or its entities: start, end and label."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """Agreement of a prediction with the gold, every number in [0, 1].
-
-    Attributes:
-        em: 1 if they are the same.
-        f1: harmonic mean of precision and recall.
-        precision: share of the prediction that is gold.
-        recall: share of the gold that is predicted.
-    """
+    """Exact match, F1, precision and recall of one prediction, each in [0, 1]."""
 
     em: float
     f1: float
@@ -43,17 +36,13 @@ class Score:
 
     @classmethod
     def of_counts(cls, hits: int, predicted: int, gold: int) -> "Score":
-        """Score of numbers of items; an empty side has precision or recall 0."""
+        """Score numbers of items; an empty side has precision or recall 0."""
         precision, recall = hits / predicted if predicted else 0.0, hits / gold if gold else 0.0
         return cls(float(hits == predicted == gold), _harmonic(precision, recall), precision, recall)
 
     @classmethod
     def of_sets(cls, predicted: Collection[Hashable], gold: Collection[Hashable]) -> "Score":
-        """HotpotQA's score of supporting facts.
-
-        >>> Score.of_sets([("A", 0), ("B", 1)], [("A", 0), ("C", 2)])
-        Score(em=0.0, f1=0.5, precision=0.5, recall=0.5)
-        """
+        """Score sets of items, such as HotpotQA's supporting facts."""
         return cls.of_counts(len(set(predicted) & set(gold)), len(set(predicted)), len(set(gold)))
 
     def joint(self, other: "Score") -> "Score":
@@ -70,12 +59,8 @@ def answer_score(prediction: str, answers: Collection[str], *, closed: bool = Fa
     """Exact match and token F1 with the best accepted answer, in lower case without punctuation and articles.
 
     Source: the official evaluations of SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018) and HotpotQA (Yang et al. 2018).
-
-    Args:
-        prediction: the predicted answer; "" if there is none.
-        answers: the accepted texts; none if the question has no answer.
-        closed: HotpotQA's rule, where yes, no and "noanswer" match only themselves, in place of SQuAD's, where an empty
-            prediction is wrong if there is any answer, even an article.
+    ``closed`` is HotpotQA's rule: yes, no and "noanswer" match only themselves. In SQuAD's rule an empty prediction is
+    wrong if there is any answer, even an article.
 
     >>> answer_score("The Cat.", ["dog", "cat"]).em, answer_score("the big cat", ["a cat"]).em
     (1.0, 0.0)
@@ -103,18 +88,15 @@ def sums_by_document(fractions: Iterable[tuple[str, Fractions]]) -> dict[str, di
 def paired_bootstrap(
     a: Sequence[Mapping[str, Fraction]], b: Sequence[Mapping[str, Fraction]], *, seed: int = 0, samples: int = 10_000
 ) -> dict[str, float]:
-    """Difference ``a - b`` of a metric, mean over the seeds, with the ends of its 95 % percentile interval.
+    """Mean difference ``a - b`` of a metric over the seeds, with the ends of its 95 % percentile interval.
 
     Whole documents are resampled, because the questions about one document are not independent, and so are seeds.
 
     Args:
         a: per seed the sums of every document (see ``sums_by_document``) of one system.
         b: those of the other system, for the same documents and as many seeds.
-        seed: of the resampling.
+        seed: seed of the resampling.
         samples: number of resampled sets.
-
-    Raises:
-        ValueError: the two differ in seeds or documents, or are empty.
 
     >>> paired_bootstrap([{"x": (2, 2), "y": (1, 1)}], [{"x": (0, 2), "y": (0, 1)}])
     {'mean_difference': 1.0, 'low': 1.0, 'high': 1.0}
@@ -136,8 +118,8 @@ def paired_bootstrap(
 
 
 @dataclass(frozen=True)
-class CalibrationBin:
-    """Predictions with similar scores: their number, mean score, and the share that is right."""
+class _Bin:
+    """Predictions with similar scores: their number, mean score, and share of right ones."""
 
     count: int
     mean_score: float
@@ -146,35 +128,27 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Compares scores with the share of predictions that are right, in ten bins of equal width.
-
-    Attributes:
-        error: expected calibration error in [0, 1]: the mean over predictions of the distance between mean score and
-            accuracy of their bin (Guo et al. 2017, eq. 3).
-        bins: the bins with predictions, by score.
-    """
+    """Expected calibration error in [0, 1] (Guo et al. 2017, eq. 3), over ten bins of equal width."""
 
     error: float
-    bins: tuple[CalibrationBin, ...]
+    bins: tuple[_Bin, ...]
 
     @classmethod
     def of(cls, scored: Iterable[tuple[float, float]]) -> "Calibration | None":
         """Measure pairs of a score in [0, 1] and 1 for right or 0 for wrong; None if there are none.
 
         >>> Calibration.of([(0.75, 1), (0.75, 0)])
-        Calibration(error=0.25, bins=(CalibrationBin(count=2, mean_score=0.75, accuracy=0.5),))
+        Calibration(error=0.25, bins=(_Bin(count=2, mean_score=0.75, accuracy=0.5),))
         """
         by_bin: dict[int, list[tuple[float, float]]] = defaultdict(list)
         for score, right in scored:
             by_bin[min(9, int(10 * score))].append((score, right))
-        bins = tuple(
-            CalibrationBin(len(pairs), *(sum(column) / len(pairs) for column in zip(*pairs, strict=True)))
+        bins = [
+            _Bin(len(pairs), *(sum(column) / len(pairs) for column in zip(*pairs, strict=True)))
             for _, pairs in sorted(by_bin.items())
-        )
-        if not bins:
-            return None
+        ]
         distances = sum(one.count * abs(one.mean_score - one.accuracy) for one in bins)
-        return cls(distances / sum(one.count for one in bins), bins)
+        return cls(distances / sum(one.count for one in bins), tuple(bins)) if bins else None
 
 
 def scored_predictions(pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[float, float]]:
@@ -183,12 +157,49 @@ def scored_predictions(pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[
         if example.answers is not None:
             yield prediction.score, answer_score(prediction.answer, example.answers).em
         elif example.labels is not None:
-            yield from (
-                (label.score, float(label.name in example.labels)) for label in prediction.labels if label.chosen
-            )
+            chosen = (label for label in prediction.labels if label.chosen)
+            yield from ((label.score, float(label.name in example.labels)) for label in chosen)
         elif example.entities is not None:
-            gold = {(one.start, one.end, one.label) for one in example.entities}
+            gold = _spans(example.entities)
             yield from ((one.score, float((one.start, one.end, one.label) in gold)) for one in prediction.entities)
+
+
+def gold_and_predicted(
+    pairs: Iterable[tuple[Example, Prediction]], *, entities: bool = False
+) -> list[tuple[str, _Items, _Items]]:
+    """Document, gold and predicted labels, or entities, of every text with gold; label queries are joined."""
+    texts: dict[object, tuple[str, _Items, _Items]] = {}
+    for number, (example, prediction) in enumerate(pairs):
+        document = example.document.text
+        if entities and example.entities is not None:
+            texts[number] = (document, _spans(example.entities), _spans(prediction.entities))
+        elif not entities and example.labels is not None:
+            chosen = {label.name for label in prediction.labels if label.chosen}
+            text, label = example.extra.get("text"), example.extra.get("label")
+            if example.query is not None and isinstance(text, str) and isinstance(label, str):
+                _, gold, predicted = texts.setdefault(text, (document, set(), set()))
+                gold.update([label] if "yes" in example.labels else [])
+                predicted.update([label] if "yes" in chosen else [])
+            else:
+                texts[number] = (document, set(example.labels), {*chosen})
+    return list(texts.values())
+
+
+def count_labels(texts: Iterable[tuple[str, _Items, _Items]]) -> dict[str, tuple[int, int, int]]:
+    """Numbers of right predictions, predictions and gold items per label, from document, gold and predicted items.
+
+    >>> count_labels([("", {"a"}, {"a"}), ("", {"b"}, {"a"})])
+    {'a': (1, 2, 1), 'b': (0, 0, 1)}
+    """
+    n_hits, n_predicted, n_gold = Counter[str](), Counter[str](), Counter[str]()
+    for _, gold, predicted in texts:
+        for counter, items in ((n_hits, gold & predicted), (n_predicted, predicted), (n_gold, gold)):
+            counter.update(item if isinstance(item, str) else item[2] for item in items)
+    return {label: (n_hits[label], n_predicted[label], n_gold[label]) for label in sorted(n_predicted | n_gold)}
+
+
+def _spans(entities: Iterable[Entity | PredictedEntity]) -> _Items:
+    return {(one.start, one.end, one.label) for one in entities}
 
 
 def _difference(sums: np.ndarray) -> np.ndarray:
@@ -214,48 +225,3 @@ def _token_score(predicted: str, expected: str, closed: bool) -> Score:
 
 def _harmonic(precision: float, recall: float) -> float:
     return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
-
-
-def gold_and_predicted(
-    pairs: Iterable[tuple[Example, Prediction]], *, entities: bool = False
-) -> list[tuple[str, set[_Item], set[_Item]]]:
-    """Document, gold and predicted labels, or entities, of every text with gold; label queries are joined."""
-    texts: list[tuple[str, set[_Item], set[_Item]]] = []
-    joined: dict[str, tuple[str, set[_Item], set[_Item]]] = {}
-    for example, prediction in pairs:
-        document = example.document.text
-        if entities and example.entities is not None:
-            gold, predicted = (
-                set[_Item]((one.start, one.end, one.label) for one in side)
-                for side in (example.entities, prediction.entities)
-            )
-            texts.append((document, gold, predicted))
-        elif not entities and example.labels is not None:
-            chosen = {label.name for label in prediction.labels if label.chosen}
-            text, label = example.extra.get("text"), example.extra.get("label")
-            if example.query is not None and isinstance(text, str) and isinstance(label, str):
-                if text not in joined:
-                    joined[text] = (document, set(), set())
-                    texts.append(joined[text])
-                _, gold, predicted = joined[text]
-                gold.update([label] if "yes" in example.labels else [])
-                predicted.update([label] if "yes" in chosen else [])
-            else:
-                texts.append((document, set(example.labels), {*chosen}))
-    return texts
-
-
-def count_labels(texts: Iterable[tuple[str, Collection[_Item], Collection[_Item]]]) -> dict[str, tuple[int, int, int]]:
-    """Numbers of right predictions, predictions and gold items per label, sorted by label.
-
-    Args:
-        texts: document, gold and predicted labels or entities of each text; an entity is right if span and label are.
-
-    >>> count_labels([("", {"a"}, {"a"}), ("", {"b"}, {"a"})])
-    {'a': (1, 2, 1), 'b': (0, 0, 1)}
-    """
-    hits, said, true = Counter[str](), Counter[str](), Counter[str]()
-    for _, expected, found in texts:
-        for counter, items in ((hits, set(expected) & set(found)), (said, set(found)), (true, set(expected))):
-            counter.update(item if isinstance(item, str) else item[2] for item in items)
-    return {label: (hits[label], said[label], true[label]) for label in sorted(said | true)}

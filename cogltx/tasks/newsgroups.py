@@ -1,15 +1,10 @@
-"""20 Newsgroups, the "bydate" split: a folder or archive as distributed, or scikit-learn's download.
-
-A post is used in one of three forms: ``headers`` (the raw post), ``paper`` (the text that CogLTX's authors give their
-model) and ``stripped`` (scikit-learn's ``remove=("headers", "footers", "quotes")``). An empty form is replaced by
-"(no text)", so that no post is missing from the evaluation.
-"""
+"""20 Newsgroups, the "bydate" split: a folder or archive as distributed, or scikit-learn's download."""
 
 import re
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from cogltx.document import Document, Example
 from cogltx.errors import DataError
@@ -19,26 +14,26 @@ from cogltx.tasks.classification import Classification
 _LONG_WORD = 60
 _ASIDE = re.compile(r"\([A-Z][^()\n]*\)")
 _MARKS = str.maketrans("", "", ">|-")
+_Form: TypeAlias = Literal["headers", "paper", "stripped"]
+_Post: TypeAlias = tuple[str, str, str]  # newsgroup, name and text
 
 
 class Newsgroups(Classification):
-    """20 Newsgroups.
+    """20 Newsgroups. A post without text is replaced by "(no text)", so that none is missing from the evaluation.
 
     Attributes:
-        text: the form of a post.
+        text: the form of a post: ``headers`` (the raw post), ``paper`` (the text that CogLTX's authors use),
+            or ``stripped`` (scikit-learn's ``remove=("headers", "footers", "quotes")``).
     """
 
     name: ClassVar[str] = "newsgroups"
     main_metric: ClassVar[str] = "accuracy"
-    text: Literal["headers", "paper", "stripped"] = "paper"
+    text: _Form = "paper"
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
         """Yield the posts of ``20news-bydate.tar.gz`` or of a folder with ``20news-bydate-train`` and ``-test`` in it.
 
-        The path ``fetch`` is scikit-learn's download.
-
-        Raises:
-            DataError: the split is ``validation``, which this data set does not have.
+        The path ``fetch`` stands for scikit-learn's download. There is no validation split.
         """
         if split == "validation":
             raise DataError(f"{path}: 20 Newsgroups has no validation posts; hold out training posts (data.held_out)")
@@ -54,15 +49,15 @@ class Newsgroups(Classification):
             yield Example(id=id, document=Document(text, id), labels=(group,))
 
 
-def _treat(post: str, treatment: Literal["headers", "paper", "stripped"]) -> str:
+def _treat(post: str, form: _Form) -> str:
     """Convert a post to one of the three forms.
 
     >>> _treat("From: a@b.c\\n\\n> he said (Note well) it is well-known", "paper")
     'he said it is wellknown'
     """
-    if treatment == "headers":
+    if form == "headers":
         return post
-    if treatment == "stripped":
+    if form == "stripped":
         from sklearn.datasets import _twenty_newsgroups as sk
 
         body = sk.strip_newsgroup_header(post)
@@ -76,8 +71,7 @@ def _treat(post: str, treatment: Literal["headers", "paper", "stripped"]) -> str
     return "\n".join(lines)
 
 
-def _fetched(_: Path, part: str) -> Iterator[tuple[str, str, str]]:
-    """Newsgroup, name and text of every post of a part."""
+def _fetched(_: Path, part: str) -> Iterator[_Post]:
     from sklearn.datasets import fetch_20newsgroups
 
     try:
@@ -88,7 +82,7 @@ def _fetched(_: Path, part: str) -> Iterator[tuple[str, str, str]]:
         yield posts.target_names[label], Path(name).name, text
 
 
-def _from_folder(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
+def _from_folder(path: Path, part: str) -> Iterator[_Post]:
     root = path / f"20news-bydate-{part}"
     if not root.is_dir():
         raise DataError(f"{path}: the folder {root.name} is missing in it")
@@ -96,7 +90,7 @@ def _from_folder(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
         yield file.parent.name, file.name, file.read_bytes().decode("latin-1")
 
 
-def _from_archive(path: Path, part: str) -> Iterator[tuple[str, str, str]]:
+def _from_archive(path: Path, part: str) -> Iterator[_Post]:
     try:
         with tarfile.open(path, "r:*") as archive:
             for member in archive:

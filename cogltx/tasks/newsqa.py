@@ -42,22 +42,15 @@ class _Story(BaseModel):
 
 
 class NewsQA(Task):
-    """NewsQA.
+    """NewsQA; the span of the workers' consensus is the only gold answer.
 
-    As is usual, the span of the workers' consensus is the only gold answer. ``exact_match`` and ``f1`` count all
-    questions, including those without an answer ("noAnswer") and bad ones, whose right answer is the empty one (the
-    authors of CogLTX leave bad ones out). ``answerable_em`` and ``answerable_f1`` count only questions with an answer,
-    as MRQA does. No question is left out of an evaluation. The original has no ids of questions: they are
-    ``STORY#NUMBER``.
-
-    Attributes:
-        keep_bad_questions: train on the questions that the consensus calls bad, as questions without an answer;
-            ``extra["bad_question"]`` marks them.
+    Training leaves out the questions that the consensus calls bad. Evaluation counts them as questions without an
+    answer: ``exact_match`` and ``f1`` are over all questions, ``answerable_em`` and ``answerable_f1`` over those with
+    an answer, as in MRQA. The ids of questions are ``STORY#NUMBER``.
     """
 
     name: ClassVar[str] = "newsqa"
     main_metric: ClassVar[str] = "f1"
-    keep_bad_questions: bool = False
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
         """Yield the questions of one split; one file holds all three, by each story's ``type``."""
@@ -70,7 +63,7 @@ class NewsQA(Task):
                 continue
             for number, asked in enumerate(story.questions):
                 is_bad = bool(asked.consensus.bad_question)
-                if not is_bad or split != "train" or self.keep_bad_questions:
+                if not is_bad or split != "train":
                     report.examples += 1
                     yield _example(f"{story.id}#{number}", asked, document, is_bad, report)
 

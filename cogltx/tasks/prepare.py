@@ -1,8 +1,4 @@
-"""Conversion of any task's file to JSON Lines, and downloads of data sets from their official homes.
-
-The checksums are those that Hugging Face datasets recorded (``dataset_infos.json``); those of SQuAD agree with
-TensorFlow Datasets and ParlAI, the sizes of HotpotQA with GluonNLP.
-"""
+"""Conversion of any task's file to JSON Lines, and downloads of data sets from their official homes."""
 
 import sys
 from pathlib import Path
@@ -15,7 +11,7 @@ from cogltx.tasks.jsonl import write_examples
 _HOTPOTQA = "http://curtis.ml.cmu.edu/datasets/hotpot/hotpot_"
 _SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset/"
 
-SOURCES: dict[str, dict[Split, tuple[str, str]]] = {  # address and sha256 of each file
+SOURCES: dict[str, dict[Split, tuple[str, str]]] = {  # address and sha256 (by Hugging Face datasets) of each file
     "hotpotqa": {
         "train": (_HOTPOTQA + "train_v1.1.json", "26650cf50234ef5fb2e664ed70bbecdfd87815e6bffc257e068efea5cf7cd316"),
         "validation": (
@@ -41,16 +37,7 @@ _NOT_PUBLIC = {
 
 
 def prepare(task: Task, source: Path | None, output: Path, split: Split) -> ReadReport:
-    """Read a file of a task and write its examples as JSON Lines, one after another.
-
-    Args:
-        source: the file; None: download it from its official home into the folder of ``output``.
-        output: receives the examples, gzipped if the name ends in ``.gz``; written atomically.
-
-    Raises:
-        DataError: the source is missing or not in the task's format, or cannot be downloaded.
-        TrainingError: the output cannot be written.
-    """
+    """Read a file of a task, or download it to the folder of ``output``, and write its examples as JSON Lines."""
     if source is None:
         source = _download(task.name, split, output.parent)
     if source.exists() and output.exists() and source.samefile(output):

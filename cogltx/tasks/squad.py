@@ -8,14 +8,12 @@ from typing import ClassVar
 import numpy as np
 from pydantic import BaseModel, StrictBool, StrictInt, StrictStr
 
-from cogltx.document import Document, Example, Query, Segment, Span
+from cogltx.document import BETWEEN_PARAGRAPHS, Document, Example, Query, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
 from cogltx.tasks.json_list import read_json_list
 from cogltx.tasks.metrics import answer_score
-
-_BETWEEN_PARAGRAPHS = "\n\n"  # a paragraph may itself contain single line breaks
 
 
 class _Answer(BaseModel):
@@ -42,15 +40,13 @@ class _Article(BaseModel):
 
 
 class Squad(Task):
-    """SQuAD 1.1, 2.0 and CUAD. The answer spans are also the evidence labels (``relevant``).
-
-    The best match of several gold answers counts, as in the official scripts.
+    """SQuAD 1.1 and 2.0. The answer spans are also the evidence labels (``relevant``).
 
     Attributes:
         join_paragraphs: make a document of each article, with blank lines between its paragraphs, instead of each
-            paragraph; all questions about a document share one Document object.
+            paragraph.
         headings: use the article's title as heading of each paragraph.
-        only: if not empty, only questions that contain one of these strings are read: a selection of CUAD's clauses.
+        only: if not empty, read only the questions that contain one of these strings: a selection of CUAD's clauses.
     """
 
     name: ClassVar[str] = "squad"
@@ -87,8 +83,9 @@ class Squad(Task):
         return scores
 
     def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        """Means in percent. If the data has questions with and without an answer, also these means apart, and the
-        official ``best_exact_match`` and ``best_f1``: with the threshold for no answer that is best on this very data.
+        """Means in percent, and SQuAD 2.0's separate and best scores if some questions have no answer.
+
+        ``best_exact_match`` and ``best_f1`` use the no-answer threshold that is best on this data.
         """
         pairs = list(pairs)
         scores = super().metrics(pairs)
@@ -98,7 +95,7 @@ class Squad(Task):
         return scores | _best_scores(pairs)
 
     def _documents(self, paragraphs: list[_Paragraph], title: str) -> list[tuple[Document, int]]:
-        """The document of each paragraph, and where the paragraph starts in it."""
+        """The document of each paragraph, and the offset of the paragraph in it."""
         heading = title if self.headings else ""
         contexts = [paragraph.context for paragraph in paragraphs]
         if self.join_paragraphs and contexts:
@@ -108,12 +105,9 @@ class Squad(Task):
 
 
 def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float]:
-    """SQuAD 2.0's best scores over all thresholds for the margin of no answer; none for readers without margins.
-
-    Source: find_best_thresh of the official script (Rajpurkar et al. 2018).
-    """
+    """SQuAD 2.0's best scores over all no-answer thresholds (find_best_thresh); none for readers without margins."""
     measured = [(example, prediction) for example, prediction in pairs if example.answers is not None]
-    steps = []  # margin, and what the scores gain if this question is answered too
+    steps = []  # margin, and the gain of the scores if this question is answered too
     for example, prediction in measured:
         if prediction.no_answer_margin is None:
             return {}
@@ -128,14 +122,14 @@ def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float
 
 
 def _document(contexts: list[str], id: str, heading: str) -> tuple[Document, list[int]]:
-    """A document of paragraphs, of which each that is not blank is a segment, and where each paragraph starts."""
-    starts = list(accumulate((len(context) + len(_BETWEEN_PARAGRAPHS) for context in contexts[:-1]), initial=0))
+    """A document with each paragraph that is not blank as a segment, and the offset of every paragraph."""
+    starts = list(accumulate((len(context) + len(BETWEEN_PARAGRAPHS) for context in contexts[:-1]), initial=0))
     segments = tuple(
         Segment(start, start + len(context), heading)
         for start, context in zip(starts, contexts, strict=True)
         if context.strip()
     )
-    return Document(_BETWEEN_PARAGRAPHS.join(contexts), id, segments), starts
+    return Document(BETWEEN_PARAGRAPHS.join(contexts), id, segments), starts
 
 
 def _example(asked: _Question, context: str, document: Document, offset: int, report: ReadReport) -> Example:
@@ -153,9 +147,9 @@ def _example(asked: _Question, context: str, document: Document, offset: int, re
 
 
 def _spans(id: str, answers: list[_Answer], context: str, offset: int, report: ReadReport) -> tuple[Span, ...]:
-    """The answers' spans in the document; a guessed one (``start_ambiguous``) only if all are guessed."""
+    """The spans of the answers in the document; ambiguous ones (``start_ambiguous``) only if all are."""
     certain: dict[Span, None] = {}
-    guessed: dict[Span, None] = {}
+    ambiguous: dict[Span, None] = {}
     for answer in answers:
         text, start = answer.text, answer.answer_start
         if not 0 <= start < len(context):
@@ -167,6 +161,6 @@ def _spans(id: str, answers: list[_Answer], context: str, offset: int, report: R
             got = context[start : start + len(text)]
             report.unmapped.append((id, f"the text at {start} is {got!r}, not the answer {text!r}"))
             continue
-        kind = guessed if answer.start_ambiguous else certain
+        kind = ambiguous if answer.start_ambiguous else certain
         kind[Span(place + offset, place + offset + len(bare))] = None
-    return tuple(certain or guessed)
+    return tuple(certain or ambiguous)

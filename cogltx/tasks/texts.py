@@ -14,20 +14,13 @@ _LINES = (".jsonl", ".jsonl.gz")
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a file or folder that are not blank.
-
-    Args:
-        path: a folder, with or without folders in it; a JSON Lines file, by its name; or a file that is one text.
-
-    Raises:
-        DataError: the file is missing, not UTF-8, not JSON Lines with texts, or there is no text.
-    """
-    texts = filter(str.strip, _all(path))
-    first = next(texts, None)
-    if first is None:
+    """Yield the texts of a file or folder that are not blank; raises DataError if there are none."""
+    is_empty = True
+    for text in filter(str.strip, _all(path)):
+        is_empty = False
+        yield text
+    if is_empty:
         raise DataError(f"{path}: holds no text")
-    yield first
-    yield from texts
 
 
 class _Line(BaseModel):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from torch import nn
 from jaxtyping import Bool
 
 from cogltx import processes
@@ -100,7 +101,9 @@ class Trainer:
     def _optimizers(self, n_examples: int) -> dict[str, Optimizer]:
         model, config = self.reader.model, self.config
         learned_from = self.config.judge_examples(n_examples)[config.first_judge_epoch :]
-        parts = {"reasoner": (model.reasoner, config.reasoner, [n_examples] * config.epochs)}
+        parts: dict[str, tuple[nn.Module, OptimizerConfig, list[int]]] = {
+            "reasoner": (model.reasoner, config.reasoner, [n_examples] * config.epochs)
+        }
         if model.retriever is not None and config.recall_epochs:
             parts["retriever"] = (model.retriever, _RETRIEVER, learned_from)
         if self.trains_judge:

@@ -1,86 +1,132 @@
-"""The cost of MemRecall: what is counted, never how fast it went."""
+"""Seconds and memory by length: measured, saved, resumed, drawn; which figures there are, not how large they are."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from command_line import invoke
 
-from cogltx.bench.cost import BATCH_SIZES, _table, measure
-from cogltx.bench.prose import QUESTION, generated
-from cogltx.blocks import load_tokenizer, split
+from cogltx.bench import cost
+from cogltx.bench.cost import READERS, _with, cost_table, measure
+from cogltx.bench.reading import _RECALL, _config, read_once
+from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.errors import ConfigError, ModelError
 
-
-@pytest.fixture(scope="module")
-def rows(tiny_encoder: Path) -> list[dict[str, Any]]:
-    return measure(str(tiny_encoder), [300, 1200], [1, 3], precision="float32", seed=1, seconds=0.0)[0]
-
-
-def test_a_row_for_each_length_and_number_of_documents(rows: list[dict[str, Any]]) -> None:
-    assert [(row["length"], row["documents"]) for row in rows] == [(300, 1), (300, 3), (1200, 1), (1200, 3)]
-    for row in rows:
-        assert row["document_tokens"] == pytest.approx(row["length"] * row["documents"], rel=0.01)
-        assert row["runs"] == 1
-        assert row["encoder_batch"] in BATCH_SIZES
+MEGABYTE = 1 << 20
 
 
-def test_windows_are_counted(rows: list[dict[str, Any]]) -> None:
-    assert [row["windows"] for row in rows[:2]] == [1, 3], "a document that fits is read whole"
-    assert rows[2]["windows"] >= 2 * (1200 // 512) + 2
-
-
-def test_the_tokens_of_windows_are_counted_without_padding(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        assert row["document_tokens"] <= row["window_tokens"] <= row["padded_tokens"] <= 512 * row["windows"]
-        assert row["padded_tokens"] % 32 == 0
-
-
-def test_the_same_seed_reads_the_same(tiny_encoder: Path, rows: list[dict[str, Any]]) -> None:
-    again = measure(str(tiny_encoder), [1200], [3], precision="float32", seed=1, seconds=0.0)[0][0]
-    assert (again["windows"], again["document_tokens"]) == (rows[3]["windows"], rows[3]["document_tokens"])
-
-
-def test_runs_are_repeated_until_the_time_is_up(tiny_encoder: Path, rows: list[dict[str, Any]]) -> None:
-    (row,), _ = measure(str(tiny_encoder), [1200], [1], precision="float32", seed=1, seconds=0.5)
-    assert row["runs"] > 1
-    assert row["windows"] == rows[2]["windows"], "a mean, not a sum"
-
-
-def test_speeds_and_shares(rows: list[dict[str, Any]]) -> None:
-    for row in rows:
-        assert row["tokens_per_second"] == pytest.approx(row["window_tokens"] / row["seconds"])
-        assert row["ratio"] == pytest.approx(row["tokens_per_second"] / row["encoder_tokens_per_second"])
-        assert row["filled"] == pytest.approx(row["window_tokens"] / row["padded_tokens"])
-    assert json.loads(json.dumps(rows)) == rows
-
-
-def test_table() -> None:
-    cost = {
-        "documents": 16, "length": 2048, "windows": 222, "filled": 0.9, "split_seconds": 0.5,
-        "seconds": 3.0, "tokens_per_second": 3000.0, "encoder_tokens_per_second": 3200.0, "ratio": 0.9375,
+def spent(length: int, seconds: float, peak: int = 600) -> dict[str, Any]:
+    return {
+        "length": length, "document_tokens": length, "peak_bytes": peak * MEGABYTE, "seconds": seconds, "ratio": 0.9
     }  # fmt: skip
-    head, line = _table([cost]).splitlines()
-    assert head.split()[0] == "documents"
-    assert line.split() == ["16", "2,048", "222", "90.0%", "0.50", "3.00", "3,000", "3,200", "0.94"]
-    assert len(head) == len(line)
 
 
-@pytest.mark.parametrize("n_tokens", [1, 50, 3000])
-def test_generated_documents_have_the_length(tiny_encoder: Path, n_tokens: int) -> None:
-    tokenizer = load_tokenizer(tiny_encoder)
-    document = generated(n_tokens, tokenizer, seed=3)
-    assert split(document, tokenizer).n_tokens == n_tokens
-    assert generated(n_tokens, tokenizer, seed=3) == document
-    assert n_tokens == 1 or generated(n_tokens, tokenizer, seed=4).text != document.text
+def grown(*measured: dict[str, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {"measured": [], "beyond": None, "exponent": None}
+    for one in measured:
+        row = _with(row, one["length"], one)
+    return row
 
 
-def test_generated_documents_look_like_prose(tiny_encoder: Path) -> None:
-    text = generated(3000, load_tokenizer(tiny_encoder), seed=0).text
-    lengths = [len(sentence.split()) for sentence in text.split(".")[:-1]]
-    assert 15 < np.mean(lengths) < 30
-    assert min(lengths) >= 6
-    assert max(lengths) <= 50
-    assert "," in text
-    assert "\n" in text
-    assert len(QUESTION.split()) > 10
+@pytest.mark.parametrize("reader", READERS)
+def test_a_reader_reads_and_measures(reader: str, tiny_encoder: Path) -> None:
+    found = read_once(reader, 1500, encoder=str(tiny_encoder), precision="float32")
+    assert json.loads(json.dumps(found)) == found
+    assert found["document_tokens"] > 1400
+    assert found["peak_bytes"] > MEGABYTE
+    assert found["seconds"] > 0
+    assert (found["ratio"] or 0) > 0 or reader in ("shortlist", "further", "full_attention")
+
+
+def test_readers_with_a_shortlist() -> None:
+    recalls = {reader: _config(reader, 0, EncoderConfig()).memrecall for reader in _RECALL}
+    assert {reader for reader, one in recalls.items() if one.shortlist} == {"shortlist", "further"}
+    assert recalls["one_stride"].strides == (8,)
+
+
+def test_bad_encoder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="encoder "):
+        read_once("cogltx", 700, encoder=str(tmp_path))
+
+
+def test_table_and_exponent() -> None:
+    lengths = [1024, 4096, 16384, 65536]
+    linear = grown(*(spent(length, 2.0 * length / 1024) for length in reversed(lengths)))
+    assert linear["exponent"] == pytest.approx(1.0)
+    quadratic = grown(*(spent(length, (length / 1024) ** 2, 600 + length // 20) for length in lengths[:3]))
+    assert quadratic["exponent"] is None, "two lengths from 4,096 tokens are not enough"
+    quadratic = _with(quadratic, 65536, {"beyond": "memory"})
+    lines = cost_table({"full_attention": quadratic, "cogltx": linear}).splitlines()
+    assert lines[0] == "| s, MiB by tokens | 1,024 | 4,096 | 16,384 | 65,536 | exponent | throughput / encoder's |"
+    assert lines[2] == "| CogLTX¹ | 2.00, 600 | 8.00, 600 | 32, 600 | 128, 600 | 1.00 | 0.90 |", "READERS' order"
+    assert lines[3].endswith("| 256, 1,419 | memory | – | 0.90 |")
+    assert lines[5].startswith("¹ ")
+    assert linear["machine"] in lines[5]
+
+
+def test_the_command_measures_draws_and_resumes(
+    tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["bench", "cost", "--readers", "sliding_window", "--lengths", "600,1200", "--precision", "float32"]
+    command += ["--encoder", tiny_encoder, "--output", tmp_path / "cost", "--results", tmp_path / "results"]
+    assert invoke(*command) == 0
+    printed = capsys.readouterr().out
+    assert printed == (tmp_path / "cost" / "cost.md").read_text()
+    assert "| sliding window¹ | " in printed
+    names = {path.name for path in (tmp_path / "cost").iterdir()}
+    assert names == {"cost.json", "cost.md", "time.png", "memory.png"}
+
+    def measured_again(*args: object, **options: object) -> None:
+        raise AssertionError("this was measured before")
+
+    monkeypatch.setattr(cost, "call", measured_again)
+    assert invoke(*command, "--json") == 0
+    again = json.loads(capsys.readouterr().out)
+    assert [one["length"] for one in again["readers"]["sliding_window"]["measured"]] == [600, 1200]
+    assert again == json.loads((tmp_path / "cost" / "cost.json").read_text())
+    assert json.loads((tmp_path / "results" / "cost.json").read_text())["readers"] == again["readers"]
+
+
+def test_a_reader_stops_at_the_first_length_beyond_what_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, int]] = []
+
+    def process(module: str, arguments: dict[str, Any], what: str, **limits: Any) -> dict[str, Any]:
+        reader, length = arguments["reader"], arguments["length"]
+        asked.append((reader, length))
+        if reader == "sliding_window" and length > 1024:
+            return {"beyond": "time"}
+        if reader == "full_attention" and length > 512:
+            return {"beyond": "memory"}
+        return spent(length, 1.0)
+
+    monkeypatch.setattr(cost, "call", process)
+    lines: list[str] = []
+    readers = ["cogltx", "full_attention", "sliding_window"]
+    found, text = measure(readers, tmp_path, [2048, 512, 1024, 4096], report=lines.append)
+    assert [length for reader, length in asked if reader == "cogltx"] == [512, 1024, 2048, 4096]
+    assert [length for reader, length in asked if reader == "full_attention"] == [512, 1024]
+    assert [length for reader, length in asked if reader == "sliding_window"] == [512, 1024, 2048]
+    beyond = {reader: one["beyond"] for reader, one in found["readers"].items()}
+    assert beyond == {"cogltx": None, "full_attention": [1024, "memory"], "sliding_window": [2048, "time"]}
+    assert "full_attention, 1,024 tokens: more memory than allowed" in lines
+    asked.clear()
+    assert measure(readers, tmp_path, [512, 1024, 2048, 4096], report=lines.append) == (found, text)
+    assert not asked
+    more, _ = measure(["further"], tmp_path, [512], report=lines.append)
+    assert asked == [("further", 512)]
+    assert list(more["readers"]) == [*readers, "further"]
+
+
+def test_mistakes(tmp_path: Path, tiny_encoder: Path) -> None:
+    with pytest.raises(ConfigError, match="^--readers: 'bert' is not a reader; choose from cogltx, one_stride, "):
+        measure(["bert"], tmp_path)
+    with pytest.raises(ModelError, match="^cogltx at 600 tokens: the measurement failed with exit code 1: .*no-model"):
+        measure(["cogltx"], tmp_path, [600], encoder=str(tmp_path / "no-model"))
+    (tmp_path / "cost.json").write_text(
+        json.dumps({"settings": {"encoder": str(tiny_encoder), "precision": "auto", "seed": 1}, "readers": {}})
+    )
+    with pytest.raises(ConfigError, match="was started with seed 1, not 0; choose another folder"):
+        measure(["cogltx"], tmp_path, [600], encoder=str(tiny_encoder))

@@ -3,10 +3,14 @@
 import io
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import Call, Files
+import torch
+import yaml
+from command_line import Call, Files, write
+from torch import nn
 
 from cogltx.cli.ask import _looks_english, _sort
 
@@ -61,14 +65,100 @@ def test_a_question_that_cannot_be_asked_does_not_end_the_others(
 
 
 def test_the_standard_input_as_the_text(files: Files, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.TextIOWrapper(io.BytesIO(files.document.read_bytes()))
-    monkeypatch.setattr(sys, "stdin", stream)
+    content = files.document.read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     done = call("ask", "-", QUESTION, "--model", files.run, "--json")
     assert json.loads(done.out)["evidence"], done.err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
     silent = call("ask", "-", "--model", files.run)
     assert (silent.code, silent.err) == (
         2, "cogltx: ask: the standard input is the text, so give a question as an argument\n",
     )  # fmt: skip
+
+
+def test_an_index_is_written_and_then_read(files: Files, call: Call, tmp_path: Path) -> None:
+    other, index = write(tmp_path / "other.txt", "Nobody has anything. " * 40), tmp_path / "both.index"
+    command = ["ask", files.document, other, QUESTION, "--model", files.run, "--set", "memrecall.shortlist=2", "--json"]
+    expected = call(*command)
+    first, again = (call(*command, "--index", index) for _ in range(2))
+    assert (first.code, again.code, again.err) == (0, 0, "")
+    assert f"index: {index}\n" in first.err
+    assert first.json == again.json == expected.json
+    texts = {str(path): path.read_text() for path in (files.document, other)}
+    assert again.json["evidence"]
+    for evidence in again.json["evidence"]:
+        assert evidence["text"] == texts[evidence["document"]][evidence["start"] : evidence["end"]]
+    done = call("ask", files.document, QUESTION, "--model", files.run, "--index", index)
+    assert (done.code, f"{index}: the index of another text" in done.err) == (2, True)
+    index.write_bytes(index.read_bytes()[:-7])
+    done = call(*command, "--index", index)
+    assert done.code == 2
+    assert done.err.startswith(f"cogltx: {index}: not a complete index")
+    assert done.err.count("\n") == 1
+
+
+def test_labels_of_texts(classified: Path, files: Files, call: Call) -> None:
+    command = ["ask", files.document, "--model", classified / "run"]
+    found = call(*command, "--json").json
+    assert found["answer"] in ("boat", "cup")
+    assert sum(label["score"] for label in found["labels"]) == pytest.approx(1)
+    assert found["evidence"]
+    assert "question" not in found
+    assert "labels, * chosen:" in call(*command).out
+    several = call(*command, next((classified / "data" / "boat").iterdir()), "--json")
+    assert len({json.loads(line)["id"] for line in several.out.splitlines()}) == 2
+
+
+def test_every_label_name_is_asked_without_a_question(classified: Path, call: Call, tmp_path: Path) -> None:
+    values = yaml.safe_load((classified / "run.yaml").read_text())
+    values["task"]["options"] = {"label_queries": True, "labels": ["boat", "cup"]}
+    values |= {"judge": {"name": "linear"}, "training": {"epochs": 1, "batch_size": 2}}
+    (tmp_path / "labels.yaml").write_text(yaml.safe_dump(values))
+    assert call("train", tmp_path / "labels.yaml", "--output", tmp_path / "run").code == 0
+    command = ["ask", next((classified / "data" / "boat").iterdir()), "--model", tmp_path / "run"]
+    found = [json.loads(line) for line in call(*command, "--json").out.splitlines()]
+    assert [one["question"] for one in found] == ["boat", "cup"]
+    assert {one["answer"] for one in found} <= {"yes", "no"}
+    assert call(*command).out.startswith("boat\n\n")
+
+
+def test_entities_of_texts(tagged: Path, call: Call, tmp_path: Path) -> None:
+    command = ["ask", write(tmp_path / "a.txt", "anna has the boat.\n" * 16), "--model", tagged / "run"]
+    found = call(*command, "--json").json
+    assert [own["text"] for own in found["entities"]] == ["anna", "boat"] * 16
+    plain = call(*command).out
+    assert plain.startswith(f"32 entities in {found['n_tokens']} tokens:\n")
+    assert "0-4       PER  anna" in plain
+    assert "were not read" in call(*command, "--set", "reader=truncation").out.splitlines()[0]
+    several = call(*command, write(tmp_path / "b.txt", "the fox."))
+    assert f"{tmp_path / 'b.txt'}\n\n0 entities" in several.out
+
+
+def test_baselines_judges_and_devices(files: Files, call: Call) -> None:
+    command = ["ask", files.document, QUESTION, "--model", files.run]
+    assert call(*command, "--set", "reader=truncation", "--json").json["evidence"] == []
+    assert call(*command, "--judge", "bm25", "--device", "cpu", "--json").json["evidence"]
+    wrong = call(*command, "--device", "nowhere")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+    assert "nowhere" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("content", "question", "expected"),
+    [
+        ("", QUESTION, "document.txt: the document has no text"),
+        (" \n\t", QUESTION, "document.txt: the document has no text"),
+        (b"caf\xe9", QUESTION, "document.txt:1: not UTF-8"),
+        ("anna has the boat.", "what " * 70, "the question has 70 tokens; at most"),
+    ],
+)
+def test_wrong_texts(
+    files: Files, call: Call, tmp_path: Path, content: str | bytes, question: str, expected: str
+) -> None:
+    done = call("ask", write(tmp_path / "document.txt", content), question, "--model", files.run)
+    assert (done.code, done.out) == (2, "")
+    assert expected in done.err
+    assert done.err.count("\n") == 1
 
 
 GERMAN = "Die Brücke wurde im Jahr 1884 von der Ingenieurin Ilse Brandt entworfen und steht bis heute in der Stadt. "
@@ -102,15 +192,65 @@ def test_what_a_question_is(tmp_path: Path) -> None:
         (["DOCUMENT", ""], "an empty argument is neither a file nor a question"),
         (["DOCUMENT", "Who is it?", "What is it?", "--html", "a.html"], "--html: a report shows one question; give exactly one"),
         (["DOCUMENT", "Who is it?", "--model", "no-such-model"], "no-such-model: no such folder"),
-        (["DOCUMENT", "Who is it?", "--model", "CLASSIFIED"], "the task classification does not answer questions"),
-        (["DOCUMENT", "Who is it?", "--model", "TAGGED"], "a model of the baseline sliding_window; "),
+        (["DOCUMENT", "OTHER", "--model", "CLASSIFIED", "--html", "a.html"], "--html: a report shows one question"),
+        (["DOCUMENT", "OTHER", "--model", "CLASSIFIED", "--index", "a"], "--index: the model reads each file by itself; name one"),
+        (["DOCUMENT", "--model", "TAGGED", "--index", "a.index"], "--index: the baseline sliding_window has no index"),
+        (["DOCUMENT", "Who is it?", "--model", "TAGGED", "--judge", "bm25"], "--judge: the baseline sliding_window does not use"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_asked(
     files: Files, tagged: Path, classified: Path, call: Call, arguments: list[str], wording: str
 ) -> None:
-    names = {"DOCUMENT": str(files.document), "TAGGED": str(tagged / "run"), "CLASSIFIED": str(classified / "run")}
+    other = write(files.folder / "other.txt", "the fox.")
+    names = {
+        "DOCUMENT": str(files.document),
+        "OTHER": str(other),
+        "TAGGED": str(tagged / "run"),
+        "CLASSIFIED": str(classified / "run"),
+    }
     done = call("ask", *(names.get(one, one) for one in arguments))
     assert done.code == 2
     assert wording in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def copy_of(run: Path, target: Path) -> Path:
+    """The run's model folder, to be damaged."""
+    best = run / json.loads((run / "run.json").read_text())["best"]
+    for path in best.rglob("*"):
+        if path.is_file():
+            (target / path.relative_to(best)).parent.mkdir(parents=True, exist_ok=True)
+            (target / path.relative_to(best)).write_bytes(path.read_bytes())
+    return target
+
+
+def _pickle(model: Path) -> None:
+    torch.save(nn.Linear(2, 2).state_dict(), model / "reasoner.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("damage", "expected"),
+    [
+        (lambda model: (model / "reasoner.safetensors").unlink(), "reasoner.safetensors: "),
+        (lambda model: (model / "judge.safetensors").unlink(), "judge.safetensors: file not found"),
+        (lambda model: (model / "config.json").unlink(), "neither a model folder nor a run"),
+        (lambda model: (model / "config.json").write_text("{}}"), "config.json: not valid JSON"),
+        (
+            lambda model: (model / "config.json").write_text('{"readers": 1}'),
+            "readers is not a setting; did you mean reader?",
+        ),
+        (lambda model: (model / "reasoner.safetensors").write_bytes(b"x" * 99), "reasoner.safetensors: "),
+        (_pickle, "reasoner.safetensors: "),
+        (lambda model: (model / "tokenizer" / "tokenizer.json").unlink(), "tokenizer"),
+    ],
+)
+def test_damaged_models(
+    files: Files, call: Call, tmp_path: Path, damage: Callable[[Path], object], expected: str
+) -> None:
+    model = copy_of(files.run, tmp_path / "model")
+    assert call("ask", files.document, QUESTION, "--model", model).code == 0
+    damage(model)
+    done = call("ask", files.document, QUESTION, "--model", model)
+    assert (done.code, done.out) == (2, "")
+    assert expected in done.err
+    assert done.err.count("\n") == 1

@@ -2,16 +2,18 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import corpus
 import pytest
 from command_line import COUNT, Call, Files, same, write
 
+from cogltx import pipeline
 from cogltx.bench.quality import _document_sums
 from cogltx.cli.evaluate import _compare
-from cogltx.cli.predictions import Predictor, task_of, to_record
-from cogltx.document import Document, Example
+from cogltx.cli.predictions import Predictor, task_of, to_line
+from cogltx.document import Document, Example, Query
 from cogltx.prediction import Evidence, Prediction
 from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks import make_task
@@ -47,7 +49,7 @@ def test_evaluation(files: Files, call: Call, tmp_path: Path) -> None:
     assert {"exact_match", "f1", "evidence_recall"} <= first.json["metrics"].keys()
     lines = written.read_text().splitlines()
     assert [json.loads(line)["id"] for line in lines] == [str(number) for number in range(COUNT)]
-    written.write_text("\n".join(lines[:2]) + "\n" + lines[2][:20])
+    written.unlink()
     again = call("evaluate", files.run, "--data", files.data, "--predictions", written, "--json")
     assert again.json["metrics"] == pytest.approx(first.json["metrics"])
     assert same(written.read_text().splitlines(), lines)
@@ -67,6 +69,29 @@ def test_scores_beside_the_share_that_is_right(files: Files, call: Call, tmp_pat
     assert 100 * right == pytest.approx(done.json["metrics"]["exact_match"])
     assert "share of right predictions" in (tmp_path / "curve.svg").read_text()
     assert "calibration error" in call("evaluate", files.run, "--data", files.data).out
+
+
+def test_predictions_go_on_where_they_ended(
+    files: Files, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "_BATCH_TEXTS", 2)
+    data, written = tmp_path / "examples.jsonl", tmp_path / "predictions.jsonl"
+    examples = corpus.make(COUNT, unanswered=True)
+    write_examples(data, [*examples[:4], replace(examples[4], query=Query("what " * 600))])
+    command = ["evaluate", files.run, "--data", data, "--predictions", written, "--json"]
+    assert call(*command).code == 2
+    saved = {part: part.stat().st_mtime_ns for part in (tmp_path / "predictions.jsonl.parts").rglob("*.jsonl")}
+    assert len(saved) == 2
+    write_examples(data, examples)
+    refused = call(*command, "--set", "memrecall.strides=[2]")
+    assert "was started with changes []" in refused.err
+    assert call(*command, "--limit", "1").code == 2, "the parts are of other examples"
+    assert saved == {part: part.stat().st_mtime_ns for part in saved}
+    done = call(*command)
+    assert done.code == 0, done.err
+    assert [json.loads(line)["id"] for line in written.read_text().splitlines()] == [one.id for one in examples]
+    assert done.json["metrics"] == pytest.approx(call(*command[:4], "--json").json["metrics"])
+    assert not (tmp_path / "predictions.jsonl.parts").exists()
 
 
 def test_evaluation_of_other_choices(files: Files, call: Call) -> None:
@@ -202,7 +227,7 @@ def test_a_file_of_something_else_is_left_as_it_is(
     assert data.read_text() == before
 
 
-def test_labels(files: Files, classified: Path, call: Call, tmp_path: Path) -> None:
+def test_labels(classified: Path, call: Call, tmp_path: Path) -> None:
     done = call("evaluate", classified / "run", "--data", classified / "data", "--json")
     assert done.code == 0, done.err
     assert {"accuracy", "micro_f1", "macro_f1"} <= done.json["metrics"].keys()
@@ -210,19 +235,11 @@ def test_labels(files: Files, classified: Path, call: Call, tmp_path: Path) -> N
     table = call("evaluate", classified / "run", "--data", classified / "data", "--confusion", tmp_path / "c.png")
     assert "precision  recall      f1     texts" in table.out
     assert (tmp_path / "c.png").read_bytes()[:4] == b"\x89PNG"
-    found = call("predict", classified / "run", "--document", files.document, "--json").json
-    assert found["answer"] in ("boat", "cup")
-    assert sum(label["score"] for label in found["labels"]) == pytest.approx(1)
-    assert found["evidence"]
-    plain = call("predict", classified / "run", "--document", files.document)
-    assert "labels, * chosen:" in plain.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["relevance", "RUN", "--example", "0"], "not a run with interventions, which need data without relevance labels and"),
-        (["relevance", "LABELS/run", "--example", "cup/0.txt", "--picture", "/tmp/a.doc"], "/tmp/a.doc: '.doc' is not a picture format"),
         (["evaluate", "RUN", "--data", "DATA", "--confusion", "/tmp/a.png"], "--confusion needs texts with one label each"),
         (["evaluate", "LABELS/run", "--data", "LABELS/other.jsonl"], "the model was not trained on the label 'egg'"),
         (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.name=poet"], "reasoner.name: 'poet' is not known; choose from span, classification, tagging"),
@@ -274,7 +291,6 @@ def test_tags(tagged: Path, call: Call, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in predictions.read_text().splitlines()]
     entity = {"start": 0, "end": 4, "text": "anna", "label": "PER", "score": 1, "document": "", "page": None}
     assert lines[0]["entities"][0] | {"score": 1} == entity
-    predictions.write_text("".join(json.dumps(line) + "\n" for line in lines[:1]) + '{"id": "cut')
     again = call("evaluate", tagged / "run", "--data", data, "--predictions", predictions, "--json")
     assert again.json == done.json
     table = call("evaluate", tagged / "run", "--data", data, "--set", "reader=truncation")
@@ -282,6 +298,14 @@ def test_tags(tagged: Path, call: Call, tmp_path: Path) -> None:
     assert "tokens_read" in table.out
     compared = call("evaluate", tagged / "run", "--data", data, "--against", predictions)
     assert "document_f1" in compared.out
+    wrong = write(tmp_path / "wrong.conll", "anna B-PER\nhas I-PER\nthe I-THING\n")
+    refused = call("evaluate", tagged / "run", "--data", wrong)
+    assert (refused.code, refused.err) == (
+        2, f"cogltx: {wrong}:3: I-THING follows I-PER, but only B-THING begins an entity (IOB2)\n",
+    )  # fmt: skip
+    examples = write(tmp_path / "a.jsonl", '{"id": "1", "text": "anna has the boat ."}\n')
+    call("predict", tagged / "run", "--input", examples, "--output", tmp_path / "b.jsonl")
+    assert json.loads((tmp_path / "b.jsonl").read_text())["entities"]
 
 
 def test_each_system_is_measured_by_the_options_that_it_was_tuned_with(tmp_path: Path) -> None:
@@ -296,7 +320,7 @@ def test_each_system_is_measured_by_the_options_that_it_was_tuned_with(tmp_path:
     tuned = make_task("hotpotqa", {"supporting_facts": 1, "fact_threshold": "tuned"})
     ours, others = system(0.9, 0.8, 0.1), system(0.09, 0.08, 0.01)
     task, theirs = tuned.tuned([(example, ours)]), tuned.tuned([(example, others)])
-    file = write(tmp_path / "theirs.jsonl", json.dumps(to_record(theirs, example, others)) + "\n")
+    file = write(tmp_path / "theirs.jsonl", to_line(theirs, example, others))
     options = theirs.model_dump(exclude_defaults=True)
     write(tmp_path / "theirs.jsonl.settings.json", json.dumps({"task": {"name": "hotpotqa", "options": options}}))
     assert (task_of(file, task), task_of(tmp_path / "alone.jsonl", task)) == (theirs, task)

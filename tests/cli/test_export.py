@@ -9,9 +9,9 @@ import yaml
 from command_line import Call, Files
 
 from cogltx import CogLTX
+from cogltx.config import ModelConfig
 from cogltx.display import model_card
 from cogltx.encoding.weights import load_tensors, to_safetensors
-from cogltx.model import ModelConfig
 
 QUESTION = "Where does the person live ?"
 

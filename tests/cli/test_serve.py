@@ -38,7 +38,9 @@ def test_what_cannot_be_served(files: Files, classified: Path, call: Call) -> No
     assert "no-such-model: no such folder" in call("serve", "--port", 0, "--model", "no-such-model").err
     done = call("serve", "--port", 0, "--model", classified / "run")
     assert done.code == 2
-    assert "does not answer questions" in done.err
+    assert "does not answer questions by key blocks" in done.err
+    done = call("serve", "--port", 0, "--model", files.run, "--set", "reader=truncation")
+    assert "the reader truncation with the reasoner span does not answer questions by key blocks" in done.err
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = call("serve", "--model", files.run, "--port", port)

@@ -10,11 +10,11 @@ from fakes import Fussy, WordOverlap, config, reader
 from cogltx.baselines import SlidingWindow, load_reader
 from cogltx.bench.quality import _QualityConfig
 from cogltx.cli.yaml_config import load_yaml, parse_changes
+from cogltx.config import ModelConfig
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.files import changed
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
-from cogltx.model import ModelConfig
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import RunConfig
 from cogltx.training.data import expand, read_examples, run_examples

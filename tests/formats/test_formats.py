@@ -18,7 +18,7 @@ from fpdf.enums import AccessPermission
 from cogltx.document import Document
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, find_files, read_document
-from cogltx.formats.pdf import paragraphs
+from cogltx.formats.pdf import _paragraphs
 
 BRIDGE = "The Harbour Bridge was designed by the engineer Ilse Brandt. She drew its first plans in the winter of 1911."
 MILL = "The mill on the river was sold in 1924 to the family Okoro, who made paper there until the flood of 1957."
@@ -108,9 +108,9 @@ def test_lines_of_a_pdf_become_paragraphs() -> None:
         "The end.",
         "A new paragraph of the full length on",
     ]
-    assert paragraphs("\r\n".join(lines)) == [" ".join(lines[:3]), lines[3]]
-    assert paragraphs("a\n\nb") == ["a", "b"]
-    assert paragraphs("") == []
+    assert _paragraphs("\r\n".join(lines)) == [" ".join(lines[:3]), lines[3]]
+    assert _paragraphs("a\n\nb") == ["a", "b"]
+    assert _paragraphs("") == []
 
 
 def test_sections_of_a_word_file(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import fakes
 import pytest
 from bridges import QUESTION, TEXTS
 
-from cogltx import CogLTX, ConfigError, DataError, Document, compress
-from cogltx.integrations.compress import passages
+from cogltx import CogLTX, ConfigError, DataError, Document, Query, compress
+from cogltx.integrations.compress import room, select
 
 TEXT = TEXTS[1]
 
@@ -23,20 +23,22 @@ def reader(request: pytest.FixtureRequest, model: str) -> CogLTX:
 def test_the_relevant_passage_is_kept_within_the_budget(reader: CogLTX, budget: int | float) -> None:
     short = compress(TEXT, QUESTION, budget, model=reader)
     assert "Ilse Brandt designed the bridge in 1884." in short
-    blocks = reader.model.layout(Document(TEXT), None).blocks
-    room = budget if isinstance(budget, int) else budget * blocks.sizes.sum()
-    kept = sum(
-        int(blocks.sizes[block])
-        for one in passages(reader, Document(TEXT), QUESTION, budget)
-        for block in blocks.overlapping(one.start, one.end)
-    )
-    assert room - blocks.max_size < kept <= max(room, blocks.max_size)
+    layout = reader.model.layout(Document(TEXT), Query(QUESTION))
+    n_tokens, blocks = room(layout.blocks, budget), layout.blocks
+    assert n_tokens == (budget if isinstance(budget, int) else int(budget * blocks.sizes.sum()))
+    kept = blocks.total_size(select(reader, layout, n_tokens))
+    assert n_tokens - blocks.max_size < kept <= max(n_tokens, blocks.max_size)
 
 
 def test_passages_are_slices_in_order(reader: CogLTX) -> None:
-    found = passages(reader, Document(TEXT), QUESTION, 120)
-    assert all(one.end < other.start for one, other in itertools.pairwise(found))
-    assert compress(TEXT, QUESTION, 120, model=reader) == "\n\n".join(TEXT[one.start : one.end] for one in found)
+    layout = reader.model.layout(Document(TEXT), Query(QUESTION))
+    kept = select(reader, layout, 120)
+    assert kept == sorted(set(kept))
+    spans = list(map(layout.blocks.trimmed, kept))
+    separators = ["\n\n" if other > one + 1 else TEXT[end:start] for (one, other), (_, end), (start, _) in zip(
+        itertools.pairwise(kept), spans, spans[1:], strict=False)] + [""]  # fmt: skip
+    expected = "".join(TEXT[start:end] + between for (start, end), between in zip(spans, separators, strict=True))
+    assert compress(TEXT, QUESTION, 120, model=reader) == expected
 
 
 def test_a_large_budget_keeps_everything(reader: CogLTX) -> None:
@@ -46,7 +48,6 @@ def test_a_large_budget_keeps_everything(reader: CogLTX) -> None:
 def test_headings_come_once(model: str) -> None:
     reader = CogLTX.from_pretrained(model)
     document = fakes.sentences("It rained.", "Ilse Brandt designed the bridge.", headings=["Weather", "Bridges"])
-    assert [one.heading for one in passages(reader, document, QUESTION, 100)] == ["Weather", "Bridges"]
     expected = "Weather\nIt rained.\n\nBridges\nIlse Brandt designed the bridge."
     assert compress(document, QUESTION, 100, model=reader) == expected
 

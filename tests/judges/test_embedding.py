@@ -14,7 +14,7 @@ from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.layout import Layout, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.judges import JudgeConfig, Memory, as_judge, create_judge
+from cogltx.judges import JudgeConfig, Memory, make_judge, with_runner
 from cogltx.judges.embedding import EmbeddingJudge
 
 
@@ -76,14 +76,14 @@ def test_mistakes(tiny_encoder: Path) -> None:
     blocks = split(DOCUMENT, tiny.make_tokenizer())
     with pytest.raises(ConfigError, match='judge "embedding" needs a question'):
         EmbeddingJudge(str(tiny_encoder)).retrieve([Memory(layout_of(None, blocks), ())])
-    made = create_judge(JudgeConfig(name="embedding", args={"encoder": str(tiny_encoder)}))
+    made = make_judge(JudgeConfig(name="embedding", args={"encoder": str(tiny_encoder)}))
     assert isinstance(made, EmbeddingJudge)
     with pytest.raises(ConfigError, match=r"judge\.args of 'embedding': .*colour"):
-        create_judge(JudgeConfig(name="embedding", args={"colour": 1}), None)
+        make_judge(JudgeConfig(name="embedding", args={"colour": 1}))
 
 
 def test_batches_are_as_large_as_the_models(tiny_encoder: Path) -> None:
     runner = BatchRunner(Precision(torch.device("cpu"), bfloat16=False), batch_tokens=96, padding_id=0)
-    judge = as_judge(EmbeddingJudge(str(tiny_encoder)), runner)
+    judge = with_runner(EmbeddingJudge(str(tiny_encoder)), runner)
     assert isinstance(judge, EmbeddingJudge)
     assert judge._model[2].batch_tokens == 96

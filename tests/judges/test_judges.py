@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from cogltx.encoding.encoder import BatchRunner, Precision, load_encoder
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, ModelError
-from cogltx.judges import EncoderJudge, JudgeConfig, as_judge, create_judge
+from cogltx.judges import EncoderJudge, JudgeConfig, make_judge, with_runner
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.encoder import WindowJudge
@@ -20,12 +20,12 @@ RUNNER = BatchRunner(Precision(torch.device("cpu"), bfloat16=False), 256, paddin
 
 
 def made(name: str, **args: object) -> object:
-    return create_judge(JudgeConfig(name=name, args=args))
+    return make_judge(JudgeConfig(name=name, args=args))
 
 
 def test_built_in_judges(tiny_encoder: Path) -> None:
     assert isinstance(made("bm25"), BM25Judge)
-    judge = create_judge(JudgeConfig(), load_encoder(EncoderConfig(name=str(tiny_encoder))))
+    judge = make_judge(JudgeConfig(), encoder=lambda: load_encoder(EncoderConfig(name=str(tiny_encoder))))
     assert isinstance(judge, EncoderJudge)
 
 
@@ -83,20 +83,20 @@ def test_a_module_that_fails_to_import(
 
 def test_a_judge_passed_as_an_object() -> None:
     judge = BM25Judge()
-    assert as_judge(judge, RUNNER) is judge
+    assert with_runner(make_judge(judge), RUNNER) is judge
     own = WordOverlap()
-    wrapped = as_judge(own, RUNNER)
+    wrapped = with_runner(make_judge(own), RUNNER)
     assert isinstance(wrapped, ScoringJudgeAdapter)
     assert wrapped.scorer is own
     wording = r"judge: NoJudge is not a judge; pass an nn\.Module or an object with score\(query, kept, candidates\)"
     with pytest.raises(ModelError, match=wording):
-        as_judge(NoJudge(), RUNNER)
+        with_runner(make_judge(NoJudge()), RUNNER)
     with pytest.raises(ModelError, match="the class WordOverlap is not a judge"):
-        as_judge(WordOverlap, RUNNER)
+        with_runner(make_judge(WordOverlap), RUNNER)
 
 
 def test_a_judge_model_reads_windows() -> None:
-    assert isinstance(as_judge(Counting(), RUNNER), WindowJudge)
+    assert isinstance(with_runner(make_judge(Counting()), RUNNER), WindowJudge)
 
 
 def test_an_unknown_name() -> None:

@@ -30,19 +30,6 @@ TEXT = (
 )
 
 
-def test_sentences_without_their_titles(tmp_path: Path) -> None:
-    path = tmp_path / "hotpot.json"
-    path.write_text(json.dumps([QUESTION]))
-    (with_titles,), (without,) = (
-        list(HotpotQA(headings=headings).read(path, split="validation")) for headings in (True, False)
-    )
-    assert {segment.heading for segment in without.document.segments} == {""}
-    assert [(s.start, s.end) for s in without.document.segments] == [
-        (s.start, s.end) for s in with_titles.document.segments
-    ]
-    assert without.extra == with_titles.extra
-
-
 def read(folder: Path, *questions: dict[str, object]) -> tuple[list[Example], ReadReport]:
     path = folder / "hotpot.json"
     path.write_text(json.dumps(questions))

@@ -107,21 +107,15 @@ def test_chinese_is_joined_without_spaces() -> None:
         ("2018年", "时间"),
     ]
     assert shown(second) == [("巴黎", "地名"), ("法国", "地名")]
-    (spaced, _) = read(HERE / "chinese.conll", spaces=True)
-    assert spaced.document.text.startswith("李 明 在")
-    assert shown(spaced)[0] == ("李 明", "人名")
 
 
 WORD = st.text(st.sampled_from("abcé猫"), min_size=1, max_size=4)
 
 
 @settings(max_examples=200)
-@given(
-    sentences=st.lists(st.lists(WORD, min_size=1, max_size=6), min_size=1, max_size=5),
-    spaces=st.sampled_from([None, True, False]),
-)
-def test_words_keep_their_places(sentences: list[list[str]], spaces: bool | None) -> None:
-    text, starts = _join(sentences, spaces)
+@given(sentences=st.lists(st.lists(WORD, min_size=1, max_size=6), min_size=1, max_size=5))
+def test_words_keep_their_places(sentences: list[list[str]]) -> None:
+    text, starts = _join(sentences)
     for words, own in zip(sentences, starts, strict=True):
         for word, start in zip(words, own, strict=True):
             assert text[start : start + len(word)] == word
@@ -138,7 +132,7 @@ def test_tags_say_what_they_were_made_from(pieces: list[tuple[int, str]]) -> Non
             gold.append((len(tags), len(tags) + length, label))
         tags += ["O"] * length if label == "O" else [f"B-{label}", *[f"I-{label}"] * (length - 1)]
     starts = [2 * place for place in range(len(tags))]
-    found = _entities([["x"] * len(tags)], [starts], [tags], [["a:1"] * len(tags)])
+    found = _entities([("x", tag, "a:1") for tag in tags], starts)
     assert [(own.start // 2, own.end // 2 + 1, own.label) for own in found] == gold
 
 

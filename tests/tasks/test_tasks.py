@@ -27,7 +27,7 @@ def test_names() -> None:
         (
             "hotpotqa",
             {"facts": 2},
-            "task hotpotqa: facts is not a setting; choose from supporting_facts, paragraphs, fact_threshold, headings",
+            "task hotpotqa: facts is not a setting; choose from supporting_facts, paragraphs, fact_threshold",
         ),
         ("jsonl", {"x": 1}, "task jsonl: x is not a setting"),
         (

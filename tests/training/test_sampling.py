@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from cogltx.baselines import SlidingWindow
 from cogltx.blocks import Blocks, split
+from cogltx.config import MemRecallConfig
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import load_encoder, padded_length
 from cogltx.encoding.layout import Layout, Window, WindowFormat
@@ -24,7 +25,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import Judge, Memory
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.judges.bm25 import BM25Judge
-from cogltx.memrecall import MemRecall, MemRecallConfig, fill
+from cogltx.memrecall import MemRecall, fill
 from cogltx.model import Model
 from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target

@@ -1,55 +1,34 @@
-"""`cogltx quickstart`: generate a corpus, train two readers on it, print a table and explain one answer.
+"""`cogltx quickstart`: generate a corpus, compare readers that are trained on it, and explain one answer.
 
-Uses the training and evaluation commands; everything is in one folder, in the files that a user's own runs have. Run it
-again to resume it.
+The readers are trained and evaluated by `bench quality`, in one folder. Run it again to resume it.
 """
 
-import json
 import shlex
-import sys
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
-from importlib.resources import files
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
-from string import Template
 from typing import NamedTuple
 
 import numpy as np
+import yaml
 
-from cogltx.baselines import load_reader
+from cogltx.bench.quality import Comparison, compare
 from cogltx.bench.quickstart.corpus import generate
 from cogltx.bench.tables import table
 from cogltx.blocks import BUNDLED
-from cogltx.cli.options import note
-from cogltx.cli.predictions import Predictor, read_predictions
-from cogltx.cli.yaml_config import load_yaml
+from cogltx.cli.predictions import read_predictions
 from cogltx.document import Example
 from cogltx.errors import ConfigError
 from cogltx.files import check_settings, read_json, write_file, write_json
-from cogltx.memrecall import Recall, Step
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.recall import Recall
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
-from cogltx.training.config import RunConfig
-from cogltx.training.run import train_run
 
-_FOREIGN = "What is the capital of France?"
-_PROGRESS_SECONDS = 20.0
-_RUNNERS_UP = 2
-_SYSTEMS: dict[str, tuple[str, tuple[str, ...], str | None]] = {  # run, changes of its configuration, judge
-    "CogLTX": ("cogltx", (), None),
-    "CogLTX, one step": ("cogltx", ("memrecall.strides=[5]",), None),
-    "CogLTX, BM25 as judge": ("cogltx", (), "bm25"),
-    "sliding window": ("sliding-window", (), None),
-    "truncation": ("sliding-window", ("reader=truncation",), None),
-}
-
+_READERS = ("cogltx", "bm25", "sliding_window", "truncation")
 _LEGEND = """\
 right answers: exactly the expected words; of the questions that the document answers
 both facts found: both are in the key blocks, the blocks that MemRecall chooses for the reasoner to read
@@ -63,228 +42,137 @@ class _Sizes(NamedTuple):
     train: int = 3700  # training documents of little more than the facts, in one window: the reasoner sees all decoys
     train_long: int = 300  # training documents with filler between the facts, from which the judge learns to search
     validation: int = 16  # documents that choose the best epoch and the threshold for "no answer"
-    held_out: int = 100  # test documents whose question has an answer; names and answers are not in the training set
-    held_out_unanswerable: int = 20  # test documents whose question has none
+    test: int = 100  # documents whose question has an answer; names and answers are not in the training set
+    test_unanswerable: int = 20  # documents whose question has none
     unanswerable: float = 0.17  # share of the training and validation questions without an answer
     chains: int = 3  # pairs of facts per document, all but one of them decoys
     tokens: int = 1200  # of validation and test documents, whose two facts are more than 512 tokens apart
-    train_tokens: int = 450  # of the training documents with filler
 
 
 _SIZES = _Sizes()
 
 
-def run(output: Path, *, seed: int = 0, config: _Sizes = _SIZES, report: Callable[[str], None] = print) -> str:
-    """Run the quickstart, or resume it, and return the text of `results.txt`: table, explanation and commands.
+def run(output: Path, *, seed: int = 0, sizes: _Sizes = _SIZES, report: Callable[[str], None] = print) -> str:
+    """Run the quickstart, or resume it, and return the text of `results.txt`: table, explanation and command.
 
     Raises:
-        ConfigError: the folder holds a finished quickstart, one with another seed or other sizes, or other files.
+        ConfigError: the folder holds a finished quickstart, or one with another seed or other sizes.
     """
-    started = time.monotonic()
-    _check_folder(output, seed, config)
-    n_train, n_test = config.train + config.train_long, config.held_out + config.held_out_unanswerable
-    report(f"1. Corpus in {output}: {n_train:,} training and {n_test:,} test documents")
-    _write_corpus(output, seed, config)
-    report("2. Training")
-    for name in ("cogltx", "sliding-window"):
-        path, folder = output / f"{name}.yaml", output / name
-        paths = {key: output / f"{key.replace('_', '-')}.jsonl" for key in ("train", "train_long", "validation")}
-        values = {"encoder": config.encoder, "cogltx": output / "cogltx", **paths}
-        template = Template(files(__package__).joinpath(path.name).read_text(encoding="utf-8"))
-        write_file(path, template.substitute({key: json.dumps(str(each)) for key, each in values.items()}, seed=seed))
-        report(f"{name}, by cogltx train {path} --output {folder}")
-        settings = load_yaml(RunConfig, path)
-        n_examples = n_train if name == "cogltx" else config.train_long
-        steps = -(-n_examples // settings.training.batch_size) * (2 if name == "cogltx" else 1)  # judge and reasoner
-        with _progress(name, folder / "log.jsonl", steps, "steps"):
-            train_run(settings, folder, resume=True, report=lambda line: report(f"  {line}"))
-    report(f"3. {n_test:,} test documents of {config.tokens:,} tokens, with names and answers that are not in training")
+    noted, finished, settings = output / "quickstart.json", output / "results.txt", {"seed": seed, **sizes._asdict()}
+    if finished.exists():
+        raise ConfigError(
+            f"{output}: this quickstart is finished (see {finished}); choose another folder with --output"
+        )
+    if noted.exists():
+        check_settings(output, settings, read_json(noted))
+    write_json(noted, settings)
+    n_train, n_test = sizes.train + sizes.train_long, sizes.test + sizes.test_unanswerable
+    report(f"1. Corpus in {output}: {n_train:,} training and {n_test:,} test documents of {sizes.tokens:,} tokens")
+    _write_corpus(output, seed, sizes)
+    report("2. Training and test, with names and answers that are not in training")
+    comparison = Comparison(output / "run.yaml", str(output / "test.jsonl"), output, _READERS, (seed,))
+    rows = compare(comparison, report=lambda line: report(f"  {line}"))[0]["rows"]
     examples = list(make_task("jsonl", {}).read(output / "test.jsonl", split="test"))
-    rows = [
+    predicted = [list(read_predictions(comparison.path("predictions", name, seed, ".jsonl"))) for name in _READERS]
+    results = table([
         ["", "right answers", "both facts found", "no answer where none is"],
-        [f"guessing one of {config.chains} answers", f"{100 / config.chains:.1f} %", "–", "–"],
-        *(_measure(output, system, examples) for system in _SYSTEMS),
-    ]
-    results = f"{table(rows)}\n\n{_LEGEND}"
-    report(f"\n{results}\n")
-    report("4. One answer, step by step")
-    explanation = _explain(output, examples)
-    report(f"\n{explanation}\n")
-    report(f"{(time.monotonic() - started) / 60:.1f} minutes; table and explanation are in {output / 'results.txt'}")
-    text = f"{results}\n\n{explanation}\n"
-    write_file(output / "results.txt", text)
+        [f"guessing one of {sizes.chains} answers", f"{100 / sizes.chains:.1f} %", "–", "–"],
+        *([row["label"], *_shares(examples, of)] for row, of in zip(rows, predicted, strict=True)),
+    ])  # fmt: skip
+    report(f"\n{results}\n\n{_LEGEND}\n\n3. One answer, step by step\n")
+    explanation = _explain_one(output, comparison.path("runs", "cogltx", seed), examples, predicted[0])
+    report(f"{explanation}\n\nTable and explanation are in {finished}")
+    text = f"{results}\n\n{_LEGEND}\n\n{explanation}\n"
+    write_file(finished, text)
     return text
 
 
-def _check_folder(output: Path, seed: int, config: _Sizes) -> None:
-    """Write seed and sizes to a new folder, or check that the interrupted quickstart in it has the same."""
-    noted, results = output / "quickstart.json", output / "results.txt"
-    settings = {"seed": seed, **config._asdict()}
-    if results.exists():
-        raise ConfigError(f"{output}: this quickstart is finished (see {results}); choose another folder with --output")
-    if noted.exists():
-        check_settings(output, settings, read_json(noted))
-    elif output.exists() and any(output.iterdir()):
-        raise ConfigError(f"{output}: the folder holds other files; choose another folder with --output")
-    else:
-        write_json(noted, settings)
-
-
-def _write_corpus(output: Path, seed: int, config: _Sizes) -> None:
-    """Write the splits; training and validation share names and answers, the test split has others.
+def _write_corpus(output: Path, seed: int, sizes: _Sizes) -> None:
+    """Write the configuration and the splits; training and validation share names and answers.
 
     Half of the training documents' decoys keep only one of their two facts. With complete decoys only, a model stays
-    at chance for minutes before it learns to join two facts. Some facts have a filler sentence next to them, as in key
-    blocks.
+    at chance for minutes before it learns to join two facts.
     """
-    first, share = 5 * seed, config.unanswerable
-    easier = partial(generate, split="train", chains=(2, config.chains), broken=0.5, unanswerable=share)
-    few = partial(easier, config.train, seed=first, tokens=None, filler=0.4)
-    filled = partial(easier, config.train_long, seed=first + 1, tokens=config.train_tokens, gap=60)
-    long = partial(generate, tokens=config.tokens, chains=config.chains)
-    corpora = {
-        "train": chain(few(), filled()),
-        "train-long": filled(),
-        "validation": long(config.validation, seed=first + 2, split="train", unanswerable=share),
-        "test": chain(
-            long(config.held_out, seed=first + 3, split="test"),
-            long(config.held_out_unanswerable, seed=first + 4, split="test", unanswerable=1.0),
-        ),
-    }
-    for name, examples in corpora.items():
+    first, share = 5 * seed, sizes.unanswerable
+    easier = partial(generate, split="train", chains=(2, sizes.chains), broken=0.5, unanswerable=share)
+    long = partial(generate, tokens=sizes.tokens, chains=(sizes.chains, sizes.chains))
+    few = easier(sizes.train, seed=first, tokens=None)
+    filled = easier(sizes.train_long, seed=first + 1, tokens=450, gap=60)
+    validation = long(sizes.validation, seed=first + 2, split="train", unanswerable=share)
+    answerable = long(sizes.test, seed=first + 3, split="test")
+    others = long(sizes.test_unanswerable, seed=first + 4, split="test", unanswerable=1.0)
+    for name, examples in {
+        "train": chain(few, filled),
+        "validation": validation,
+        "test": chain(answerable, others),
+    }.items():
         if not (output / f"{name}.jsonl").exists():
             write_examples(output / f"{name}.jsonl", examples)
+    rate = {"learning_rate": 1.5e-4}
+    config = {
+        "task": {"name": "jsonl"}, "encoder": {"name": sizes.encoder, "hidden_dropout": 0.0}, "max_block_tokens": 24,
+        "memrecall": {"capacity": 128, "strides": [3, 2]}, "reasoner": {"name": "span", "init_from": "judge"},
+        "data": {name: str(output / f"{name}.jsonl") for name in ("train", "validation")},
+        "training": {"epochs": 1, "batch_size": 8, "judge": rate, "reasoner": {**rate, "head_rate": 10.0}},
+    }  # fmt: skip
+    write_file(output / "run.yaml", yaml.safe_dump(config, sort_keys=False))
 
 
-@contextmanager
-def _progress(name: str, path: Path, total: int, unit: str) -> Iterator[None]:
-    """Print the number of lines of a growing file to standard error at intervals, if no progress bar is visible."""
-    started, finished = time.monotonic(), threading.Event()
-
-    def watch() -> None:
-        while not finished.wait(_PROGRESS_SECONDS):
-            count = path.read_bytes().count(b"\n") if path.exists() else 0
-            note(f"  {name}: {count:,} of {total:,} {unit}, {(time.monotonic() - started) / 60:.1f} minutes")
-
-    if not sys.stderr.isatty():
-        threading.Thread(target=watch, daemon=True).start()
-    try:
-        yield
-    finally:
-        finished.set()
+def _shares(examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[str]:
+    """Format the shares of right answers, found facts and right silence."""
+    scores = [make_task("jsonl", {}).per_example(*pair) for pair in zip(examples, predictions, strict=True)]
+    answerable = [score for score in scores if "evidence_complete" in score]
+    silent = fmean(score["exact_match"] for score in scores if "evidence_complete" not in score)
+    right, found = (fmean(score[metric] for score in answerable) for metric in ("exact_match", "evidence_complete"))
+    has_evidence = any(prediction.evidence for prediction in predictions)
+    return [f"{100 * right:.1f} %", f"{100 * found:.1f} %" if has_evidence else "–", f"{100 * silent:.1f} %"]
 
 
-def _measure(output: Path, system: str, examples: Sequence[Example]) -> list[str]:
-    """Evaluate a system and return its row; truncation is the sliding window's model with the first window only."""
-    name, changes, judge = _SYSTEMS[system]
-    path = _predictions(output, system)
-    task = make_task("jsonl", {})
-    with _progress(system, path, len(examples), "answers"):
-        pairs = Predictor(output / name, changes, judge).answer(task, examples, title="evaluate", written=path)
-        scores = [(bool(example.answers), task.per_example(example, prediction)) for example, prediction in pairs]
+def _explain_one(output: Path, folder: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> str:
+    """Explain one test answer; write its document, and name the command that asks the model about it.
 
-    def share(metric: str, answerable: bool) -> str:
-        return f"{100 * fmean(score[metric] for has_answer, score in scores if has_answer is answerable):.1f} %"
+    The answer is right, if one is, then in a block that a later step of MemRecall found, then probable.
+    """
 
-    both_found = share("evidence_complete", True) if name == "cogltx" else "–"
-    return [system, share("exact_match", True), both_found, share("exact_match", False)]
+    def instructive(pair: tuple[Example, Prediction]) -> tuple[bool, bool, float]:
+        example, prediction = pair
+        start = -1 if prediction.start is None else prediction.start
+        late = any(block.step > 1 and block.start <= start < block.end for block in prediction.evidence)
+        return prediction.answer in (example.answers or ()), late, prediction.score
 
-
-def _predictions(output: Path, system: str) -> Path:
-    return output / f"{system.lower().replace(',', '').replace(' ', '-')}.predictions.jsonl"
-
-
-def _explain(output: Path, examples: Sequence[Example]) -> str:
-    """Explain one test answer, and print commands that ask the model; writes the document that they name."""
-    reader = load_reader(output / "cogltx")
-    assert isinstance(reader, CogLTX), "the quickstart's own run"
-    by_id = {example.id: example for example in examples}
-    predictions = list(read_predictions(_predictions(output, "CogLTX")))
-    chosen = max(predictions, key=lambda prediction: _instructive(by_id[prediction.id], prediction))
-    example = by_id[chosen.id]
+    example, prediction = max(zip(examples, predictions, strict=True), key=instructive)
+    reader = CogLTX.from_pretrained(folder)
     recall = reader.recall(example.document, example.query)
-    document = output / "document.txt"
+    document, question = output / "document.txt", example.query.text if example.query else ""
     write_file(document, example.document.text)
-    foreign = reader.predict(example.document, _FOREIGN)
-    ask = f"cogltx predict {shlex.quote(str(output / 'cogltx'))} --document {shlex.quote(str(document))} --question"
-    question = example.query.text if example.query else ""
-    return f"""{_explanation(example, recall, chosen, reader.model.form.capacity)}
-
-5. Ask the model
-
-  {ask} "{question}"
-  {ask} "{_FOREIGN}"
-
-The model knows only this generated world: where its people live, their work, favourite animals and languages.
-Its answer to the second question is {foreign.answer or "(no answer)"!r}. To read other texts, train it on them:
-configs/README.md."""
+    ask = shlex.join(["cogltx", "ask", str(document), question, "--model", str(folder)])
+    explained = "\n".join(_explain(example, recall, prediction, reader.model.form.capacity))
+    return f"{explained}\n\nAsk the model yourself; it knows only this generated world:\n\n  {ask}"
 
 
-def _instructive(example: Example, prediction: Prediction) -> tuple[bool, bool, float]:
-    """Prefer a right answer, then one in a block that a later step of MemRecall found, then a probable one."""
-    start = prediction.start if prediction.start is not None else -1
-    late = any(evidence.step > 1 and evidence.start <= start < evidence.end for evidence in prediction.evidence)
-    return prediction.answer in (example.answers or ()), late, prediction.score
-
-
-def _explanation(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> str:
-    """Explain a reader's answer by the trace of MemRecall's steps; `*` marks the blocks that hold a gold fact."""
+def _explain(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> Iterator[str]:
+    """Explain an answer by the trace of MemRecall's steps, line by line."""
     labels = recall.blocks.relevance_labels(example)
-    gold = frozenset[int]() if labels is None else frozenset(np.flatnonzero(labels).tolist())
-    question = example.query.text if example.query else "(none)"
-    lines = [
-        f"question  {question}",
-        f"document  {recall.blocks.n_tokens:,} tokens in {len(recall.blocks)} blocks; a window holds {capacity} tokens",
-        "          * marks a gold fact",
-    ]
-    kept: Sequence[int] = ()
-    for number, step in enumerate(recall.trace, start=1):
-        lines += ["", *_step_lines(recall, gold, number, step, kept)]
-        kept = step.kept
-    if not recall.trace:
-        lines += ["", "The document fits one window and is read whole."]
-    return "\n".join([*lines, "", *_answer_lines(example, recall, gold, prediction)])
-
-
-def _step_lines(
-    recall: Recall, gold: frozenset[int], number: int, step: Step, kept_before: Sequence[int]
-) -> Iterator[str]:
-    last = number == len(recall.trace)
-    beside = f"the question and the {_n_blocks(len(kept_before))} kept so far" if kept_before else "the question alone"
+    gold = set() if labels is None else set(np.flatnonzero(labels).tolist())
 
     def line(score: float, block: int) -> str:
-        return f"    {score:5.3f} {'*' if block in gold else ' '} [{block}] {_text(recall, block)}"
+        text = " ".join(recall.blocks.text(block).split())
+        return f"    {score:5.3f} {'*' if block in gold else ' '} [{block}] {text}"
 
-    lost = [block for block in range(len(step.coarse)) if block not in step.fine]
-    lost.sort(key=lambda block: -step.coarse[block])
-    yield f"Step {number}: the judge scores all blocks, each next to {beside}."
-    yield f"  retrieved: the best coarse scores, until the window is full ({len(step.retrieved)})"
-    yield from (line(float(step.coarse[block]), block) for block in step.retrieved)
-    yield "  not retrieved: the next best"
-    yield from (line(float(step.coarse[block]), block) for block in lost[:_RUNNERS_UP])
-    yield f"  kept {'' if last else 'for the next step '}after rehearsal: the best fine scores ({len(step.kept)})"
-    yield from (line(step.fine[block], block) for block in step.kept)
-    fate = "these only fill the rest of the window" if last else "these leave the window"
-    yield f"  decayed: {fate} ({len(step.decayed)})"
-    yield from (line(step.fine[block], block) for block in step.decayed)
-
-
-def _answer_lines(example: Example, recall: Recall, gold: frozenset[int], prediction: Prediction) -> Iterator[str]:
-    for block in sorted(gold - set(recall.key_blocks)):
-        yield f"Missed: a gold fact that is not in the window: [{block}] {_text(recall, block)}"
-    answer = prediction.answer or "(no answer)"
-    yield f"The reasoner reads these {_n_blocks(len(recall.key_blocks))}: {answer!r} ({prediction.score:.0%})"
-    if prediction.start is not None and prediction.end is not None:
-        block = recall.blocks.overlapping(prediction.start, prediction.end)[0]
-        yield f"  characters {prediction.start:,}-{prediction.end:,} of the document, in block [{block}]"
-    if example.answers:
-        right = prediction.answer.lower() in {answer.lower() for answer in example.answers}
-        yield f"  gold answer: {example.answers[0]!r}, so this is {'right' if right else 'wrong'}"
-
-
-def _text(recall: Recall, block: int) -> str:
-    return " ".join(recall.blocks.text(block).split())
-
-
-def _n_blocks(count: int) -> str:
-    return f"{count} block" if count == 1 else f"{count} blocks"
+    n_tokens, n_blocks, n_kept = recall.blocks.n_tokens, len(recall.blocks), 0
+    yield f"question  {example.query.text if example.query else '(none)'}"
+    yield f"document  {n_tokens:,} tokens in {n_blocks} blocks; a window holds {capacity} tokens"
+    yield "          * marks a gold fact"
+    for number, step in enumerate(recall.trace, start=1):
+        beside = f"the question and the {n_kept} best blocks of step {number - 1}" if n_kept else "the question alone"
+        yield f"\nStep {number}: the judge scores all blocks, each next to {beside}."
+        yield f"  retrieved: the best coarse scores, until the window is full ({len(step.retrieved)})"
+        yield from (line(float(step.coarse[block]), block) for block in step.retrieved)
+        yield f"  kept after rehearsal: the best fine scores ({len(step.kept)}); the others decay"
+        yield from (line(step.fine[block], block) for block in step.kept)
+        n_kept = len(step.kept)
+    if missed := sorted(gold - set(recall.key_blocks)):
+        yield f"\nMissed: gold facts that are not in the key blocks: {missed}"
+    answer, expected = prediction.answer or "(no answer)", (example.answers or ("(no answer)",))[0]
+    yield f"\nThe reasoner reads {len(recall.key_blocks)} blocks and answers {answer!r} ({prediction.score:.0%})."
+    yield "This is right." if answer == expected else f"This is wrong: the answer is {expected!r}."
