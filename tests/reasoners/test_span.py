@@ -492,14 +492,3 @@ def test_an_answer_elsewhere_is_an_alternative_however_many_spans_overlap_the_be
     assert alternative.start >= prediction.end
     many = answers_of(best(outputs, window, count=30))
     assert "dog" in {answer.text for answer in many}
-
-
-def test_evidence_of_no_block_says_nothing_about_the_answer() -> None:
-    window = window_of([0])
-    outputs = outputs_of(window, start={place(window, "Anna"): 20}, end={place(window, "Anna"): 20})
-    reasoner = bare_reasoner(no_answer_evidence_weight=1.0)
-    without, empty = (reasoner.predict(layout_of(), [(window, outputs)], one, relevance=0.9) for one in (None, []))
-    assert empty.no_answer_margin == without.no_answer_margin
-    scores = {answer.text: answer.score for answer in answers_of(empty)}
-    assert scores["Anna"] == 0
-    assert scores["yes"] > 0

@@ -28,10 +28,8 @@ from cogltx.judges.bm25 import BM25Judge
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.training import steps
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.relevance import RelevanceConfig
@@ -109,22 +107,6 @@ def test_the_judges_loss_is_a_mean_per_token(corpus_encoder: Path, tmp_path: Pat
     train(reader(corpus_encoder), tmp_path)
     first, *_ = fakes.logged(tmp_path, "judge/loss")
     assert first == pytest.approx(math.log(2), rel=0.5), "the cross-entropy of an untrained judge"
-
-
-def test_the_ranking_loss_counts_with_its_weight(
-    corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is a mean per document, added to the mean per token, whatever the number of documents and tokens."""
-    monkeypatch.setattr(steps, "_document_ranking", lambda lesson, logits: 0.5 + 0 * logits.sum())
-    still = OptimizerConfig(learning_rate=1e-12)
-    for batch_size in (2, 8):
-        found = {}
-        for weight in (0, 1, 3):
-            run = tmp_path / f"{batch_size}-{weight}"
-            train(reader(corpus_encoder), run, batch_size=batch_size, ranking_weight=weight, judge=still)
-            found[weight] = fakes.logged(run, "judge/loss")[0]
-        assert found[1] == pytest.approx(found[0] + 0.5, abs=1e-4)
-        assert found[3] == pytest.approx(found[0] + 1.5, abs=1e-4)
 
 
 def final(run: Path) -> dict[str, dict[str, Tensor]]:
@@ -339,27 +321,6 @@ def test_the_threshold_for_no_answer_is_calibrated(corpus_encoder: Path) -> None
     assert threshold is not None
     assert 0.5 <= threshold < 1.0
     assert said == ["cup", "cup", "", "", "cup"]
-
-
-class TwoMetrics(JsonLines):
-    """The more questions get no answer, the better is one metric and the worse the other."""
-
-    def metrics(self, pairs: Iterable[tuple[Example, Prediction]]) -> dict[str, float]:
-        n_silent = sum(not prediction.answer for _, prediction in pairs)
-        return {"f1": float(n_silent), "exact_match": float(-n_silent)}
-
-
-@pytest.mark.parametrize(("metric", "n_silent"), [("f1", 3), ("exact_match", 0)])
-def test_thresholds_are_tuned_by_the_metric_that_is_asked_for(metric: str, n_silent: int) -> None:
-    document = Document("cup")
-    examples = [Example(id=str(number), document=document, query=Query("?"), answers=()) for number in range(3)]
-    predictions = [
-        Prediction(id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5, no_answer_margin=float(number))
-        for number in range(3)
-    ]
-    best, metrics = tuned(SpanReasonerConfig(), TwoMetrics(), examples, predictions, metric)
-    assert sum(not best.apply_thresholds(prediction).answer for prediction in predictions) == n_silent
-    assert metrics == {"f1": n_silent, "exact_match": -n_silent}
 
 
 def test_no_threshold_where_every_example_has_an_answer(corpus_encoder: Path) -> None:
