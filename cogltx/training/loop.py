@@ -7,11 +7,11 @@ atomically; the previous one is removed afterwards.
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class TrainingLoop:
     ) -> None:
         self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
         self.models, self.optimizers, self.arrays = models, optimizers, arrays or {}
-        self.saved_at = time.monotonic()
+        self.saved_at = monotonic()
 
     def start(self, seed: int, *, resume: bool) -> bool:
         """Seed torch and, to resume, load the last checkpoint; returns whether there was one.
@@ -120,11 +120,11 @@ class TrainingLoop:
         if processes.is_first():
             self._save()
         processes.wait()
-        self.saved_at = time.monotonic()
+        self.saved_at = monotonic()
 
     def _is_due(self) -> bool:
         """Whether a checkpoint is due, by the clock of the first process."""
-        due = processes.is_first() and time.monotonic() - self.saved_at >= CHECKPOINT_SECONDS
+        due = processes.is_first() and monotonic() - self.saved_at >= CHECKPOINT_SECONDS
         return processes.total([float(due)])[0] > 0
 
     def _save(self) -> None:

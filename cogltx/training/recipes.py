@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cogltx.training.config import RunConfig
 
 PAPER: dict[str, Any] = {
+    "task.options.paragraphs": None,
+    "task.options.fact_threshold": None,
     "encoder.name": "roberta-base",
     "encoder.attention_dropout": 0.1,
     "encoder.hidden_dropout": 0.1,
@@ -29,7 +31,6 @@ PAPER: dict[str, Any] = {
     "memrecall.headings": 0.0,
     "memrecall.passages": None,
     "memrecall.pairs": False,
-    "memrecall.reread": None,
     "reasoner.kinds": "learned",
     "reasoner.evidence_weight": 0.0,
     "reasoner.no_answer_evidence_weight": 0.0,
@@ -48,7 +49,7 @@ PAPER: dict[str, Any] = {
     "training.relevance.lower_threshold": -0.05,
     "training.relevance.budget": None,
 }
-"""Settings and the paper's values; those of a reasoner count where it has them."""
+"""Settings and the paper's values; those of a reasoner or task count where it has them."""
 
 _MODEL = ("encoder", "max_block_tokens", "judge", "memrecall", "reasoner")  # with init_from, those of that model
 
@@ -61,7 +62,7 @@ def with_paper(values: Mapping[str, Any]) -> dict[str, Any]:
     for setting, value in PAPER.items():
         part, _, name = setting.partition(".")
         is_known = part != "reasoner" or (known is not None and name in known.model_fields)
-        if is_known and (part not in _MODEL or values.get("init_from") is None):
+        if is_known and part != "task" and (part not in _MODEL or values.get("init_from") is None):
             paper = changed(paper, {setting: value})
     return dict(merged(paper, values))
 

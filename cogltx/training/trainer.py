@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from torch import nn
 from jaxtyping import Bool
+from torch import nn
 
 from cogltx import processes
 from cogltx.baselines import WindowReader

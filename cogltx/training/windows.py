@@ -105,7 +105,7 @@ def reasoner_windows(
     reader: CogLTX,
     examples: Sequence[Example],
     layouts: Sequence[Layout],
-    relevance: Sequence[Relevant | None],
+    relevance: Sequence[Bool[np.ndarray, " _"] | None],
     rngs: Sequence[np.random.Generator],
     known: Sequence[Float[np.ndarray, " _"] | None],
     fill_with: ReasonerBlocks = "recall",

@@ -10,8 +10,8 @@ from fakes import config, reader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cogltx.baselines import READERS, HeadAndTail, SlidingWindow, Truncation, load_reader, reader_class
-from cogltx.baselines.sliding_window import _head_and_tail, _overlapping_runs
+from cogltx.baselines import READERS, SlidingWindow, Truncation, load_reader, reader_class
+from cogltx.baselines.sliding_window import _overlapping_runs
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, ModelError
 from cogltx.model import Model
@@ -27,12 +27,12 @@ def baseline(kind: type[SlidingWindow], folder: Path, **options: object) -> Slid
 
 
 def test_readers_by_name() -> None:
-    assert {"cogltx", "sliding_window", "truncation", "head_and_tail", "bag_of_words", "text_cnn"} == set(READERS)
+    assert {"cogltx", "sliding_window", "truncation", "bag_of_words", "text_cnn"} == set(READERS)
     assert reader_class("cogltx") is CogLTX
     assert reader_class("truncation") is Truncation
     with pytest.raises(
         ConfigError,
-        match="reader: 'sliding' is not a reader; use cogltx, sliding_window, truncation, head_and_tail, bag_of_words, text_cnn",
+        match="reader: 'sliding' is not a reader; use cogltx, sliding_window, truncation, bag_of_words, text_cnn",
     ):
         reader_class("sliding")
 
@@ -50,21 +50,6 @@ def test_overlapping_runs(sizes: list[int], room: int, overlap: int) -> None:
         assert sum(sizes[index] for index in range(after.start, before.stop)) <= overlap
 
 
-@settings(max_examples=200)
-@given(sizes=st.lists(st.integers(1, 10), min_size=1, max_size=30), room=st.integers(10, 40))
-def test_head_and_tail(sizes: list[int], room: int) -> None:
-    chosen = _head_and_tail(sizes, room)
-    used = sum(sizes[place] for place in chosen)
-    assert used <= room
-    left_out = [place for place in range(len(sizes)) if place not in chosen]
-    assert left_out == list(range(left_out[0], left_out[-1] + 1) if left_out else []), "one gap, in the middle"
-    assert chosen[0] == 0
-    if left_out:
-        assert used + sizes[left_out[-1]] > room, "the tail is as long as it can be"
-        head = sum(sizes[: left_out[0]])
-        assert head <= max(room // 2, sizes[0])
-
-
 def test_windows_cover_the_document(tiny_encoder: Path) -> None:
     sliding = baseline(SlidingWindow, tiny_encoder)
     layout = sliding.model.layout(Document(TEXT), QUERY)
@@ -75,10 +60,6 @@ def test_windows_cover_the_document(tiny_encoder: Path) -> None:
     truncated = baseline(Truncation, tiny_encoder).windows(layout)
     assert len(truncated) == 1
     assert truncated[0].token_ids.tolist() == windows[0].token_ids.tolist()
-    (both,) = baseline(HeadAndTail, tiny_encoder).windows(layout)
-    ends = both.document_token[both.document_token >= 0]
-    assert {0, blocks.n_tokens - 1} <= set(ends.tolist())
-    assert len(both) <= 64
 
 
 def test_the_best_answer_of_all_windows(tiny_encoder: Path) -> None:

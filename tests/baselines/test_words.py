@@ -19,7 +19,7 @@ from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.reasoners.classification import ClassificationConfig
 from cogltx.tasks.jsonl import write_examples
 from cogltx.training.config import DataConfig, RunConfig
-from cogltx.training.run import _new_reader, train_run
+from cogltx.training.run import _build, train_run
 
 TEXTS = [
     ("the fox ran into the forest", ("animals",)),
@@ -106,7 +106,7 @@ def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="are not those of one linear model"):
         load_reader(tmp_path / "model")
     run = RunConfig(**model_config(multi_label=False).model_dump(), data=DataConfig(train="texts.jsonl"))
-    assert isinstance(_new_reader(run), BagOfWords)
+    assert isinstance(_build(run, EXAMPLES), BagOfWords)
 
 
 def test_its_threshold_is_tuned_like_that_of_every_reader(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner
+from cogltx.reasoners.classification import choose_labels
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)
@@ -44,17 +45,6 @@ def reasoner(folder: Path, **options: object) -> ClassificationReasoner:
 
 def example(*labels: str) -> Example:
     return Example(id="a", document=BLOCKS.document, labels=labels)
-
-
-def test_smoothing_of_any_number_of_labels(encoder_folder: Path) -> None:
-    """With smoothing s, a label is expected with 1 − s/2 or s/2."""
-    made = reasoner(encoder_folder, multi_label=True, label_smoothing=0.2)
-    probabilities = np.array([0.7, 0.2, 0.4])
-    logits = torch.tensor(np.log(probabilities / (1 - probabilities)))[None, None]
-    loss = made.losses(logits, [WINDOW], [(0,)]).item()
-    expected = np.array([0.9, 0.1, 0.1])
-    entropies = -(expected * np.log(probabilities) + (1 - expected) * np.log(1 - probabilities))
-    assert loss == pytest.approx(entropies.mean(), abs=1e-6)
 
 
 @pytest.mark.parametrize("pooling", ["first", "mean"])
@@ -86,15 +76,6 @@ def test_the_loss_is_cross_entropy(encoder_folder: Path) -> None:
     chances = logits[:, 0].double().softmax(dim=-1).numpy()
     expected = log_loss([0, 1, 2, 0], chances, labels=[0, 1, 2])
     assert losses.mean().item() == pytest.approx(expected, rel=1e-5)
-
-
-def test_smoothing_and_weights(encoder_folder: Path) -> None:
-    logits = torch.randn(1, 1, 3)
-    logs = logits[0, 0].log_softmax(dim=-1).tolist()
-    smooth = reasoner(encoder_folder, label_smoothing=0.3).losses(logits, [WINDOW], [(1,)])
-    assert smooth.item() == pytest.approx(-(0.8 * logs[1] + 0.1 * logs[0] + 0.1 * logs[2]), rel=1e-5)
-    weighted = reasoner(encoder_folder, weights=(0.5, 2.0, 0.5)).losses(logits, [WINDOW], [(1,)])
-    assert weighted.item() == pytest.approx(-2 * logs[1], rel=1e-5)
 
 
 def test_any_number_of_labels(encoder_folder: Path) -> None:
@@ -136,14 +117,12 @@ def test_targets(encoder_folder: Path) -> None:
     assert several.target(example(), BLOCKS, WINDOW) == ()
 
 
-def test_labels_and_weights_are_taken_from_the_examples() -> None:
-    """A label weighs as much as the inverse of its number of examples; a label without examples as one with one."""
+def test_labels_are_taken_from_the_examples() -> None:
     examples = [example("food"), *[example("city")] * 3, Example(id="b", document=BLOCKS.document)]
     plain = ClassificationConfig(name="classification").fitted(examples)
-    assert (plain.labels, plain.weights) == (("city", "food"), ())
-    weighed = ClassificationConfig(name="classification", labels=("sport", "food", "city"), class_weights=True)
-    assert weighed.fitted(examples).labels == ("sport", "food", "city")
-    assert weighed.fitted(examples).weights == pytest.approx((9 / 7, 9 / 7, 3 / 7))
+    assert plain.labels == ("city", "food")
+    named = ClassificationConfig(name="classification", labels=("sport", "food", "city"))
+    assert named.fitted(examples).labels == ("sport", "food", "city")
     with pytest.raises(DataError, match="no example has a label, which the reasoner classification learns"):
         plain.fitted(examples[-1:])
 
@@ -151,8 +130,7 @@ def test_labels_and_weights_are_taken_from_the_examples() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"label_smoothing": -0.1},
-        {"label_smoothing": 1},
+        {"linear_weight": -0.1},
         {"threshold": -0.1},
         {"threshold": 1.1},
         {"over_windows": "median"},
@@ -173,10 +151,9 @@ def test_too_few_labels(encoder_folder: Path) -> None:
 def test_windows_are_merged(encoder_folder: Path, over: str, expected: list[float]) -> None:
     made = reasoner(encoder_folder, labels=("a", "b"), over_windows=over)
     rows = [np.log(np.float32([chances])) for chances in ([0.6, 0.4], [0.2, 0.8])]
-    first, second = ((WINDOW, row) for row in rows)
-    for prediction in (made.predict(LAYOUT, [first, second]), made.predict(LAYOUT, [first], second_reading=[second])):
-        scores = {label.name: label.score for label in prediction.labels}
-        np.testing.assert_allclose([scores["a"], scores["b"]], expected, rtol=1e-6)
+    prediction = made.predict(LAYOUT, [(WINDOW, row) for row in rows])
+    scores = {label.name: label.score for label in prediction.labels}
+    np.testing.assert_allclose([scores["a"], scores["b"]], expected, rtol=1e-6)
 
 
 def test_more_windows_than_labels(encoder_folder: Path) -> None:
@@ -195,7 +172,7 @@ def test_one_window_is_enough_for_yes(encoder_folder: Path) -> None:
 
 
 def predicted(config: ClassificationConfig, *probabilities: float) -> Prediction:
-    return config.predict(np.array(probabilities))
+    return choose_labels(config, np.array(probabilities))
 
 
 def test_threshold_candidates(encoder_folder: Path) -> None:

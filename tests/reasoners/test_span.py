@@ -4,6 +4,7 @@ import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -28,11 +29,9 @@ from cogltx.reasoners.span import (
     YES,
     SpanReasoner,
     SpanReasonerConfig,
-    _answer_losses,
     _answer_target,
     _answer_tokens,
     _document_mask,
-    _relevance_losses,
     _Target,
     _weighed,
 )
@@ -57,7 +56,7 @@ def bare_reasoner(**options: Any) -> SpanReasoner:
     """A reasoner without an encoder, to decode logits."""
     reasoner = SpanReasoner.__new__(SpanReasoner)
     torch.nn.Module.__init__(reasoner)
-    reasoner.config, reasoner.relevance = SpanReasonerConfig(**options), None
+    reasoner.config = SpanReasonerConfig(**options)
     return reasoner
 
 
@@ -81,9 +80,12 @@ def place(window: Window, word: str, blocks: Blocks = BLOCKS) -> int:
     return int(np.flatnonzero(window.document_token == token)[0])
 
 
-def best(outputs: np.ndarray, window: Window, blocks: Blocks = BLOCKS, **options: Any) -> Prediction:
-    """The prediction from the logits of one window."""
-    return bare_reasoner(**options).predict(layout_of(blocks), [(window, outputs)])
+def best(
+    outputs: np.ndarray, window: Window, blocks: Blocks = BLOCKS, count: int = 3, **options: Any
+) -> Prediction:  # fmt: skip
+    """The prediction of so many answers from the logits of one window."""
+    with patch("cogltx.reasoners.span._ANSWERS", count):
+        return bare_reasoner(**options).predict(layout_of(blocks), [(window, outputs)])
 
 
 def answers_of(prediction: Prediction) -> list[Answer]:
@@ -104,7 +106,7 @@ def test_losses_are_log_probabilities() -> None:
     first, last = place(windows[0], "the report"), place(windows[0], "report.")
     other = place(windows[0], "Anna")
     targets = [_Target(SPAN, ((first, last), (other, other))), _Target(YES), _Target(NO_ANSWER)]
-    losses = _answer_losses(outputs, windows, targets)
+    losses = bare_reasoner().losses(outputs, windows, targets)
 
     numbers = outputs.double().numpy()
     shown = [index for index, token in enumerate(windows[0].document_token) if token >= 0]
@@ -126,7 +128,7 @@ def test_losses_have_gradients_for_what_is_shown_alone() -> None:
     window = window_of([0])
     outputs = torch.randn(1, len(window) + 4, 6, requires_grad=True)
     first = place(window, "Anna")
-    _answer_losses(outputs, [window], [_Target(SPAN, ((first, first),))]).sum().backward()
+    bare_reasoner().losses(outputs, [window], [_Target(SPAN, ((first, first),))]).sum().backward()
     assert outputs.grad is not None
     assert outputs.grad.isfinite().all()
     touched = outputs.grad[0, :, :2].abs().sum(dim=1) > 0
@@ -141,14 +143,11 @@ def test_readable_tokens_are_those_of_the_document() -> None:
 
 
 @settings(max_examples=100)
-@given(
-    seed=st.integers(0, 10_000), order=st.permutations(range(4)), count=st.integers(1, 4),
-    whole_words=st.booleans(),
-)  # fmt: skip
-def test_answers_are_exact_slices_of_the_document(seed: int, order: list[int], count: int, whole_words: bool) -> None:
+@given(seed=st.integers(0, 10_000), order=st.permutations(range(4)), count=st.integers(1, 4))
+def test_answers_are_exact_slices_of_the_document(seed: int, order: list[int], count: int) -> None:
     window = window_of(sorted(order[:count]))
     outputs = np.random.default_rng(seed).normal(size=(len(window), 6), scale=6).astype(np.float32)
-    answers = answers_of(best(outputs, window, top_k=8, whole_words=whole_words))
+    answers = answers_of(best(outputs, window, count=8))
     assert 1 <= len(answers) <= 8
     assert len({answer.text.lower() for answer in answers}) == len(answers)
     assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
@@ -165,21 +164,17 @@ def test_answers_are_exact_slices_of_the_document(seed: int, order: list[int], c
         assert set(tokens.tolist()) <= in_window, "an answer from outside the window, or through a gap"
         assert BLOCKS.token_starts[tokens[0]] == answer.start
         assert BLOCKS.token_ends[tokens[-1]] == answer.end
-        if whole_words:
-            assert expand_to_words(DOCUMENT.text, answer.start, answer.end) == (answer.start, answer.end)
+        assert expand_to_words(DOCUMENT.text, answer.start, answer.end) == (answer.start, answer.end)
 
 
-@pytest.mark.parametrize("whole_words", [None, True, False])
-def test_answers_are_widened_to_whole_words(whole_words: bool | None) -> None:
-    """Null, in earlier models, means true."""
+def test_answers_are_widened_to_whole_words() -> None:
     blocks = split(Document("He left Netherlands."), TOKENIZER)
     window = FORM.layout(None, blocks).window([0])
     inside = np.flatnonzero((blocks.token_starts >= 8) & (blocks.token_ends <= 19))
     assert len(inside) > 1, "the word is a single token"
     first, last = (int(np.flatnonzero(window.document_token == token)[0]) for token in inside[[0, -2]])
-    cut = blocks.document.text[8 : blocks.token_ends[inside[-2]]]
-    prediction = best(outputs_of(window, start={first: 30}, end={last: 30}), window, blocks, whole_words=whole_words)
-    assert prediction.answer == (cut if whole_words is False else "Netherlands")
+    prediction = best(outputs_of(window, start={first: 30}, end={last: 30}), window, blocks)
+    assert prediction.answer == "Netherlands"
     assert prediction.start == 8
 
 
@@ -187,8 +182,8 @@ def test_scores_are_probabilities() -> None:
     """All spans, yes, no and no answer together never exceed 1; here every span is among them."""
     window = window_of([3])
     outputs = np.random.default_rng(0).normal(size=(len(window), 6)).astype(np.float32)
-    prediction = best(outputs, window, top_k=100)
-    candidates, _ = bare_reasoner(top_k=100)._decode(window, outputs, BLOCKS)
+    prediction = best(outputs, window, count=100)
+    candidates, _ = bare_reasoner()._decode(window, outputs, BLOCKS)
     assert {answer.text for answer in candidates} == {"yes", "no", "Paris", "Paris.", "."}
     assert sum(answer.score for answer in candidates) + no_answer_score(prediction) < 1
     kinds = np.exp(outputs[0, 2:].astype(float)) / np.exp(outputs[0, 2:].astype(float)).sum()
@@ -230,7 +225,7 @@ def test_not_across_a_gap(order: list[int], word: str) -> None:
     """Nor where two adjacent blocks stand in another order."""
     window = window_of(order)
     outputs = outputs_of(window, start={place(window, "report."): 20}, end={place(window, word): 20})
-    for answer in answers_of(best(outputs, window, top_k=20)):
+    for answer in answers_of(best(outputs, window, count=20)):
         if answer.start is not None and answer.end is not None:
             inside = [block.start <= answer.start and answer.end <= block.end for block in BLOCKS]
             assert any(inside), answer
@@ -240,7 +235,7 @@ def test_the_longest_answer() -> None:
     window = window_of([0, 1])
     outputs = outputs_of(window, start={place(window, "Anna"): 20}, end={place(window, "report"): 20})
     assert best(outputs, window, max_answer_tokens=4).answer == "Anna wrote the report"
-    for answer in answers_of(best(outputs, window, max_answer_tokens=3, top_k=20, whole_words=False)):
+    for answer in answers_of(best(outputs, window, max_answer_tokens=3, count=20)):
         assert answer.start is None or len(TOKENIZER.tokenize(answer.text)) <= 3
 
 
@@ -258,7 +253,7 @@ def test_the_same_text_counts_once() -> None:
 
 def test_of_equally_probable_answers_the_shortest_and_earliest_comes_first() -> None:
     window = window_of([0, 1, 2, 3])
-    answers = answers_of(best(outputs_of(window), window, top_k=8, whole_words=False))
+    answers = answers_of(best(outputs_of(window), window, count=8))
     order = [window.document_token[at] for at in np.flatnonzero(window.document_token >= 0)]
     texts = [DOCUMENT.text[BLOCKS.token_starts[token] : BLOCKS.token_ends[token]] for token in order]
     assert [answer.text.lower() for answer in answers] == list(dict.fromkeys(text.lower() for text in texts))[:8]
@@ -271,7 +266,7 @@ def test_the_same_text_in_two_windows_counts_once() -> None:
         window = window_of(order, blocks)
         places = {place(window, word, blocks): score}
         outputs.append((window, outputs_of(window, start=places, end=places)))
-    prediction = bare_reasoner(top_k=20, max_answer_tokens=1).predict(layout_of(blocks), outputs)
+    prediction = bare_reasoner(max_answer_tokens=1).predict(layout_of(blocks), outputs)
     assert prediction.answer == "FOX"
     assert [answer.text.lower() for answer in answers_of(prediction)].count("fox") == 1
 
@@ -286,8 +281,7 @@ def test_yes_and_no() -> None:
         assert prediction.score > 0.99
 
 
-@pytest.mark.parametrize("whole_words", [True, False])
-def test_white_space_is_no_part_of_an_answer(whole_words: bool) -> None:
+def test_white_space_is_no_part_of_an_answer() -> None:
     tokenizer = tiny.make_tokenizer("roberta")
     form = WindowFormat(tokenizer, 64)
     blocks = split(Document("The fox\n\n\n  jumps\n  over"), tokenizer)
@@ -295,31 +289,10 @@ def test_white_space_is_no_part_of_an_answer(whole_words: bool) -> None:
     window = layout.window([0])
     for seed in range(20):
         outputs = np.random.default_rng(seed).normal(size=(len(window), 6), scale=5).astype(np.float32)
-        prediction = bare_reasoner(top_k=20, whole_words=whole_words).predict(layout, [(window, outputs)])
+        prediction = bare_reasoner().predict(layout, [(window, outputs)])
         for answer in answers_of(prediction):
             assert answer.text == answer.text.strip() != ""
             assert answer.start is None or blocks.document.text[answer.start : answer.end] == answer.text
-
-
-def test_a_second_reading_counts_half() -> None:
-    """The readings of some blocks and of fewer of them; by hand: the mean of both probabilities."""
-    first, second = window_of([0, 1, 2]), window_of([0])
-    anna, fox = place(first, "Anna"), place(first, "fox")
-    once = outputs_of(first, start={anna: 6, fox: 7}, end={anna: 6, fox: 7})
-    again = outputs_of(second, start={place(second, "Anna"): 6}, end={place(second, "Anna"): 6}, kinds=(9, 0, 0, 8))
-    reasoner = bare_reasoner()
-    alone = [best(once, first), best(again, second)]
-    assert [prediction.answer for prediction in alone] == ["fox", "Anna"]
-    joined = reasoner.predict(layout_of(), [(first, once)], second_reading=[(second, again)])
-    score_of = [{one.text: one.score for one in answers_of(prediction)} for prediction in alone]
-    assert joined.answer == "Anna"
-    assert joined.score == pytest.approx((score_of[0]["Anna"] + score_of[1]["Anna"]) / 2)
-    assert {one.text: one.score for one in joined.alternatives}["fox"] == pytest.approx(score_of[0]["fox"] / 2)
-    assert no_answer_score(joined) == pytest.approx(sum(map(no_answer_score, alone)) / 2)
-    twice = reasoner.predict(layout_of(), [(first, once)], second_reading=[(first, once)])
-    assert twice.answer == alone[0].answer
-    assert twice.score == pytest.approx(alone[0].score)
-    assert twice.no_answer_margin == pytest.approx(alone[0].no_answer_margin)
 
 
 def test_no_answer_is_as_probable_as_in_the_window_that_doubts_it_most() -> None:
@@ -339,7 +312,7 @@ def test_the_no_answer_threshold() -> None:
     )  # fmt: skip
 
     def applied(threshold: float | None, prediction: Prediction = prediction) -> Prediction:
-        return SpanReasonerConfig(top_k=2, no_answer_threshold=threshold).apply_thresholds(prediction)
+        return SpanReasonerConfig(no_answer_threshold=threshold).apply_thresholds(prediction)
 
     assert applied(None) == applied(math.log(2) + 1e-6) == prediction
     negative = applied(math.log(2) - 1e-6)
@@ -349,19 +322,17 @@ def test_the_no_answer_threshold() -> None:
 
 @settings(max_examples=100)
 @given(
-    seed=st.integers(0, 10_000), threshold=st.floats(-20, 20), top_k=st.integers(1, 4),
+    seed=st.integers(0, 10_000), threshold=st.floats(-20, 20),
     relevance=st.none() | st.lists(st.floats(0, 1), min_size=4, max_size=4),
 )  # fmt: skip
-def test_thresholds_may_be_applied_later(
-    seed: int, threshold: float, top_k: int, relevance: list[float] | None
-) -> None:  # fmt: skip
+def test_thresholds_may_be_applied_later(seed: int, threshold: float, relevance: list[float] | None) -> None:
     rng = np.random.default_rng(seed)
     windows = [window_of([0, 1]), window_of([2, 3])]
     outputs = [(window, rng.normal(size=(len(window), 6), scale=4).astype(np.float32)) for window in windows]
     evidence = relevance and [
         Evidence(block.start, block.end, "", score, 1) for block, score in zip(BLOCKS, relevance, strict=True)
     ]
-    reasoner = bare_reasoner(top_k=top_k, no_answer_threshold=threshold)
+    reasoner = bare_reasoner(no_answer_threshold=threshold)
     tuned, expected = reasoner.config, reasoner.predict(layout_of(), outputs, evidence)
     reasoner.config = reasoner.config.without_thresholds()
     assert reasoner.config.no_answer_threshold is None
@@ -480,13 +451,12 @@ def test_evidence_changes_the_answer_and_only_by_request_the_no_answer_margin() 
         Evidence(block.start, block.end, "", score, 1) for block, score in zip(BLOCKS, (0.1, 0.9, 0, 0), strict=True)
     ]
     plain = best(outputs, window, max_answer_tokens=1)
-    reasoner = bare_reasoner(max_answer_tokens=1, top_k=2)
+    reasoner = bare_reasoner(max_answer_tokens=1)
     weighed = reasoner.predict(layout_of(), [(window, outputs)], evidence)
     assert (plain.answer, weighed.answer) == ("Anna", "fox")
     assert weighed.no_answer_score == plain.no_answer_score
     assert weighed.no_answer_margin == plain.no_answer_margin
     assert weighed.score < plain.score
-    assert len(weighed.alternatives) == 1
     reasoner = bare_reasoner(max_answer_tokens=1, no_answer_evidence_weight=0.5)
     assert plain.no_answer_margin is not None
     for score in (0.9, 0.2):
@@ -496,58 +466,11 @@ def test_evidence_changes_the_answer_and_only_by_request_the_no_answer_margin() 
     assert without.no_answer_margin == plain.no_answer_margin, "a judge without probabilities"
 
 
-def test_relevance_losses_are_means_over_the_tokens_of_the_document() -> None:
-    windows = [window_of([0, 1]), window_of([2])]
-    logits = torch.randn(2, max(map(len, windows)) + 2)
-    found = _relevance_losses(logits, windows, [_Target(SPAN, relevant=(1,)), _Target(NO_ANSWER)])
-    each = []
-    for place, (block, token) in enumerate(zip(windows[0].block, windows[0].document_token, strict=True)):
-        if token >= 0:
-            chance = 1 / (1 + math.exp(-float(logits[0, place])))
-            each.append(-math.log(chance if block == 1 else 1 - chance))
-    assert found[0].item() == pytest.approx(sum(each) / len(each), rel=1e-5)
-    assert found[1].item() == 0, "nothing is known of its blocks"
-
-
-def test_the_second_loss_counts_in_training_alone(tiny_encoder: Path) -> None:
-    config = SpanReasonerConfig(relevance_weight=2.0)
-    reasoner = SpanReasoner(load_encoder(EncoderConfig(name=str(tiny_encoder))), config)
-    start = DOCUMENT.text.index("Paris")
-    example = Example(
-        id="1", document=DOCUMENT, query=Query("where?"), answers=("Paris",), answer_spans=(Span(start, start + 5),)
-    )
-    window = window_of([0, 3])
-    wanted = reasoner.target(example, BLOCKS, window)
-    assert wanted is not None
-    assert wanted.relevant == (3,)
-    outputs = torch.randn(1, len(window), 7)
-    both = reasoner.train().losses(outputs, [window], [wanted])
-    alone = reasoner.eval().losses(outputs, [window], [wanted])
-    assert torch.equal(alone, _answer_losses(outputs[..., :6], [window], [wanted]))
-    assert torch.allclose(both, alone + 2 * _relevance_losses(outputs[..., 6], [window], [wanted]))
-    prediction = reasoner.predict(layout_of(), [(window, outputs[0].numpy())])
-    assert prediction == best(outputs[0, :, :6].numpy(), window), "answers do not use relevance"
-
-
-def test_the_relevance_of_a_block_is_the_mean_over_its_tokens(tiny_encoder: Path) -> None:
-    reasoner = SpanReasoner(
-        load_encoder(EncoderConfig(name=str(tiny_encoder))), SpanReasonerConfig(relevance_weight=2.0)
-    )
-    window = window_of([0, 3])
-    outputs = torch.randn(len(window), 7).numpy()
-    found = reasoner.relevance_of((window, outputs))
-    chances = 1 / (1 + np.exp(-outputs[:, 6]))
-    assert found == pytest.approx({block: chances[window.block == block].mean() for block in (0, 3)})
-    assert bare_reasoner().relevance_of((window, outputs[:, :6])) == {}
-
-
 @pytest.mark.parametrize(
     "values",
     [
         {"max_answer_tokens": 0},
-        {"top_k": 0},
         {"evidence_weight": -0.1},
-        {"relevance_weight": -0.1},
         {"no_answer_threshold": math.nan},
     ],
 )
@@ -562,10 +485,10 @@ def test_an_answer_elsewhere_is_an_alternative_however_many_spans_overlap_the_be
     places = {int(place): 8.0 for place in shown[:-4]}  # every span of the first two blocks is better
     dog = place(window, "dog")
     outputs = outputs_of(window, start={**places, dog: 6.0}, end={**places, dog: 6.0})
-    prediction = best(outputs, window, top_k=2)
+    prediction = best(outputs, window, count=2)
     [alternative] = prediction.alternatives
     assert prediction.end is not None
     assert alternative.start is not None
     assert alternative.start >= prediction.end
-    many = answers_of(best(outputs, window, top_k=30))
+    many = answers_of(best(outputs, window, count=30))
     assert "dog" in {answer.text for answer in many}

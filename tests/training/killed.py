@@ -4,6 +4,7 @@ killed.py KIND ENCODER FOLDER STEPS…; after so many lines of the log the run i
 ``test_trainer.py``) or masked (by ``test_masked.py``).
 """
 
+import itertools
 import os
 import signal
 import sys
@@ -17,22 +18,19 @@ import corpus
 import torch
 from fakes import config
 
-from cogltx.blocks import load_tokenizer
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
-from cogltx.training.config import TrainingConfig
-from cogltx.training.masked_lm import (
-    MaskedConfig,
-    _MaskedTrainer,
-    _packed,
-    _set_apart,
-    _TextsConfig,
-    _TrainingConfig,
-)
+from cogltx.tasks.jsonl import write_examples
+from cogltx.training import loop, masked_lm
+from cogltx.training.config import DataConfig, TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.trainer import Trainer
+
+loop.monotonic = itertools.count().__next__  # type: ignore[assignment]
+loop.CHECKPOINT_SECONDS = 3  # calls of the clock: a checkpoint after every second step or so
+masked_lm.VALIDATION_STEPS = 5
 
 
 def lines(log: Path) -> int:
@@ -55,26 +53,26 @@ def train(encoder: Path, output: Path) -> None:
     reader = CogLTX(Model.create(config(encoder, hidden_dropout=0.2), with_judge=True))
     examples = corpus.make(8, unanswered=True)
     fast = OptimizerConfig(learning_rate=1e-3)
-    training = TrainingConfig(epochs=3, batch_size=2, judge=fast, reasoner=fast, checkpoint_steps=2)
+    training = TrainingConfig(epochs=3, batch_size=2, judge=fast, reasoner=fast, judge_epochs=None)
     Trainer(reader, training, train=examples, validation=examples[:4], output=output, report=lambda line: None).run(
         resume=True
     )
 
 
 def train_masked(encoder: Path, output: Path) -> None:
-    texts = _TextsConfig(train="", held_out=4)
+    texts = output.with_suffix(".jsonl")
+    if not texts.exists():
+        write_examples(texts, corpus.make(4))
     settings = EncoderConfig(
         name=str(encoder), hidden_dropout=0.2, freeze_embeddings=False, batch_tokens=128,
         positions=PositionsConfig(length=600),
     )  # fmt: skip
-    training = _TrainingConfig(
-        steps=12, batch_size=4, learner=OptimizerConfig(learning_rate=1e-3, head_rate=5), gradient_checkpointing=True,
-        validation_steps=5, checkpoint_steps=3,
-    )  # fmt: skip
-    tokenizer = load_tokenizer(encoder)
-    rows = _set_apart(_packed([example.document.text for example in corpus.make(4)], tokenizer, 64), None, texts, 0)
-    run = MaskedConfig(encoder=settings, data=texts, length=64, training=training)
-    _MaskedTrainer(tokenizer, rows, run, output, lambda line: None).run(resume=True)
+    training = {
+        "steps": 12, "batch_size": 4, "learner": {"learning_rate": 1e-3, "head_rate": 5}, "gradient_checkpointing": True,
+    }  # fmt: skip
+    data = DataConfig(train=str(texts), held_out=4)
+    run = masked_lm.MaskedConfig.model_validate({"encoder": settings, "data": data, "length": 64, "training": training})
+    masked_lm._MaskedTrainer(run, output, lambda line: None).run(resume=True)
 
 
 def main(kind: str, encoder: Path, output: Path, steps: list[int]) -> None:

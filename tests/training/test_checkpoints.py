@@ -22,7 +22,7 @@ RUNNER = BatchRunner(Precision.of(EncoderConfig()), 99, 0)
 def loop(output: Path, model: nn.Module | None = None, learner: Optimizer | None = None) -> TrainingLoop:
     arrays = {"scores": {"3.7": np.float32([1, np.nan])}}
     optimizers = {} if learner is None else {"judge": learner}
-    return TrainingLoop(output, "", {"judge": nn.Linear(3, 2) if model is None else model}, optimizers, 1, arrays)
+    return TrainingLoop(output, "", {"judge": nn.Linear(3, 2) if model is None else model}, optimizers, arrays)
 
 
 def save(output: Path, epoch: int = 0) -> None:

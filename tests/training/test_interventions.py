@@ -15,19 +15,20 @@ from fakes import sentences
 from torch import Tensor
 
 from cogltx.blocks import Blocks, split
-from cogltx.document import Document, Example, Query, Span
+from cogltx.document import Example, Query, Span
 from cogltx.encoding.encoder import Batch, BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
+from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, SpanReasoner
 from cogltx.training.config import TrainingConfig
-from cogltx.training.interventions import ReasonerTarget, _removals, _rises, intervene
+from cogltx.training.interventions import ReasonerTarget, _drawn, _without, intervene
 from cogltx.training.relevance import (
     RelevanceConfig,
     RelevanceLabels,
-    _asked,
-    _similarity_of,
+    _query_text,
+    _similarity_to,
     _word_vectors,
 )
 from cogltx.training.trainer import Trainer
@@ -76,40 +77,40 @@ def item(reasoner: SpanReasoner, blocks: Blocks, shown: Sequence[int]) -> Reason
 def test_every_block_is_removed_in_turn(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     made = item(reasoner, blocks, [0, 2, 3])
-    removed = _removals(reasoner, [EXAMPLE], [made], 100, rng())
-    assert [(one.item, one.block) for one in removed] == [(0, 0), (0, 2), (0, 3)]
-    for one in removed:
-        left = [block for block in (0, 2, 3) if block != one.block]
-        expected = FORM.layout(EXAMPLE.query, blocks).window(left)
-        assert one.window.token_ids.tolist() == expected.token_ids.tolist()
-    assert removed[0].target is None, "the answer is gone"
-    assert removed[1].target == reasoner.target(EXAMPLE, blocks, removed[1].window)
+    assert _drawn([made], 100, rng()) == [(0, 0), (0, 2), (0, 3)]
+    assert _without(reasoner, EXAMPLE, made, 0) is None, "the answer is gone"
+    for block in (2, 3):
+        without = _without(reasoner, EXAMPLE, made, block)
+        assert without is not None
+        expected = FORM.layout(EXAMPLE.query, blocks).window([one for one in (0, 2, 3) if one != block])
+        assert without.window.token_ids.tolist() == expected.token_ids.tolist()
+        assert without.target == reasoner.target(EXAMPLE, blocks, without.window)
 
 
 def test_what_removals_do_to_the_loss(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     items = [item(reasoner, blocks, [0, 2, 3]), item(reasoner, blocks, [0, 1])]
-    removed = _removals(reasoner, [EXAMPLE] * 2, items, 100, rng())
-    assert [(one.item, one.block) for one in removed] == [(0, 0), (0, 2), (0, 3), (1, 0), (1, 1)]
-    rises = _rises(reasoner, items, removed, RUNNER)
-    assert rises == pytest.approx([math.inf, 1.0, -0.1, math.inf, 0.0])
     by_item = intervene(reasoner, [EXAMPLE] * 2, items, 100, rng(), RUNNER)
-    assert by_item == {0: list(zip((0, 2, 3), rises[:3], strict=True)), 1: list(zip((0, 1), rises[3:], strict=True))}
+    assert {number: [block for block, _ in rises] for number, rises in by_item.items()} == {0: [0, 2, 3], 1: [0, 1]}
+    rises = [rise for number in (0, 1) for _, rise in by_item[number]]
+    assert rises == pytest.approx([math.inf, 1.0, -0.1, math.inf, 0.0])
 
 
 def test_the_only_block_of_a_window_is_removed_too(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
-    (removal,) = _removals(reasoner, [EXAMPLE], [item(reasoner, blocks, [1])], None, rng())
-    assert (removal.block, removal.window.blocks) == (1, [])
-    assert len(removal.window) == removal.window.n_prefix
-    (rises,) = intervene(reasoner, [EXAMPLE], [item(reasoner, blocks, [1])], None, rng(), RUNNER).values()
+    only = item(reasoner, blocks, [1])
+    without = _without(reasoner, EXAMPLE, only, 1)
+    assert without is not None
+    assert without.window.blocks == []
+    assert len(without.window) == without.window.n_prefix
+    (rises,) = intervene(reasoner, [EXAMPLE], [only], None, rng(), RUNNER).values()
     assert math.isfinite(rises[0][1])
 
 
 def test_without_a_budget_every_block_is_removed(reasoner: Words) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     items = [item(reasoner, blocks, [0, 1, 2, 3]) for _ in range(50)]
-    assert len(_removals(reasoner, [EXAMPLE] * 50, items, None, rng())) == 200
+    assert len(_drawn(items, None, rng())) == 200
 
 
 def test_one_label_of_many_raises_the_loss_of_an_intervention(reasoner: Words) -> None:
@@ -128,28 +129,28 @@ def test_one_label_of_many_raises_the_loss_of_an_intervention(reasoner: Words) -
         assert rise.item() == pytest.approx(math.log(0.95 / 0.05), rel=1e-4)
 
 
+def tokens_without(items: list[ReasonerTarget], removals: list[tuple[int, int]]) -> int:
+    """The tokens of all windows without one of their blocks each."""
+    return sum(len(items[number].window) - int(items[number].layout.blocks.sizes[block]) for number, block in removals)
+
+
 @pytest.mark.parametrize("budget", [0.1, 0.7, 1.5, 2.5])
 def test_the_budget_bounds_the_tokens(reasoner: Words, budget: float) -> None:
     blocks = split(DOCUMENT, TOKENIZER)
     items = [item(reasoner, blocks, [0, 1, 2, 3]) for _ in range(5)]
-    removed = _removals(reasoner, [EXAMPLE] * 5, items, budget, rng())
+    removed = _drawn(items, budget, rng())
     trained = sum(len(one.window) for one in items)
-    assert sum(len(one.window) for one in removed) <= budget * trained
+    assert tokens_without(items, removed) <= budget * trained
     assert bool(removed) == (budget > 0.2)
-    again = _removals(reasoner, [EXAMPLE] * 5, items, budget, rng())
-    assert [(one.item, one.block) for one in removed] == [(one.item, one.block) for one in again]
+    assert removed == _drawn(items, budget, rng())
 
 
 def test_the_budget_is_used_up(reasoner: Words) -> None:
     """A budget of exactly the tokens of all windows without a block removes every block; one token less does not."""
     items = [item(reasoner, split(DOCUMENT, TOKENIZER), [0, 1, 2, 3]) for _ in range(4)]
-    everything = _removals(reasoner, [EXAMPLE] * 4, items, None, rng())
-    needed, trained = (sum(len(one.window) for one in some) for some in (everything, items))
+    needed, trained = tokens_without(items, _drawn(items, None, rng())), sum(len(one.window) for one in items)
     assert needed / trained * trained == needed, "no rounding"
-    n_removed = [
-        len(_removals(reasoner, [EXAMPLE] * 4, items, tokens / trained, rng())) for tokens in (needed, needed - 1)
-    ]
-    assert n_removed == [16, 15]
+    assert [len(_drawn(items, tokens / trained, rng())) for tokens in (needed, needed - 1)] == [16, 15]
 
 
 def test_losses_in_bfloat16(reasoner: Words) -> None:
@@ -163,49 +164,51 @@ def test_losses_in_bfloat16(reasoner: Words) -> None:
 
 
 def test_labels_follow_the_rises() -> None:
-    labels = RelevanceLabels(RelevanceConfig(source="interventions", raise_threshold=0.2, lower_threshold=-0.05))
+    config = RelevanceConfig(source="interventions", raise_threshold=0.2, lower_threshold=-0.05)
+    labels = RelevanceLabels(config, [EXAMPLE] * 8)
     layout = FORM.layout(None, split(DOCUMENT, TOKENIZER))
-    assert labels.of(7, EXAMPLE, layout) is labels.by_query["7"]
+    assert labels.of(7, layout) is labels.by_query["7"]
     assert not labels.by_query["7"].any()
     assert labels.revise(7, layout, [(0, math.inf), (1, 0.21), (2, 0.2), (3, -0.05)]) == 2
     assert labels.by_query["7"].tolist() == [True, True, False, False]
     assert labels.revise(7, layout, [(0, 0.1), (1, -0.06), (2, -1.0)]) == 1
     assert labels.by_query["7"].tolist() == [True, False, False, False]
-    assert labels.known([EXAMPLE])
+    assert labels.known
 
 
 def test_the_datas_own_labels_count_unless_interventions_are_wanted() -> None:
     layout = FORM.layout(None, split(DOCUMENT, TOKENIZER))
-    own = RelevanceLabels(RelevanceConfig()).of(0, EXAMPLE, layout)
+    own = RelevanceLabels(RelevanceConfig(), [EXAMPLE]).of(0, layout)
     assert own is not None
     assert own.tolist() == [True, False, False, False]
-    found = RelevanceLabels(RelevanceConfig(source="interventions")).of(0, EXAMPLE, layout)
+    found = RelevanceLabels(RelevanceConfig(source="interventions"), [EXAMPLE]).of(0, layout)
     assert found is not None
     assert not found.any()
 
 
-def test_history_comes_back(tmp_path: Path) -> None:
-    labels = RelevanceLabels(RelevanceConfig(source="interventions"))
+def test_labels_and_scores_are_saved_by_epoch(tmp_path: Path) -> None:
+    labels = RelevanceLabels(RelevanceConfig(source="interventions"), [])
     labels.by_query["3"] = np.array([True, False])
-    labels.save(tmp_path, 1, {})
+    labels.save(tmp_path, 1)
     labels.by_query["3"][1] = True
-    labels.save(tmp_path, 2, {"3": np.float32([0.5, np.nan]), "4": np.float32([1.0])})
-    history = RelevanceLabels.load_history(tmp_path, 3)
-    assert list(history) == [1, 2]
-    (first, nothing), (second, scores) = history.values()
-    assert first is not None
-    assert second is not None
-    assert scores is not None
-    assert (first.tolist(), nothing, second.tolist()) == ([True, False], None, [True, True])
-    np.testing.assert_array_equal(scores, np.float32([0.5, np.nan]))
-    assert RelevanceLabels.load_history(tmp_path, 4)[1] == (None, None)
+    labels.scores |= {"3": np.float32([0.5, np.nan]), "4": np.float32([1.0])}
+    labels.save(tmp_path, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["epoch-1.safetensors", "epoch-2.safetensors"]
+    first, second = (load_tensors(tmp_path / f"epoch-{epoch}.safetensors") for epoch in (1, 2))
+    assert {name: values.tolist() for name, values in first.items()} == {"3.labels": [True, False]}
+    assert set(second) == {"3.labels", "3.scores", "4.scores"}
+    assert second["3.labels"].tolist() == [True, True]
+    np.testing.assert_array_equal(second["3.scores"].numpy(), np.float32([0.5, np.nan]))
 
 
-def test_what_is_asked() -> None:
-    assert _asked(EXAMPLE) == "what does anna have?"
-    assert _asked(Example(id="", document=Document("a"), labels=("comp.sys.mac", "Rec"))) == "comp sys mac rec"
-    assert _asked(Example(id="", document=Document("a"))) == ""
+def test_the_text_of_a_query() -> None:
+    blocks = split(DOCUMENT, TOKENIZER)
+    assert _query_text(EXAMPLE, FORM.layout(EXAMPLE.query, blocks)) == "what does anna have?"
+    whole = FORM.layout(None, blocks)
+    labelled = Example(id="", document=DOCUMENT, labels=("comp.sys.mac", "Rec"))
+    assert _query_text(labelled, whole) == "comp sys mac rec"
+    assert _query_text(labelled, whole.for_block(1)) == "the fox jumps. "
+    assert _query_text(Example(id="", document=DOCUMENT), whole) == ""
 
 
 def vectors(path: Path, *lines: str) -> Path:
@@ -217,15 +220,14 @@ def test_word_vectors(tiny_encoder: Path, tmp_path: Path) -> None:
     path = vectors(tmp_path / "v.txt", "anna 1 0", "boat 0.9 0.1", "fox 0 1", "dog 0 -1", "cup 0.5 0.5")
     blocks = split(DOCUMENT, TOKENIZER)
     config = RelevanceConfig(source="interventions", initial="glove", vectors=str(path))
-    similarity = _similarity_of(config, fakes.reader(tiny_encoder))
-    assert similarity is not None
-    scores, unlike = similarity(["what does anna have?", "nobody"], blocks)
+    similarity = _similarity_to(blocks, _word_vectors(path))
+    scores, unlike = similarity("what does anna have?"), similarity("nobody")
     assert scores.argmax() == 0
     assert scores[1] == pytest.approx(0)
     assert not unlike.any()
-    labels = RelevanceLabels(config)
     other = Example(id="b", document=DOCUMENT, query=Query("nobody"))
-    assert labels.start([EXAMPLE, other], fakes.reader(tiny_encoder)) == 1
+    labels = RelevanceLabels(config, [EXAMPLE, other])
+    assert labels.start(fakes.reader(tiny_encoder)) == 1
     assert [own.tolist() for own in labels.by_query.values()] == [[True, False, False, False], [False] * 4]
 
 
@@ -243,16 +245,16 @@ def test_wrong_word_vectors(tmp_path: Path, lines: list[str], expected: str) -> 
         _word_vectors(vectors(tmp_path / "v.txt", *lines))
 
 
-def test_word_vectors_without_a_file(tiny_encoder: Path) -> None:
+def test_word_vectors_without_a_file() -> None:
     config = RelevanceConfig(source="interventions", initial="glove")
     with pytest.raises(ConfigError, match=r"training\.relevance\.vectors: initial: glove needs a file of word vectors"):
-        _similarity_of(config, fakes.reader(tiny_encoder))
+        config.check()
 
 
 def test_word_vectors_that_are_not_there_are_told_first(tiny_encoder: Path, tmp_path: Path) -> None:
     relevance = RelevanceConfig(source="interventions", initial="glove", vectors=str(tmp_path / "none.txt"))
     with pytest.raises(DataError, match=r"none\.txt: file of word vectors not found"):
-        _similarity_of(relevance, fakes.reader(tiny_encoder))
+        relevance.check()
     examples = corpus.make(2)
     with pytest.raises(DataError, match=r"none\.txt: file of word vectors not found"):
         Trainer(
@@ -263,14 +265,14 @@ def test_word_vectors_that_are_not_there_are_told_first(tiny_encoder: Path, tmp_
 
 
 def test_a_full_disk_keeps_the_history_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = RelevanceLabels(RelevanceConfig(source="interventions"))
+    labels = RelevanceLabels(RelevanceConfig(source="interventions"), [])
     labels.by_query["3"] = np.array([True, False])
-    labels.save(tmp_path, 1, {})
+    labels.save(tmp_path, 1)
 
     def full(path: Path, content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(TrainingError, match=r"epoch-2\.safetensors: cannot be saved: .*No space left on device"):
-        labels.save(tmp_path, 2, {})
+        labels.save(tmp_path, 2)
     assert [path.name for path in tmp_path.iterdir()] == ["epoch-1.safetensors"]

@@ -7,7 +7,6 @@ import fakes
 import numpy as np
 import pytest
 import torch
-from cogltx.averaging import average
 from labelled import CLASSIFICATION, LABELS, texts, train
 
 from cogltx.config import ModelConfig
@@ -17,6 +16,7 @@ from cogltx.memrecall import MemRecall
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import ClassificationConfig
+from cogltx.reasoners.classification import choose_labels, fit_words
 from cogltx.training.config import RunConfig
 
 
@@ -69,7 +69,7 @@ def test_the_judge_finds_the_sentence_that_decides(tiny_encoder: Path, tmp_path:
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_joined_scores_are_those_of_both(tiny_encoder: Path, tmp_path: Path, multi_label: bool) -> None:
     """An encoder that has hardly learned is carried by the words; the weight is chosen on the validation texts."""
-    model = new(tiny_encoder, linear=True, multi_label=multi_label)
+    model = new(tiny_encoder, linear_weight=1.0, multi_label=multi_label)
     train(model, tmp_path / "run", texts(72))
     chosen = model.config.reasoner
     assert isinstance(chosen, ClassificationConfig)
@@ -89,7 +89,7 @@ def test_joined_scores_are_those_of_both(tiny_encoder: Path, tmp_path: Path, mul
 def test_label_names_as_queries(tiny_encoder: Path, tmp_path: Path) -> None:
     """Each label name has key blocks and a margin of its own; texts may lack some of the names in training."""
     examples = label_queries(texts(72))
-    model = new(tiny_encoder, linear=True, labels=["no", "yes"])
+    model = new(tiny_encoder, linear_weight=1.0, labels=["no", "yes"])
     train(model, tmp_path / "run", [one for number, one in enumerate(examples) if number % 7], n_validation=40)
     unseen = label_queries(texts(30, seed=9))
     saved = CogLTX.from_pretrained(tmp_path / "run")
@@ -111,19 +111,19 @@ def test_label_names_as_queries(tiny_encoder: Path, tmp_path: Path) -> None:
 
 
 def test_how_scores_are_joined() -> None:
-    one = ClassificationConfig(name="classification", labels=LABELS, linear=True, linear_weight=2.0)
+    one = ClassificationConfig(name="classification", labels=LABELS, linear_weight=2.0)
     p, margins = np.array([0.5, 0.3, 0.2]), np.array([-1.0, 0.5, 0.0])
     expected = p * np.exp(2 * margins)
-    found = {label.name: label.score for label in one.predict(p, margins).labels}
+    found = {label.name: label.score for label in choose_labels(one, p, margins).labels}
     assert [found[name] for name in LABELS] == pytest.approx((expected / expected.sum()).tolist())
     many = one.model_copy(update={"multi_label": True})
     odds = p / (1 - p) * np.exp(2 * margins)
-    found = {label.name: label.score for label in many.predict(p, margins).labels}
+    found = {label.name: label.score for label in choose_labels(many, p, margins).labels}
     assert [found[name] for name in LABELS] == pytest.approx((odds / (1 + odds)).tolist())
-    raw = one.without_thresholds().predict(p, margins)
+    raw = choose_labels(one.without_thresholds(), p, margins)
     assert [label.score for label in raw.labels] == [0.5, 0.3, 0.2]
-    assert one.apply_thresholds(raw) == one.predict(p, margins)
-    assert replace(one.predict(p), n_tokens=0) == one.without_thresholds().predict(p), (
+    assert one.apply_thresholds(raw) == choose_labels(one, p, margins)
+    assert replace(choose_labels(one, p), n_tokens=0) == choose_labels(one.without_thresholds(), p), (
         "without margins nothing is added"
     )
 
@@ -148,28 +148,16 @@ def test_the_judge_of_a_run_that_names_none(judge: str, values: dict[str, object
 def test_interrupted_between_epochs_it_is_the_same(tiny_encoder: Path, tmp_path: Path) -> None:
     """The linear model is fitted again when a run resumes: the same seed gives the same one."""
     examples = texts(24)
-    model = new(tiny_encoder, linear=True)
+    model = new(tiny_encoder, linear_weight=1.0)
     trainer = train(model, tmp_path / "run", examples, epochs=2)
-    again = new(tiny_encoder, linear=True)
+    again = new(tiny_encoder, linear_weight=1.0)
     trainer.reader = again
-    again.model.reasoner.config.fit(again.model.linear, examples, seed=trainer.config.seed)
+    assert again.model.linear is not None
+    fit_words(again.model.linear, again.model.reasoner.config, examples, seed=trainer.config.seed)
     documents = [example.document.text for example in examples]
     assert again.model.linear is not None
     assert model.model.linear is not None
     np.testing.assert_array_equal(again.model.linear.margins(documents), model.model.linear.margins(documents))
-
-
-def test_the_mean_of_two_trainings_has_the_mean_weight(tiny_encoder: Path, tmp_path: Path) -> None:
-    model = new(tiny_encoder, linear=True)
-    train(model, tmp_path / "run", texts(24))
-    for weight in (0.5, 2.0):
-        model.model.reasoner.config = model.model.reasoner.config.model_copy(update={"linear_weight": weight})
-        model.save_pretrained(tmp_path / str(weight))
-    mean = CogLTX(average([tmp_path / "0.5", tmp_path / "2.0"]))
-    assert mean.config.reasoner == model.config.reasoner.model_copy(update={"linear_weight": 1.25})
-    text = texts(1)[0].document
-    one, other = ({label.name: label.margin for label in reader.predict(text).labels} for reader in (mean, model))
-    assert one == other, "the linear model is that of the first"
 
 
 def test_mistakes(tiny_encoder: Path, tmp_path: Path) -> None:

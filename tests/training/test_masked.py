@@ -22,17 +22,14 @@ from cogltx.encoding.positions import PositionsConfig, n_positions, restore_posi
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, ModelError, TrainingError
-from cogltx.training.masked_lm import (
-    MaskedConfig,
-    _MaskedTrainer,
-    _packed,
-    _set_apart,
-    _TextsConfig,
-    load_masked,
-)
+from cogltx.tasks.jsonl import write_examples
+from cogltx.training.masked_lm import MaskedConfig, _load, _MaskedTrainer
 from cogltx.training.optimizer import OptimizerConfig
 
-TEXTS = _TextsConfig(train="texts", held_out=4)
+
+@pytest.fixture(autouse=True)
+def _validated_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cogltx.training.masked_lm.VALIDATION_STEPS", 2)
 
 
 def quiet(line: str) -> None:
@@ -43,24 +40,21 @@ def trainer(encoder: Path, output: Path, *, length: int = 64, positions: Any = N
     settings = EncoderConfig(
         name=str(encoder), precision="float32", hidden_dropout=0.0, freeze_embeddings=False, positions=positions
     )
-    training = {
-        "steps": 4,
-        "batch_size": 4,
-        "learner": OptimizerConfig(learning_rate=3e-3),
-        "validation_steps": 2,
-    } | options
-    run = MaskedConfig.model_validate({"encoder": settings, "data": TEXTS, "length": length, "training": training})
-    tokenizer = load_tokenizer(encoder)
-    texts = [example.document.text for example in corpus.make(12 if length < 100 else 40)]
-    return _MaskedTrainer(tokenizer, _set_apart(_packed(texts, tokenizer, length), None, TEXTS, 0), run, output, quiet)
+    texts = output.with_suffix(".jsonl")
+    write_examples(texts, corpus.make(12 if length < 100 else 40))
+    training = {"steps": 4, "batch_size": 4, "learner": OptimizerConfig(learning_rate=3e-3)} | options
+    data = {"train": str(texts), "held_out": 4}
+    run = MaskedConfig.model_validate({"encoder": settings, "data": data, "length": length, "training": training})
+    return _MaskedTrainer(run, output, quiet)
 
 
 def train(encoder: Path, output: Path, **options: Any) -> dict[str, Any]:
     return trainer(encoder, output, **options).run()
 
 
-def test_it_learns(corpus_encoder: Path, tmp_path: Path) -> None:
-    summary = train(corpus_encoder, tmp_path, steps=60, validation_steps=30)
+def test_it_learns(corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cogltx.training.masked_lm.VALIDATION_STEPS", 30)
+    summary = train(corpus_encoder, tmp_path, steps=60)
     assert [one["step"] for one in summary["history"]] == [0, 30, 60]
     assert summary["new_head"]
     assert summary["history"][0]["accuracy"] < 5
@@ -139,7 +133,7 @@ def test_the_encoder_is_read_with_its_positions(corpus_encoder: Path, tmp_path: 
 
 
 def test_a_run_goes_on_from_another_with_its_head(corpus_encoder: Path, tmp_path: Path) -> None:
-    first = train(corpus_encoder, tmp_path / "short", steps=40, validation_steps=40)
+    first = train(corpus_encoder, tmp_path / "short", steps=40)
     encoder = Path(first["encoder"])
     second = train(encoder, tmp_path / "long", positions=PositionsConfig(length=600), length=64, steps=1)
     assert not second["new_head"]
@@ -188,7 +182,7 @@ def test_masks_are_dynamic_and_every_row_comes_once_an_epoch(corpus_encoder: Pat
     made = trainer(corpus_encoder, tmp_path)
     count = len(made.rows)
     epochs = [[made._masked(place) for place in range(first, first + count)] for first in (0, count)]
-    orders = [[made._order(epoch)[place] for place in range(count)] for epoch in (0, 1)]
+    orders = [made._order(epoch).tolist() for epoch in (0, 1)]
     assert sorted(orders[0]) == sorted(orders[1]) == list(range(count))
     assert orders[0] != orders[1]
     same = [
@@ -202,7 +196,7 @@ def test_masks_are_dynamic_and_every_row_comes_once_an_epoch(corpus_encoder: Pat
 @pytest.mark.parametrize("name", tiny.ARCHITECTURES)
 def test_every_architecture_has_its_head(name: str, tmp_path: Path) -> None:
     folder = tiny.make_encoder(tmp_path / "encoder", name)
-    model = load_masked(EncoderConfig(name=str(folder), hidden_dropout=0.0, freeze_embeddings=False)).eval()
+    model = _load(EncoderConfig(name=str(folder), hidden_dropout=0.0, freeze_embeddings=False)).eval()
     assert model.new_head
     ids = torch.arange(20)[None] % 100 + 5
     batch = Batch(ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids))
@@ -214,11 +208,11 @@ def test_every_architecture_has_its_head(name: str, tmp_path: Path) -> None:
         torch.testing.assert_close(model(batch, chosen), plain(input_ids=ids).logits[chosen])
         bare = AutoModel.from_pretrained(tmp_path / "saved").eval()
         torch.testing.assert_close(model.encoder(batch), bare(input_ids=ids).last_hidden_state)
-    assert not load_masked(EncoderConfig(name=str(tmp_path / "saved"))).new_head
+    assert not _load(EncoderConfig(name=str(tmp_path / "saved"))).new_head
 
 
 def test_frozen_embeddings(corpus_encoder: Path) -> None:
-    model = load_masked(EncoderConfig(name=str(corpus_encoder), freeze_embeddings=True))
+    model = _load(EncoderConfig(name=str(corpus_encoder), freeze_embeddings=True))
     fixed = [name for name, parameter in model.named_parameters() if not parameter.requires_grad]
     assert fixed == ["encoder.model.embeddings.word_embeddings.weight"]
 
@@ -244,7 +238,7 @@ def test_a_checkpoint_without_a_part_of_the_encoder(corpus_encoder: Path, tmp_pa
     with pytest.raises(ModelError, match=f"the weights of BertModel are incomplete; no {lost}"):
         load_encoder(EncoderConfig(name=str(tmp_path)))
     with pytest.raises(ModelError, match=f"the weights of BertForMaskedLM are incomplete; no bert.{lost}"):
-        load_masked(EncoderConfig(name=str(tmp_path)))
+        _load(EncoderConfig(name=str(tmp_path)))
 
 
 def test_a_full_disk_at_the_end(corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

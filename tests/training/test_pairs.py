@@ -6,7 +6,6 @@ from pathlib import Path
 import fakes
 import pytest
 from builders import questions
-from cogltx.averaging import average
 
 from cogltx.config import MemRecallConfig
 from cogltx.document import Document, Query
@@ -59,14 +58,6 @@ def test_without_pairs_the_same_folder_reads_as_before(run: Path) -> None:
     model = CogLTX.from_pretrained(run, changes={"memrecall.pairs": False}, device="cpu")
     assert model.memrecall.pairs is None
     assert model.predict(Document("Rain fell. " * 40), Query("When did rain fall?")).evidence
-
-
-def test_a_mean_and_a_copy_keep_the_pairs(run: Path, tmp_path: Path) -> None:
-    average([run / "epoch-1", run / "epoch-1"]).save(tmp_path / "mean")
-    for folder in (run / "epoch-1", tmp_path / "mean"):
-        model = Model.load(folder, device="cpu")
-        assert model.pairs is not None
-        assert any(model.pairs.weights.values())
 
 
 def test_pairs_need_a_question(run: Path) -> None:

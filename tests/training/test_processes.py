@@ -84,7 +84,7 @@ def config(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
         "memrecall": {"capacity": 96, "strides": [2, 2]},
         "max_block_tokens": 24,
         "data": {"train": str(folder / "train.jsonl"), "held_out": 3},
-        "training": {"epochs": 2, "batch_size": 3, "checkpoint_steps": 2},
+        "training": {"epochs": 2, "batch_size": 3},
     }
     (folder / "run.yaml").write_text(yaml.safe_dump(run))
     return folder / "run.yaml"
@@ -113,21 +113,22 @@ def test_two_processes_train_as_one(config: Path, alone: Path, tmp_path: Path) -
 def test_masked_lm_in_two_processes(corpus_encoder: Path, tmp_path: Path) -> None:
     (tmp_path / "texts.txt").write_text("\n".join(corpus.TEXTS * 4))
     values = {
+        "task": {"name": "masked_lm"},
         "encoder": {"name": str(corpus_encoder), "precision": "float32", "hidden_dropout": 0.0},
         "data": {"train": str(tmp_path / "texts.txt"), "held_out": 3},
         "length": 32,
-        "training": {"steps": 4, "batch_size": 4, "validation_steps": 2, "checkpoint_steps": 2},
+        "training": {"steps": 4, "batch_size": 4},
     }
     path = tmp_path / "mlm.yaml"
     path.write_text(yaml.safe_dump(values))
     figures = {}
     for name, launcher in {"one": ("-m", "cogltx"), "two": TORCHRUN}.items():
-        process = start(launcher, "mlm", str(path), "--output", str(tmp_path / name))
+        process = start(launcher, "train", str(path), "--output", str(tmp_path / name))
         printed, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors[-3000:]
         assert printed.count("masked accuracy") == 1, "only the first prints"
         figures[name] = json.loads((tmp_path / name / "mlm.json").read_text())["history"]
-    assert len(figures["two"]) == 3
+    assert len(figures["two"]) == 2
     for ours, theirs in zip(figures["two"], figures["one"], strict=True):
         assert ours == pytest.approx(theirs, abs=1e-5)
     expected = load_file(tmp_path / "one" / "encoder" / "model.safetensors")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cogltx.blocks import load_tokenizer
 from cogltx.encoding.layout import WindowFormat
 from cogltx.errors import DataError, ModelError
-from cogltx.training.masked_lm import _Masking, _pack, _packed, _set_apart, _TextsConfig, _token_ids
+from cogltx.training.masked_lm import MaskedConfig, _Masking, _pack, _packed, _rows, _token_ids
 
 
 @pytest.fixture(scope="module")
@@ -51,28 +51,34 @@ def test_tokens_of_texts(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     assert [ids.tolist() for ids in _token_ids(iter(texts), tokenizer)] == found
 
 
-def test_texts_that_the_tokenizer_drops(tokenizer: Any) -> None:
-    with pytest.raises(DataError, match="texts: the tokenizer drops all characters"):
-        _packed(["\u200b", "\u200b\u200b"], tokenizer, 64)
+def test_texts_that_the_tokenizer_drops(tokenizer: Any, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("\u200b")
+    with pytest.raises(DataError, match=r"a\.txt: the tokenizer drops all characters"):
+        _packed([str(tmp_path / "a.txt")], tokenizer, 64)
 
 
-def test_rows_for_training_and_validation() -> None:
+def test_rows_for_training_and_validation(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [np.full(40, number, dtype=np.int32) for number in range(10)]
-    config = _TextsConfig(train="a.txt", held_out=3, validation_limit=4)
-    train, validation = _set_apart(rows, None, config, seed=1)
-    assert len(validation) == 3
-    held_out = [int(row[0]) for row in validation]
-    assert sorted([*held_out, *(int(row[0]) for row in train)]) == list(range(10))
-    assert [int(row[0]) for row in _set_apart(rows, None, config, seed=1)[1]] == held_out
-    assert len(_set_apart(rows, rows, config, seed=1)[1]) == 4
-    assert len(_set_apart(rows, rows, config, seed=1)[0]) == 10
-    wording = r"^a\.txt: data\.held_out is 3, but there are only 3 rows; hold out fewer, or name validation texts"
+    monkeypatch.setattr("cogltx.training.masked_lm._packed", lambda files, *_: rows[: 3 if files == ("b.txt",) else 10])
+
+    def drawn(train: str = "a.txt", **data: Any) -> tuple[list[int], list[int]]:
+        values = {"data": {"train": train, **data}, "training": {"seed": 1}}
+        made = _rows(MaskedConfig.model_validate(values), tokenizer)
+        return [int(row[0]) for row in made[0]], [int(row[0]) for row in made[1]]
+
+    train, held_out = drawn(held_out=3)
+    assert len(held_out) == 3
+    assert sorted([*held_out, *train]) == list(range(10))
+    assert drawn(held_out=3)[1] == held_out
+    assert [len(part) for part in drawn(validation="c.txt", validation_limit=4)] == [10, 4]
+    assert [len(part) for part in drawn(train_limit=5)] == [4, 1], "a fifth validates"
+    wording = r"^b\.txt: data\.held_out is 3, but there are only 3 rows; hold out fewer, or name validation texts"
     with pytest.raises(DataError, match=wording):
-        _set_apart(rows[:3], None, config, seed=1)
+        drawn("b.txt", held_out=3)
 
 
 def test_a_share_of_the_tokens_is_masked(tokenizer: Any) -> None:
-    masking = _Masking(tokenizer, 0.15)
+    masking = _Masking(tokenizer)
     row = np.array([tokenizer.cls_token_id, *([50] * 2000), tokenizer.sep_token_id, *([60] * 2000), 3], dtype=np.int32)
     assert row[-1] == tokenizer.sep_token_id
     shown, labels = masking(row, 0)
@@ -90,7 +96,7 @@ def test_a_share_of_the_tokens_is_masked(tokenizer: Any) -> None:
 
 def test_rows_with_little_to_mask(tokenizer: Any) -> None:
     row = np.array([2, tokenizer.unk_token_id, 3], dtype=np.int32)
-    assert (_Masking(tokenizer, 0.15)(row, 0)[1] == -100).all()
+    assert (_Masking(tokenizer)(row, 0)[1] == -100).all()
 
 
 def test_a_tokenizer_without_a_mask(tokenizer: Any) -> None:
@@ -98,4 +104,4 @@ def test_a_tokenizer_without_a_mask(tokenizer: Any) -> None:
         mask_token_id = None
 
     with pytest.raises(ModelError, match="encoder: the tokenizer has no mask token"):
-        _Masking(Maskless(), 0.15)
+        _Masking(Maskless())

@@ -9,12 +9,11 @@ import corpus
 import fakes
 import pytest
 import torch
-from pydantic import ValidationError
 from torch import nn
 
 import cogltx
 from cogltx.config import ModelConfig, load_config
-from cogltx.errors import ModelError
+from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import JudgeConfig
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
@@ -28,7 +27,7 @@ def saved(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """An untrained model with a retriever and settings of its own."""
     torch.manual_seed(3)
     values = fakes.config(corpus_encoder, strides=(2, 1)).model_dump(mode="json")
-    values["memrecall"] |= {"shortlist": 4, "retriever": "trained", "retriever_layers": 1}
+    values["memrecall"] |= {"shortlist": 4, "retriever": "trained"}
     values["reasoner"] |= {"no_answer_threshold": 0.5}
     folder = tmp_path_factory.mktemp("saved") / "model"
     CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True)).save_pretrained(folder)
@@ -36,15 +35,15 @@ def saved(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def run_config(saved: Path, **values: Any) -> RunConfig:
-    return RunConfig.model_validate({"init_from": str(saved), **DATA, **values})
+    return RunConfig.model_validate({"init_from": str(saved), **DATA, **values}).started()
 
 
 def test_settings_are_the_models_except_those_of_the_run(saved: Path) -> None:
     source = load_config(saved)
-    run = run_config(saved, memrecall={"shortlist": 3}, reasoner={"top_k": 2}, max_block_tokens=12)
+    run = run_config(saved, memrecall={"shortlist": 3}, reasoner={"max_answer_tokens": 9}, max_block_tokens=12)
     assert run.memrecall == source.memrecall.model_copy(update={"shortlist": 3})
     assert run.encoder == source.encoder
-    assert (run.reasoner.top_k, run.max_block_tokens) == (2, 12)
+    assert (run.reasoner.max_answer_tokens, run.max_block_tokens) == (9, 12)
     assert run.judge.init_from == run.reasoner.init_from == str(saved)
     assert run_config(saved).max_block_tokens == source.max_block_tokens == 16
     assert run_config(saved, task={"name": "hotpotqa"}).task.name == "hotpotqa", "the task is the run's"
@@ -55,7 +54,7 @@ def test_a_run_outlives_the_model_that_it_started_from(saved: Path, tmp_path: Pa
     shutil.copytree(saved, tmp_path / "source")
     run = run_config(tmp_path / "source")
     shutil.rmtree(tmp_path / "source")
-    assert RunConfig.model_validate(run.model_dump(mode="json")) == run, "cogltx export and relevance read it again"
+    assert RunConfig.model_validate(run.model_dump(mode="json")).started() == run, "a resumed run reads it again"
 
 
 def test_judge_retriever_and_reasoner_start_from_its_weights(saved: Path) -> None:
@@ -85,7 +84,7 @@ def test_a_model_is_trained_further(saved: Path, tmp_path: Path) -> None:
 
 
 def test_the_reasoner_alone_is_trained_further(saved: Path, tmp_path: Path) -> None:
-    settings = {"init_from": str(saved), "training": {"epochs": 1, "batch_size": 4, "judge_passes": 0}}
+    settings = {"init_from": str(saved), "training": {"epochs": 1, "batch_size": 4, "judge_epochs": 0}}
     model = cogltx.train(settings, corpus.make(8), output=tmp_path, report=lambda line: None)
     source = CogLTX.from_pretrained(saved).model
     unchanged = {
@@ -100,16 +99,14 @@ def test_a_strangers_judge_runs_no_code(saved: Path, tmp_path: Path) -> None:
     values["judge"] |= {"name": "fakes:Checksums", "args": {}}
     shutil.copytree(saved, tmp_path / "other")
     (tmp_path / "other" / "config.json").write_text(json.dumps(values))
-    with pytest.raises(
-        ValidationError, match=r"is the class fakes:Checksums, whose code would run; if you trust it, set"
-    ):
+    with pytest.raises(ConfigError, match=r"is the class fakes:Checksums, whose code would run; if you trust it, set"):
         run_config(tmp_path / "other")
     assert run_config(tmp_path / "other", judge={"name": "bm25"}).judge == JudgeConfig(name="bm25")
     assert run_config(tmp_path / "other", judge={"name": "fakes:Checksums"}).judge.name == "fakes:Checksums"
 
 
 def test_what_does_not_fit(saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match=r"init_from: .*model has the reasoner span, not tagging; remove one of"):
+    with pytest.raises(ConfigError, match=r"init_from: .*model has the reasoner span, not tagging; remove one of"):
         run_config(saved, reasoner={"name": "tagging"})
     with pytest.raises(ModelError, match="no such folder"):
         run_config(tmp_path / "nothing")

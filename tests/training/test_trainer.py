@@ -24,17 +24,17 @@ from cogltx.document import Document, Example, Query
 from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.judges import Memory
-from cogltx.memrecall import MemRecall
+from cogltx.judges.bm25 import BM25Judge
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.relevance import RelevanceConfig
-from cogltx.training.trainer import Trainer, _main_metric, _Summary, tuned
+from cogltx.training.thresholds import main_metric, tuned
+from cogltx.training.trainer import Trainer, _Summary
 
 JSONL = make_task("jsonl", {})
 FAST = OptimizerConfig(learning_rate=1e-3)
@@ -45,11 +45,11 @@ def quiet(line: str) -> None:
 
 
 def reader(
-    encoder: Path, *, init_from: str | None = None, relevance_weight: float = 0.0, kind: type[WindowReader] = CogLTX, **options: Any
+    encoder: Path, *, init_from: str | None = None, kind: type[WindowReader] = CogLTX, **options: Any
 ) -> WindowReader:  # fmt: skip
     torch.manual_seed(0)
     values = fakes.config(encoder, **options).model_dump(mode="json")
-    values["reasoner"] |= {"init_from": init_from, "relevance_weight": relevance_weight}
+    values["reasoner"] |= {"init_from": init_from}
     parts = Model.create(ModelConfig.model_validate(values), with_judge=kind.uses_judge, device="cpu")
     return kind(parts)
 
@@ -58,7 +58,15 @@ def train(
     made: WindowReader, output: Path, *, examples: list[Example] | None = None, task: Task = JSONL, resume: bool = False, **options: Any
 ) -> _Summary:  # fmt: skip
     examples = examples or corpus.make(8)
-    settings = TrainingConfig(**({"epochs": 1, "batch_size": 2, "judge": FAST, "reasoner": FAST} | options))
+    defaults = {
+        "epochs": 1,
+        "batch_size": 2,
+        "judge": FAST,
+        "reasoner": FAST,
+        "judge_epochs": None,
+        "ranking_weight": 0,
+    }
+    settings = TrainingConfig.model_validate(defaults | {"judge_windows": "both"} | options)
     return Trainer(made, settings, train=examples, validation=examples[:4], output=output, task=task, report=quiet).run(
         resume=resume
     )
@@ -200,8 +208,9 @@ def test_a_loss_that_is_not_a_number_stops_the_run(corpus_encoder: Path, tmp_pat
 def test_a_full_disk_keeps_the_last_checkpoint(
     corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("cogltx.training.loop.CHECKPOINT_SECONDS", 0)
     undisturbed = reader(corpus_encoder)
-    train(undisturbed, tmp_path / "undisturbed", checkpoint_steps=2)
+    train(undisturbed, tmp_path / "undisturbed")
     real, files = Path.write_bytes, []
 
     def write_bytes(path: Path, content: bytes) -> int:
@@ -215,10 +224,10 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", write_bytes)
         with pytest.raises(TrainingError, match=r"checkpoints/000001: cannot be saved: .*No space left on device"):
-            train(reader(corpus_encoder), run, checkpoint_steps=2)
+            train(reader(corpus_encoder), run)
     assert [path.name for path in (run / "checkpoints").iterdir()] == ["000000"]
     resumed = reader(corpus_encoder)
-    train(resumed, run, checkpoint_steps=2, resume=True)
+    train(resumed, run, resume=True)
     assert equal(weights(resumed.model.reasoner), weights(undisturbed.model.reasoner))
     assert equal(weights(resumed.model.judge), weights(undisturbed.model.judge))
 
@@ -232,7 +241,7 @@ def test_a_log_that_cannot_be_written(corpus_encoder: Path, tmp_path: Path) -> N
 def test_what_a_run_leaves(corpus_encoder: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     examples = corpus.make(6)
-    settings = TrainingConfig(epochs=2, batch_size=3, judge=FAST, reasoner=FAST)
+    settings = TrainingConfig(epochs=2, batch_size=3, judge=FAST, reasoner=FAST, judge_epochs=None)
     summary = Trainer(
         reader(corpus_encoder), settings, train=examples, validation=examples, output=tmp_path, report=lines.append
     ).run()
@@ -271,24 +280,12 @@ class Scripted(JsonLines):
         return {"f1": self.script.pop(0)}
 
 
-@pytest.mark.parametrize(
-    ("script", "patience", "epochs", "best"),
-    [
-        ([1, 2, 3, 4], None, 4, 3),
-        ([4, 3, 2, 1], None, 4, 0),
-        ([3, 2, 4, 1], 1, 2, 0),
-        ([3, 2, 4, 1, 1, 1], 2, 5, 2),
-        ([3, 3, 3, 3], 2, 3, 0),
-    ],
-)
-def test_early_stopping(
-    corpus_encoder: Path, tmp_path: Path, script: list[float], patience: int | None, epochs: int, best: int
-) -> None:
+@pytest.mark.parametrize(("script", "best"), [([1, 2, 3, 4], 3), ([4, 3, 2, 1], 0), ([3, 2, 4, 1], 2), ([3, 3, 3], 0)])
+def test_the_best_epoch_is_kept(corpus_encoder: Path, tmp_path: Path, script: list[float], best: int) -> None:
     Scripted.script = [0.0, *script]
     made = reader(corpus_encoder, judge="fakes:Checksums")
-    examples = corpus.make(2)
-    summary = train(made, tmp_path, examples=examples, task=Scripted(), epochs=len(script), patience=patience)
-    assert [epoch["f1"] for epoch in summary.history] == script[:epochs]
+    summary = train(made, tmp_path, examples=corpus.make(2), task=Scripted(), epochs=len(script))
+    assert [epoch["f1"] for epoch in summary.history] == script
     assert summary.best_epoch == best
     assert [path.name for path in tmp_path.glob("epoch-*")] == [f"epoch-{best + 1}"]
 
@@ -296,7 +293,7 @@ def test_early_stopping(
 def test_the_last_epoch_is_kept(corpus_encoder: Path, tmp_path: Path) -> None:
     Scripted.script = [0.0, 3, 2, 1]
     made = reader(corpus_encoder, judge="fakes:Checksums")
-    summary = train(made, tmp_path, examples=corpus.make(2), task=Scripted(), epochs=3, keep="last")
+    summary = train(made, tmp_path, examples=corpus.make(2), task=Scripted(), epochs=3, kept_epoch="last")
     assert summary.best_epoch == 2
     assert [path.name for path in tmp_path.glob("epoch-*")] == ["epoch-3"]
 
@@ -324,27 +321,6 @@ def test_the_threshold_for_no_answer_is_calibrated(corpus_encoder: Path) -> None
     assert threshold is not None
     assert 0.5 <= threshold < 1.0
     assert said == ["cup", "cup", "", "", "cup"]
-
-
-def test_the_threshold_without_the_judge_gives_no_answer_as_often() -> None:
-    config = SpanReasonerConfig(no_answer_evidence_weight=1.0)
-    document = Document("cup")
-    examples = [
-        Example(id=str(number), document=document, query=Query("?"), answers=("cup",) if number < 30 else ())
-        for number in range(50)
-    ]
-    predictions = [
-        Prediction(
-            id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5,
-            no_answer_margin=float(number), no_answer_margin_alone=100 - 2.0 * number,
-        )
-        for number in range(50)
-    ]  # fmt: skip
-    best, _ = tuned(config, JSONL, examples, predictions, "f1")
-    assert best.no_answer_threshold is not None
-    assert best.no_answer_threshold_alone is not None
-    assert sum(one.no_answer_margin > best.no_answer_threshold for one in predictions) == 20
-    assert sum(one.no_answer_margin_alone > best.no_answer_threshold_alone for one in predictions) == 20
 
 
 def test_no_threshold_where_every_example_has_an_answer(corpus_encoder: Path) -> None:
@@ -389,7 +365,7 @@ def test_windows_do_not_depend_on_the_batch(corpus_encoder: Path, tmp_path: Path
 
 def test_every_epoch_has_windows_of_its_own(corpus_encoder: Path, tmp_path: Path) -> None:
     made = reader(corpus_encoder, judge="fakes:Recording")
-    train(made, tmp_path, epochs=2, judge_passes=2, hard_negatives=False)
+    train(made, tmp_path, epochs=4)
     assert isinstance(made.model.judge, fakes.Recording)
     passes = [set(made.model.judge.seen[first : first + 16]) for first in range(0, 64, 16)]
     assert len(passes) == 4
@@ -449,9 +425,13 @@ def test_a_judge_that_is_not_trained(corpus_encoder: Path, tmp_path: Path, judge
 
 def test_a_reader_without_evidence_is_chosen_by_its_answers(corpus_encoder: Path) -> None:
     hotpotqa = make_task("hotpotqa", {})
-    assert _main_metric(hotpotqa, reader(corpus_encoder)) == "joint_f1"
-    assert _main_metric(hotpotqa, reader(corpus_encoder, kind=SlidingWindow)) == "answer_f1"
-    assert _main_metric(JSONL, reader(corpus_encoder, kind=SlidingWindow)) == "f1"
+    examples, sliding = corpus.make(2), reader(corpus_encoder, kind=SlidingWindow)
+    facts = [
+        replace(example, extra={"supporting_facts": [["a", 0]], "sentences": [["a", 0, 0, 1]]}) for example in examples
+    ]
+    assert main_metric(hotpotqa, reader(corpus_encoder), facts, facts) == "joint_f1"
+    assert main_metric(hotpotqa, sliding, facts, facts) == "answer_f1"
+    assert main_metric(JSONL, sliding, examples, examples) == "f1"
 
 
 @pytest.mark.parametrize("kind", [SlidingWindow, Truncation])
@@ -464,17 +444,13 @@ def test_baselines_train_with_the_same_trainer(corpus_encoder: Path, tmp_path: P
 
 
 def test_the_reasoner_can_start_from_the_judge(corpus_encoder: Path, tmp_path: Path) -> None:
-    made = reader(corpus_encoder, init_from="judge", relevance_weight=1.0)
+    made = reader(corpus_encoder, init_from="judge")
     still = OptimizerConfig(learning_rate=1e-12)
     train(made, tmp_path, reasoner=still)
     assert isinstance(made.model.judge, nn.Module)
     judge = made.model.judge.get_submodule("encoder").state_dict()
     for name, value in made.model.reasoner.encoder.state_dict().items():
         torch.testing.assert_close(value, judge[name], atol=1e-6, rtol=0)
-    assert made.model.reasoner.relevance is not None
-    head = made.model.judge.get_submodule("head").state_dict()
-    for name, value in made.model.reasoner.relevance.state_dict().items():
-        torch.testing.assert_close(value, head[name], atol=1e-6, rtol=0)
     with pytest.raises(ConfigError, match=r'reasoner\.init_from is "judge", which needs judge\.name "encoder"'):
         train(reader(corpus_encoder, init_from="judge", judge="fakes:Checksums"), tmp_path / "other")
 
@@ -485,7 +461,7 @@ def test_random_blocks_for_the_reasoner(corpus_encoder: Path, tmp_path: Path) ->
     assert final(tmp_path)["scores.arrays.safetensors"] == {}
 
 
-def test_the_judges_scores_are_kept_for_hard_negatives(corpus_encoder: Path, tmp_path: Path) -> None:
+def test_the_judges_scores_are_part_of_a_checkpoint(corpus_encoder: Path, tmp_path: Path) -> None:
     made = reader(corpus_encoder)
     examples = corpus.make(5)
     train(made, tmp_path, examples=examples)
@@ -553,17 +529,17 @@ def test_examples_that_cannot_be_trained_on(corpus_encoder: Path, tmp_path: Path
     with pytest.raises(DataError, match=r"f1 needs; for this data set reasoner\.name: classification$"):
         trainer(examples, labelled)
     made = reader(corpus_encoder, judge="fakes:NoParameters")
-    with pytest.raises(ConfigError, match="judge_passes is 1, but the judge has no parameters to train"):
+    with pytest.raises(ConfigError, match="judge_epochs is 1.0, but the judge has no parameters to train"):
         trainer(examples, examples)
 
 
-@pytest.mark.parametrize(("epochs", "judge_epochs", "says"), [(2, None, True), (4, 2, True), (4, None, False)])
+@pytest.mark.parametrize(("epochs", "judge_epochs", "says"), [(2, None, True), (4, 1, False), (4, None, False)])
 def test_a_judge_that_waits_in_vain_is_named(
     corpus_encoder: Path, tmp_path: Path, epochs: int, judge_epochs: int | None, says: bool
 ) -> None:
-    """Without initial labels the first interventions of epoch 2 teach the judge from epoch 3 on."""
+    """Without initial labels the first interventions of epoch 2 teach the judge from epoch 3 on, in all epochs."""
     lines, examples = list[str](), corpus.make(6)
-    relevance = {"source": "interventions", "from_epoch": 2}
+    relevance = {"source": "interventions"}
     config = TrainingConfig(epochs=epochs, judge_epochs=judge_epochs, relevance=relevance, batch_size=6)
     made = reader(corpus_encoder)
     trainer = Trainer(made, config, train=examples, validation=examples[:1], output=tmp_path, report=lines.append)
@@ -575,7 +551,7 @@ def test_a_judge_that_waits_in_vain_is_named(
 @pytest.mark.parametrize("shortlist", [None, 4])
 def test_a_trained_retriever_needs_a_shortlist(corpus_encoder: Path, tmp_path: Path, shortlist: int | None) -> None:
     values = fakes.config(corpus_encoder).model_dump(mode="json")
-    values["memrecall"] |= {"retriever": "trained", "retriever_layers": 1, "shortlist": shortlist}
+    values["memrecall"] |= {"retriever": "trained", "shortlist": shortlist}
     made = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True, device="cpu"))
     with (
         nullcontext() if shortlist else pytest.raises(ConfigError, match=r"trained proposes a shortlist; set memrecall")
@@ -601,13 +577,13 @@ def test_a_judge_that_does_not_learn_scores_documents_once(
     corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = list[int]()
-    real = MemRecall.retrieve
+    real = BM25Judge.retrieve
 
-    def retrieve(self: MemRecall, memories: list[Memory]) -> list[Any]:
+    def retrieve(self: BM25Judge, memories: list[Memory]) -> list[Any]:
         calls[-1] += len(memories)
         return real(self, memories)
 
-    monkeypatch.setattr(MemRecall, "retrieve", retrieve)
+    monkeypatch.setattr(BM25Judge, "retrieve", retrieve)
     for epochs in (1, 3):
         calls.append(0)
         train(reader(corpus_encoder, judge="bm25"), tmp_path / str(epochs), epochs=epochs)
@@ -627,11 +603,31 @@ def test_the_retrievers_blocks_for_the_reasoner_cost_no_pass_of_the_judge(corpus
     assert final(tmp_path / "retriever")["scores.arrays.safetensors"] == {}
 
 
-def test_the_judge_learns_from_some_examples(corpus_encoder: Path, tmp_path: Path) -> None:
-    for count, n_steps in ((3, 2), (None, 4), (100, 4)):
-        run = tmp_path / str(count)
-        train(reader(corpus_encoder), run, judge_examples=count, epochs=2)
-        assert [len(fakes.logged(run, f"{part}/loss")) for part in ("judge", "reasoner")] == [2 * n_steps, 2 * 4]
+@pytest.mark.parametrize(
+    ("judge_epochs", "n_steps"),
+    [(0.375, [2, 0, 0]), (1, [4, 0, 0]), (1.5, [4, 2, 0]), (None, [4, 4, 4]), (9, [4, 4, 4])],
+)
+def test_how_long_the_judge_learns(
+    corpus_encoder: Path, tmp_path: Path, judge_epochs: float | None, n_steps: list[int]
+) -> None:
+    """Of 8 examples with a batch size of 2; the learning rate falls to a tenth in exactly these steps."""
+    made, examples = reader(corpus_encoder), corpus.make(8)
+    settings = TrainingConfig(epochs=3, batch_size=2, judge=FAST, judge_epochs=judge_epochs)
+    trainer = Trainer(made, settings, train=examples, validation=examples[:2], output=tmp_path, report=quiet)
+    trainer.run()
+    assert trainer.optimizers["judge"].steps == trainer.optimizers["judge"].step == sum(n_steps)
+    log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    by_epoch = [sum("judge/loss" in line and line["epoch"] == epoch for line in log) for epoch in (1, 2, 3)]
+    assert by_epoch == n_steps
+    assert len(fakes.logged(tmp_path, "reasoner/loss")) == 12
+
+
+def test_a_judge_that_is_frozen(corpus_encoder: Path, tmp_path: Path) -> None:
+    made = reader(corpus_encoder)
+    before = weights(made.model.judge)
+    train(made, tmp_path, judge_epochs=0)
+    assert equal(weights(made.model.judge), before)
+    assert fakes.logged(tmp_path, "judge/loss") == []
 
 
 def test_the_retrievers_blocks_need_questions(corpus_encoder: Path, tmp_path: Path) -> None:
