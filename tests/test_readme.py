@@ -25,7 +25,7 @@ WITH_PYTHON = ["README.md", "configs/training.md", "configs/serving.md"]
 WITH_COMMANDS = [
     "README.md", "configs/README.md", "configs/questions.md", "configs/labels.md", "configs/training.md",
     "configs/serving.md", "configs/hotpotqa-minilm.yaml", "configs/qa-minilm.yaml", "configs/paper/hotpotqa.yaml",
-    "data/README.md", ".github/CONTRIBUTING.md",
+    "data/README.md",
 ]  # fmt: skip
 SNIPPET = re.compile(r"```python\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
 NOT_RUN = {  # the words of a command that is only parsed, and why
