@@ -140,7 +140,7 @@ def test_changes_of_all_readers_and_of_one(folder: Path, tmp_path: Path) -> None
     own = "--set reader=sliding_window --set training.epochs=2 --set training.seed=3"
     assert f"--set training.batch_size=2 {own}" in second["commands"][0]
     assert "--limit 4 --longer-than 20" in second["commands"][1]
-    assert second["note"] == "training.epochs=2"
+    assert second["notes"] == ["training.epochs=2"]
     assert second["changes"] == ["reader=sliding_window", "training.epochs=2"]
     assert found["title"] == "run-over-20"
     assert found["examples"] == 4

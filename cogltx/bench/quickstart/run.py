@@ -3,6 +3,7 @@
 The readers are trained and evaluated by `bench quality`, in one folder. Run it again to resume it.
 """
 
+import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -70,7 +71,11 @@ def run(output: Path, *, seed: int = 0, sizes: _Sizes = _SIZES, report: Callable
     report(f"1. Corpus in {output}: {n_train:,} training and {n_test:,} test documents of {sizes.tokens:,} tokens")
     _write_corpus(output, seed, sizes)
     report("2. Training and test, with names and answers that are not in training")
-    comparison = Comparison(output / "run.yaml", str(output / "test.jsonl"), output, _READERS, (seed,))
+    start = {"reasoner.init_from": output / "runs" / f"cogltx-{seed}", "data.train": output / "filled.jsonl"}
+    changes = tuple(f"sliding_window:{setting}={json.dumps(str(path))}" for setting, path in start.items())
+    comparison = Comparison(
+        output / "run.yaml", str(output / "test.jsonl"), output, _READERS, (seed,), changes=changes
+    )  # fmt: skip
     rows = compare(comparison, report=lambda line: report(f"  {line}"))[0]["rows"]
     examples = list(make_task("jsonl", {}).read(output / "test.jsonl", split="test"))
     predicted = [list(read_predictions(comparison.path("predictions", name, seed, ".jsonl"))) for name in _READERS]
@@ -97,15 +102,16 @@ def _write_corpus(output: Path, seed: int, sizes: _Sizes) -> None:
     easier = partial(generate, split="train", chains=(2, sizes.chains), broken=0.5, unanswerable=share)
     long = partial(generate, tokens=sizes.tokens, chains=(sizes.chains, sizes.chains))
     few = easier(sizes.train, seed=first, tokens=None)
-    filled = easier(sizes.train_long, seed=first + 1, tokens=450, gap=60)
-    validation = long(sizes.validation, seed=first + 2, split="train", unanswerable=share)
+    filled = list(easier(sizes.train_long, seed=first + 1, tokens=450, gap=60))
     answerable = long(sizes.test, seed=first + 3, split="test")
     others = long(sizes.test_unanswerable, seed=first + 4, split="test", unanswerable=1.0)
-    for name, examples in {
+    corpora = {
         "train": chain(few, filled),
-        "validation": validation,
+        "filled": filled,  # on which the sliding window is trained further, for one more epoch
+        "validation": long(sizes.validation, seed=first + 2, split="train", unanswerable=share),
         "test": chain(answerable, others),
-    }.items():
+    }
+    for name, examples in corpora.items():
         if not (output / f"{name}.jsonl").exists():
             write_examples(output / f"{name}.jsonl", examples)
     rate = {"learning_rate": 1.5e-4}
