@@ -19,7 +19,7 @@ import yaml
 from faults import limit_memory
 from forked import run
 from fpdf import FPDF
-from house import QUESTION
+from house import QUESTION, WORD
 
 WITHIN = 30
 """Seconds that a command may take for a broken file; a whole one takes less than one."""
@@ -175,15 +175,14 @@ def _targets(house: Path) -> list[Target]:
     index = house / "fuzzed.index"
     predictions = house / "fuzzed.jsonl"
     for arguments in (
-        ["index", house / "model", "--document", house / "texts" / "0.txt", "--output", index],
+        ["ask", house / "texts" / "0.txt", WORD, "--model", house / "model", "--index", index],
         ["predict", house / "model", "--input", house / "examples.jsonl", "--output", predictions],
         ["train", house / "train.yaml", "--output", house / "trained", "--set", "training.epochs=1"],
     ):
         ended = run(*arguments)
         assert ended.code == 0, ended.err
-    ask = f"--question {QUESTION.split()[1]}"
-    split = "split --document {path} --encoder {house}/encoder"
-    read = "predict {house}/model --document {path} " + ask
+    read = f"ask {{path}} {WORD} --model {{house}}/model"
+    known = f"ask {{house}}/texts/0.txt {WORD} --model "
     squad = {
         "version": "1.1",
         "data": [
@@ -220,15 +219,13 @@ def _targets(house: Path) -> list[Target]:
     model = {str(path.relative_to(house / "model")): path.read_bytes() for path in _files(house / "model")}
     trained = {str(path.relative_to(house / "trained")): path.read_bytes() for path in _files(house / "trained")}
     return [
-        Target("pdf", split, {"a.pdf": _pdf(text.decode())}),
-        Target("docx", split, {"a.docx": _docx(text.decode())}),
-        Target("epub", split, {"a.epub": _epub(text.decode())}),
-        Target(
-            "html", split, {"a.html": f"<html><body><h1>A</h1><p>{text.decode()}</p><ul><li>a</ul></body>".encode()}
-        ),
-        Target("markdown", split, {"a.md": b"# A\n\n" + text + b"\n\n* a\n  * b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"}),
+        Target("pdf", read, {"a.pdf": _pdf(text.decode())}),
+        Target("docx", read, {"a.docx": _docx(text.decode())}),
+        Target("epub", read, {"a.epub": _epub(text.decode())}),
+        Target("html", read, {"a.html": f"<html><body><h1>A</h1><p>{text.decode()}</p><ul><li>a</ul></body>".encode()}),
+        Target("markdown", read, {"a.md": b"# A\n\n" + text + b"\n\n* a\n  * b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"}),
         Target("text", read, {"a.txt": text}),
-        Target("gzip", split, {"a.txt.gz": gzip.compress(text)}),
+        Target("gzip", read, {"a.txt.gz": gzip.compress(text)}),
         Target("jsonl", "predict {house}/model --input {path} --output {house}/fuzzed/out", {"a.jsonl": examples}),
         Target(
             "squad", "prepare squad --source {path} --output {house}/fuzzed/out", {"a.json": json.dumps(squad).encode()}
@@ -246,12 +243,12 @@ def _targets(house: Path) -> list[Target]:
         ),
         Target(
             "mlm",
-            "mlm {path} --output {house}/fuzzed/out --set data.train={house}/none",
+            "train {path} --output {house}/fuzzed/out --set data.train={house}/none",
             {"a.yaml": (house / "mlm.yaml").read_bytes()},
         ),
-        Target("model", "predict {path} --document {house}/texts/0.txt " + ask, model),
+        Target("model", known + "{path}", model),
         Target("run", resume, {name: value for name, value in trained.items() if "tensorboard" not in name}),
-        Target("index", "predict {house}/model --index {path} " + ask, {"a.index": index.read_bytes()}),
+        Target("index", known + "{house}/model --index {path}", {"a.index": index.read_bytes()}),
         Target(
             "predictions",
             "predict {house}/model --input {house}/examples.jsonl --output {path}",

@@ -11,6 +11,7 @@ import yaml
 from cogltx.tasks.jsonl import write_examples
 
 QUESTION = "what does anna have?"
+WORD = "anna?"  # a question of one word, for commands that are split at spaces
 
 
 def build(folder: Path) -> None:
@@ -30,7 +31,7 @@ def build(folder: Path) -> None:
     fakes.reader(encoder).save_pretrained(folder / "model")
     _write(folder / "train.yaml", fakes.config(encoder, hidden_dropout=0.2).model_dump(mode="json", exclude={"task"}) | {
         "data": {"train": str(folder / "examples.jsonl"), "validation": str(folder / "examples.jsonl")},
-        "training": {"epochs": 3, "batch_size": 2, "checkpoint_steps": 2},
+        "training": {"epochs": 3, "batch_size": 2},
     })  # fmt: skip
     for number, example in enumerate(corpus.make(6)):
         place = folder / "labelled" / ("boat" if number % 2 else "cup") / f"{number}.txt"
@@ -44,15 +45,15 @@ def build(folder: Path) -> None:
         "max_block_tokens": 16,
         "data": {"train": str(folder / "labelled"), "held_out": 2},
         "training": {
-            "epochs": 2, "batch_size": 2, "checkpoint_steps": 2,
-            "relevance": {"source": "interventions", "from_epoch": 1, "raise_threshold": 0.0},
+            "epochs": 3, "batch_size": 2, "relevance": {"source": "interventions", "raise_threshold": 0.0},
         },
     })  # fmt: skip
     _write(folder / "mlm.yaml", {
         "encoder": {"name": str(encoder), "positions": {"length": 600}},
+        "task": {"name": "masked_lm"},
         "data": {"train": str(folder / "texts"), "held_out": 2},
         "length": 64,
-        "training": {"steps": 12, "batch_size": 4, "validation_steps": 5, "checkpoint_steps": 3},
+        "training": {"steps": 12, "batch_size": 4},
     })  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from random import Random
 from shutil import rmtree
 
 from forked import Command, content, run
-from house import QUESTION
+from house import QUESTION, WORD
 
 SERVE = "serve"
 MOST = 6
@@ -57,10 +57,10 @@ def _rounded(content: bytes) -> object:
 
 JOBS = (
     Job("train", "train {house}/train.yaml --output {output}", "--resume", _losses_and_weights),
-    Job("mlm", "mlm {house}/mlm.yaml --output {output}", "--resume", _losses_and_weights),
+    Job("mlm", "train {house}/mlm.yaml --output {output}", "--resume", _losses_and_weights),
     Job("predict", "predict {house}/model --input {house}/many.jsonl --output {output}", comparable=_rounded),
     Job("corpus", "predict {house}/model --input {house}/corpus --output {output}", comparable=_rounded),
-    Job("index", "index {house}/model --document {house}/document.txt --output {output}"),
+    Job("index", f"ask {{house}}/document.txt {WORD} --model {{house}}/model --index {{output}}"),
     Job("interventions", "train {house}/interventions.yaml --output {output}", "--resume", _weights),
     Job("prepare", "prepare jsonl --source {house}/many.jsonl --output {output}.gz"),
     Job("export", "export {house}/model --int8 --output {output}", equal=_weights),
