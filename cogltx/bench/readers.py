@@ -1,7 +1,7 @@
 """The readers that `bench quality` compares, as plain data, and a judge with random scores.
 
 Each changes the run's configuration. `paper` has the recipe's values of the paper, also where the configuration sets
-others, but the run's encoder, window, data, batch size, epochs, learning rates and models to start from.
+others, but the run's task, data, encoder, window, batch size, epochs, learning rates and models to start from.
 """
 
 import json
@@ -14,7 +14,7 @@ from cogltx.errors import ConfigError
 from cogltx.training.recipes import PAPER
 
 _OF_THE_RUN = (
-    "encoder.", "max_block_tokens", "memrecall.capacity", "reasoner.kinds", "reasoner.pooling", "training.batch_size",
+    "task.", "encoder.", "max_block_tokens", "memrecall.capacity", "reasoner.kinds", "reasoner.pooling", "training.batch_size",
     "training.judge.", "training.reasoner.",
 )  # fmt: skip
 _PAPER = tuple(f"{name}={json.dumps(value)}" for name, value in PAPER.items() if not name.startswith(_OF_THE_RUN))
