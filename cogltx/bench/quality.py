@@ -23,7 +23,7 @@ from cogltx.cli.predictions import read_predictions, task_of
 from cogltx.cli.yaml_config import load_yaml, parse_changes, validated
 from cogltx.config import ModelConfig
 from cogltx.document import Example
-from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.errors import ConfigError, DataError
 from cogltx.files import changed, check_settings, read_json, write_json
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
@@ -31,7 +31,6 @@ from cogltx.training.config import RunConfig
 from cogltx.training.data import expand, read_examples
 
 _EVIDENCE_METRICS = ("evidence_", "sup_", "joint_")  # measurable for readers with key blocks only
-_RESULTS = {"metrics", "train_seconds", "train_bytes", "seconds", "peak_bytes", "seconds_per_question", "origin"}
 _N_TIMED = 5  # questions
 _FOR_READER = re.compile(r"(\w+):")  # before `KEY=VALUE`
 
@@ -175,8 +174,6 @@ def _measure(comparison: Comparison, reader: Reader, seed: int) -> dict[str, Any
         saved = read_json(record)
         check_settings(record, commands, {"commands": saved.pop("commands", None)})
         if predictions.exists():
-            if set(saved) != _RESULTS:
-                raise ModelError(f"{record}: this is no measurement; remove the file to measure again")
             return saved
     trained = _train(comparison, reader.trained or reader.name, seed, train)
     uninterrupted = not predictions.exists()

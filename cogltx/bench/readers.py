@@ -14,8 +14,8 @@ from cogltx.errors import ConfigError
 from cogltx.training.recipes import PAPER
 
 _OF_THE_RUN = (
-    "task.", "encoder.", "max_block_tokens", "memrecall.capacity", "reasoner.kinds", "reasoner.pooling", "training.batch_size",
-    "training.judge.", "training.reasoner.",
+    "task.", "encoder.", "max_block_tokens", "memrecall.capacity", "reasoner.kinds", "reasoner.pooling",
+    "training.batch_size", "training.judge.", "training.reasoner.",
 )  # fmt: skip
 _PAPER = tuple(f"{name}={json.dumps(value)}" for name, value in PAPER.items() if not name.startswith(_OF_THE_RUN))
 _ALL_BLOCKS = ("memrecall.shortlist=null", "memrecall.headings=0", "memrecall.pairs=false")  # scores are random alone

@@ -10,8 +10,8 @@ from typing import Any
 
 from cogltx.bench.cost import cost_table
 from cogltx.bench.origin import described
-from cogltx.bench.tables import Notes, signed, spread, table
-from cogltx.errors import ConfigError, ModelError
+from cogltx.bench.tables import Notes, spread, table
+from cogltx.errors import ConfigError
 from cogltx.files import read_json, read_text, write_json
 
 _METRICS = {
@@ -34,24 +34,16 @@ def render(folder: Path) -> str:
 
     Raises:
         ConfigError: the folder has no measurement.
-        ModelError: a file is not a measurement.
     """
     paths = sorted(path for path in folder.glob("*.json") if path.name != _COST)
     if not paths:
         raise ConfigError(f"{folder}: no measurement of cogltx bench quality --results")
     lines = [read_text(folder / "head.md").strip(), "", "## Quality"]
     for path in paths:
-        lines += ["", *_section(path)]
+        lines += ["", *section(read_json(path))]
     if (folder / _COST).exists():
         lines += ["", "## Cost", "", _COST_TEXT, "", cost_table(read_json(folder / _COST)["readers"])]
     return "\n".join([*lines, ""])
-
-
-def _section(path: Path) -> list[str]:
-    try:
-        return section(read_json(path))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ModelError(f"{path}: not a measurement of cogltx bench quality ({error!r})") from error
 
 
 def section(data: Data) -> list[str]:
@@ -90,7 +82,7 @@ def _marks(row: Data, newest: Data, notes: Notes) -> str:
 
 
 def _difference(of: Data | None) -> str:
-    return "–" if of is None else f"{signed(of['points'])} [{signed(of['low'])}, {signed(of['high'])}]"
+    return "–" if of is None else f"{of['points']:+.1f} [{of['low']:+.1f}, {of['high']:+.1f}]".replace("-", "−")
 
 
 def save(path: Path, measured: dict[str, Any]) -> None:

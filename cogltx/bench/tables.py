@@ -31,15 +31,6 @@ def spread(values: Sequence[float | None], digits: int = 1) -> str:
     return f"{mean} ± {(max(defined) - min(defined)) / 2:,.{digits}f}" if len(defined) > 1 else mean
 
 
-def signed(value: float) -> str:
-    """Format a difference with its sign.
-
-    >>> signed(-0.44), signed(2)
-    ('−0.4', '+2.0')
-    """
-    return f"{value:+.1f}".replace("-", "−")
-
-
 class Notes:
     """Footnotes, numbered in the order of their first use.
 
