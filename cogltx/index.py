@@ -71,7 +71,8 @@ class Index:
             raise DataError(f"{path}: {reason}; choose another file, or remove it")
         if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
             raise DataError(f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file")
-        if encoder and about.get("encoder") != encoder:
+        made_by = about.get("encoder")
+        if encoder and made_by not in (encoder, encoder.partition(",")[0]):  # format 1 has no size of windows
             raise DataError(f"{path}: made for a model with another retriever; choose another file, or remove it")
         try:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
