@@ -4,7 +4,7 @@ Every choice is drawn from a generator of (seed, epoch, example), so it does not
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
@@ -114,7 +114,7 @@ class JudgeSteps(_RecallSteps):
             return None
         windows = [window for lesson in lessons for window in lesson.windows]
         labels_of = [_token_labels(window, lesson.relevant) for lesson in lessons for window in lesson.windows]
-        n_tokens = sum(float(weights.sum()) for _, weights in labels_of)
+        n_tokens, weight = sum(float(weights.sum()) for _, weights in labels_of), self.config.ranking_weight
         counts = [len(lesson.windows) for lesson in lessons]
         first = [0, *accumulate(counts)]
 
@@ -125,18 +125,15 @@ class JudgeSteps(_RecallSteps):
                 token_labels, token_weights = labels_of[index]
                 labels[row, : len(token_labels)] = torch.from_numpy(token_labels)
                 weights[row, : len(token_labels)] = torch.from_numpy(token_weights).float()
-            loss = nn.functional.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="sum")
-            if not self.config.ranking_weight:
-                return loss
-            ranking = [
-                _document_ranking(lesson, logits[group.index(start) :])
-                for start, lesson in zip(first, lessons, strict=False)
-                if start in group
-            ]
-            return loss + self.config.ranking_weight * torch.stack(ranking).sum() * n_tokens / len(lessons)
+            total = nn.functional.binary_cross_entropy_with_logits(logits, labels, weight=weights, reduction="sum")
+            if weight:
+                shown = [(lesson, start) for lesson, start in zip(lessons, first, strict=False) if start in group]
+                ranking = [_document_ranking(lesson, logits[start - group[0] :]) for lesson, start in shown]
+                total = total + weight * torch.stack(ranking).sum() * n_tokens / len(lessons)
+            return total
 
-        together = _whole_groups(counts, list(map(len, windows)), self.optimizer.runner.batch_tokens)
-        return self.optimizer.learn(windows, loss, n_tokens, together if self.config.ranking_weight else None)
+        groups = _whole_groups(counts, windows, self.optimizer.runner.batch_tokens) if weight else None
+        return self.optimizer.learn(windows, loss, n_tokens, groups)
 
     def _lessons(self, index: int, rng: np.random.Generator) -> Iterator[_Lesson]:
         """Draw the windows of an example, for each query whose relevant blocks are known."""
@@ -218,7 +215,7 @@ class ReasonerSteps:
 
     def _learn(self, documents: Sequence[Sequence[ReasonerTarget]]) -> float:
         """Run one optimizer step on the windows of some documents, with one loss per window or per document."""
-        reasoner, runner = self.reader.model.reasoner, self.optimizer.runner
+        reasoner = self.reader.model.reasoner
         items, counts = [item for document in documents for item in document], list(map(len, documents))
         windows, first = [item.window for item in items], [0, *accumulate(counts)]
 
@@ -229,41 +226,34 @@ class ReasonerSteps:
 
         if not reasoner.joint_loss:
             return self.optimizer.learn(windows, loss, len(windows))
-        groups = _whole_groups(counts, list(map(len, windows)), runner.batch_tokens)
+        groups = _whole_groups(counts, windows, self.optimizer.runner.batch_tokens)
         return self.optimizer.learn(windows, loss, len(documents), groups)
 
     def _items(
         self, indices: Sequence[int], random: Randomness, *, scored: bool = False
     ) -> dict[int, list[ReasonerTarget]]:
         """The training windows of each example: none, one or several; stores the judge's scores."""
-        reader, relevance = self.reader, self.relevance
-        if not isinstance(reader, CogLTX) or (
-            relevance.from_data and asks_by_block(reader, relevance.examples[indices[0]])
-        ):
-            return {
-                index: drawn_windows(reader, relevance.examples[index], random(index), self.config) for index in indices
-            }
-        asked = (
-            (index, rng, layout)
-            for index, rng in zip(indices, map(random, indices), strict=True)
-            for layout in layouts_of(reader, relevance.examples[index], rng, self.config)
-        )
+        reader, relevance, config = self.reader, self.relevance, self.config
+        examples = {index: relevance.examples[index] for index in indices}
+        if not isinstance(reader, CogLTX) or (relevance.from_data and asks_by_block(reader, examples[indices[0]])):
+            return {index: drawn_windows(reader, example, random(index), config) for index, example in examples.items()}
+        rngs = {index: random(index) for index in indices}
+        asked = ((index, one) for index in indices for one in layouts_of(reader, examples[index], rngs[index], config))
         by_example: dict[int, list[ReasonerTarget]] = {index: [] for index in indices}
         for some in chunked(asked, _LAYOUTS_AT_ONCE):
-            of_example, rngs, layouts = zip(*some, strict=True)
-            examples = [relevance.examples[index] for index in of_example]
-            keys = list(map(key_of, of_example, layouts))
+            numbers, layouts = zip(*some, strict=True)
+            keys, labels = list(map(key_of, numbers, layouts)), list(map(relevance.of, numbers, layouts))
             known = [
                 relevance.scores.get(key) if scored and not layout.fits else None
                 for key, layout in zip(keys, layouts, strict=True)
             ]
             items, scores = reasoner_windows(
-                reader, examples, layouts, list(map(relevance.of, of_example, layouts)), rngs, known,
-                self.config.reasoner_blocks,
+                reader, [examples[index] for index in numbers], layouts, labels, [rngs[index] for index in numbers],
+                known, config.reasoner_blocks,
             )  # fmt: skip
-            if self.config.reasoner_blocks == "recall":
+            if config.reasoner_blocks == "recall":
                 relevance.scores.update(zip(keys, (one.astype(np.float32) for one in scores), strict=True))
-            for index, item in zip(of_example, items, strict=True):
+            for index, item in zip(numbers, items, strict=True):
                 by_example[index] += [] if item is None else [item]
         return by_example
 
@@ -276,16 +266,16 @@ class ReasonerSteps:
             self.counts["changed"] += self.relevance.revise(known[number][0], items[number].layout, rises)
 
 
-def _whole_groups(counts: Sequence[int], lengths: Sequence[int], batch_tokens: int) -> list[list[int]]:
+def _whole_groups(counts: Sequence[int], windows: Sequence[Sized], batch_tokens: int) -> list[list[int]]:
     """Group consecutive windows into forward passes; the windows of a document stay together.
 
-    >>> _whole_groups([2, 1, 3], [60, 60, 40, 60, 60, 60], batch_tokens=200)
+    >>> _whole_groups([2, 1, 3], ["a" * length for length in (60, 60, 40, 60, 60, 60)], batch_tokens=200)
     [[0, 1, 2], [3, 4, 5]]
     """
     groups: list[list[int]] = []
     for start, end in pairwise([0, *accumulate(counts)]):
         both = [*(groups[-1] if groups else []), *range(start, end)]
-        if groups and len(both) * padded_length(max(lengths[index] for index in both)) <= batch_tokens:
+        if groups and len(both) * padded_length(max(len(windows[index]) for index in both)) <= batch_tokens:
             groups[-1] = both
         else:
             groups.append(list(range(start, end)))
