@@ -121,7 +121,7 @@ def run(command: str, configuration: str) -> None:
     file = words[1] if words[0] == "train" else ""
     if file and not file.startswith("configs/") and not file.startswith("cloze"):
         Path(file).write_text(configuration, encoding="utf-8")
-    named = " ".join(words) + (Path(file).read_text(encoding="utf-8") if file else "")
+    named = " ".join(words) + "\n" + (Path(file).read_text(encoding="utf-8") if file else "")
     for model in sorted(set(re.findall(r"\bruns/[\w-]+", re.sub(r"#.*", "", named)))):
         if output != Path(model) and not Path(model).exists():
             run(*producer(model))
