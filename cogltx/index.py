@@ -68,12 +68,12 @@ class Index:
             raise DataError(f"{path}: not a complete index ({str(error).splitlines()[0]})") from error
         if about.get("cogltx_index") != _FORMAT:
             reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
-            raise DataError(f"{path}: {reason}; choose another file, or remove it")
+            raise DataError(f"{path}: {reason}; cogltx ask --index FILE writes one")
         if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
             raise DataError(f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file")
         made_by = about.get("encoder")
         if encoder and made_by not in (encoder, encoder.partition(",")[0]):  # format 1 has no size of windows
-            raise DataError(f"{path}: made for a model with another retriever; choose another file, or remove it")
+            raise DataError(f"{path}: made for a model with another retriever; cogltx ask --index FILE writes one")
         try:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
             heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])

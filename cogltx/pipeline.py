@@ -237,7 +237,7 @@ class CogLTX(Reader):
         loaded = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, judge.index_key)
         blocks = loaded.blocks
         if document is not None and _request(document, None)[0].text != blocks.document.text:
-            raise DataError(f"{index}: the index of another text; choose another file, or remove it")
+            raise DataError(f"{index}: the index of another text; cogltx ask --index FILE writes one")
         self.model.keep(blocks)
         if judge.index_key:
             judge.use_vectors(blocks, loaded.vectors)
