@@ -150,7 +150,7 @@ _REMOVED = {
     "memrecall": ("later_shortlist", "retriever_layers", "neighbour_bonus", "lexical_bonus", "most_blocks", "reread"),
     "encoder": (),
     "reasoner": (
-        "relevance_weight", "no_answer_threshold_alone", "whole_words", "top_k", "label_smoothing", "class_weights",
+        "relevance_weight", "no_answer_threshold_alone", "whole_words", "label_smoothing", "class_weights",
         "weights",
     ),
 }  # fmt: skip

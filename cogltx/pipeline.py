@@ -161,10 +161,12 @@ class CogLTX(Reader):
         queries = [list(self.model.reasoner.layouts(layout)) for layout in layouts]
         recalls, read = tee(self.recalls(chain.from_iterable(queries)))
         outputs = self.model.reason(recall.window for recall in read)
-        return [
+        predictions = [
             self._predict(layout, islice(recalls, len(of_document)), islice(outputs, len(of_document)))
             for layout, of_document in zip(layouts, queries, strict=True)
         ]
+        assert next(outputs, None) is None, "every window was read"
+        return predictions
 
     def recalls(self, layouts: Iterable[Layout]) -> Iterator[Recall]:
         """Find the key blocks of documents for their queries, in bounded memory."""
@@ -183,7 +185,9 @@ class CogLTX(Reader):
     def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
         """Solve the task on key blocks that were found before, each for the query of a document."""
         outputs = self.model.reason(recall.window for recall in recalls)
-        return [self._predict(recall.layout, iter([recall]), islice(outputs, 1)) for recall in recalls]
+        predictions = [self._predict(recall.layout, iter([recall]), islice(outputs, 1)) for recall in recalls]
+        assert next(outputs, None) is None, "every window was read"
+        return predictions
 
     def recall_many(self, examples: Iterable[Example]) -> Iterator[Recall]:
         """Find the key blocks of a stream of examples, in order."""

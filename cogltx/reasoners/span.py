@@ -34,7 +34,6 @@ _KINDS = {"yes": YES, "no": NO}
 _LEAST = math.log(1e-30)  # log-probability in a margin
 _IMPOSSIBLE = -1e4  # logit of yes and no, where they are no answers
 _CANDIDATES = 20  # answers per window that the judge's scores may reorder
-_ANSWERS = 3  # in a prediction: the best one, and the alternatives that share no character with a better one
 
 
 class SpanReasonerConfig(ReasonerConfig):
@@ -45,6 +44,7 @@ class SpanReasonerConfig(ReasonerConfig):
         kinds: where the kind of an answer comes from: a layer of its own (``learned``), or, as in question answering
             models of ``transformers``, from start and end at the first token: span or none (``first_token``).
         max_answer_tokens: maximum number of tokens per answer.
+        top_k: maximum number of answers in a prediction; none shares a character with a better one.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 (the paper's) disables it. Only judges with scores in
             [0, 1] count.
@@ -58,6 +58,7 @@ class SpanReasonerConfig(ReasonerConfig):
     name: Literal["span"] = "span"
     kinds: Literal["learned", "first_token"] = "learned"
     max_answer_tokens: int = Field(30, ge=1)
+    top_k: int = Field(3, ge=1)
     evidence_weight: float = Field(1.0, ge=0)
     no_answer_evidence_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
@@ -90,7 +91,7 @@ class SpanReasonerConfig(ReasonerConfig):
         if threshold is None or margin is None or score is None or margin <= threshold:
             return prediction
         best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
-        alternatives = (best, *prediction.alternatives)[:_ANSWERS]
+        alternatives = (best, *prediction.alternatives)[: self.top_k]
         return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
 
 
@@ -191,7 +192,7 @@ class SpanReasoner(Reasoner[_Target]):
         if evidence is not None:
             margin -= self.config.no_answer_evidence_weight * _logit(relevance if evidence else 0.5)
             answers = _weighed(answers, evidence, self.config.evidence_weight)
-        best, *others = _apart(answers)
+        best, *others = _apart(answers, self.config.top_k)
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
             no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
@@ -213,7 +214,7 @@ class SpanReasoner(Reasoner[_Target]):
             tokens = window.document_token[positions]
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
-            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks)
+            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, self.config.top_k)
         return _distinct(candidates), float(kinds[NO_ANSWER])
 
 
@@ -225,11 +226,11 @@ def _distinct(answers: Iterable[Answer]) -> list[Answer]:
     return list(distinct.values())
 
 
-def _apart(answers: Sequence[Answer]) -> list[Answer]:
+def _apart(answers: Sequence[Answer], count: int) -> list[Answer]:
     """The best answers that share no character with a better one."""
     chosen: list[Answer] = []
     for answer in answers:
-        if len(chosen) < _ANSWERS and not any(_overlap(answer, better) for better in chosen):
+        if len(chosen) < count and not any(_overlap(answer, better) for better in chosen):
             chosen.append(answer)
     return chosen
 
@@ -283,7 +284,7 @@ def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " t
     return scores
 
 
-def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks) -> list[Answer]:
+def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_apart: int) -> list[Answer]:
     """The best spans with distinct texts, and the best that share no token with better ones, as whole words."""
     document = blocks.document.text
 
@@ -297,19 +298,20 @@ def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks) -> list[
         return Answer(text, begin, begin + len(text), float(np.exp(scores[more, first]))) if text else None
 
     spans: dict[str, Answer] = {}
-    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * _CANDIDATES].tolist():
-        if len(spans) == _CANDIDATES or not np.isfinite(scores.flat[flat]):
+    n_answers = max(n_apart, _CANDIDATES)
+    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * n_answers].tolist():
+        if len(spans) == n_answers or not np.isfinite(scores.flat[flat]):
             break
         if (found := answer(flat)) is not None:
             spans.setdefault(found.text.lower(), found)
-    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores)))]
+    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores, n_apart)))]
 
 
-def _apart_spans(scores: np.ndarray) -> list[int]:
+def _apart_spans(scores: np.ndarray, count: int) -> list[int]:
     """Flat indices of the best spans of which none shares a token with a better one."""
     left, chosen = scores.copy(), list[int]()
     lengths, firsts = np.ogrid[: scores.shape[0], : scores.shape[1]]
-    while len(chosen) < _ANSWERS and np.isfinite(left.max()):
+    while len(chosen) < count and np.isfinite(left.max()):
         chosen.append(int(left.argmax()))
         more, first = divmod(chosen[-1], scores.shape[1])
         left[(firsts <= first + more) & (firsts + lengths >= first)] = -np.inf

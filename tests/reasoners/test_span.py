@@ -401,7 +401,9 @@ def test_targets_with_a_place() -> None:
 def test_an_answer_across_blocks_is_whole_or_nothing() -> None:
     example = example_of(("report. The fox",), "report. The fox")
     window = window_of([0, 1])
-    assert bare_reasoner().target(example, BLOCKS, window) == _Target(SPAN, ((place(window, "report."), place(window, "fox")),))
+    assert bare_reasoner().target(example, BLOCKS, window) == _Target(
+        SPAN, ((place(window, "report."), place(window, "fox")),)
+    )
     assert bare_reasoner().target(example, BLOCKS, window_of([0, 2])) == _Target(NO_ANSWER)
 
 

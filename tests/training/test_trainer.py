@@ -91,7 +91,7 @@ def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path
     learner = OptimizerConfig(learning_rate=2e-3)
     made = reader(wide_encoder, batch_tokens=1024)
     assert all(len(made.model.split(example.document)) >= 8 for example in examples), "a document that is read whole"
-    summary = train(made, tmp_path, examples=examples, epochs=14, judge=learner, reasoner=learner)
+    summary = train(made, tmp_path, examples=examples, epochs=14, judge_epochs=None, judge=learner, reasoner=learner)
     best = load_reader(tmp_path, device="cpu")
     pairs = list(zip(examples, best.predict_many(examples), strict=True))
     assert [example.id for example, found in pairs if (found.answer,) != example.answers] == []
