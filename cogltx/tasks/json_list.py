@@ -30,7 +30,7 @@ def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, di
         if file.peek(3)[:3] == _BOM:  # type: ignore[attr-defined]
             file.read(3)
         try:
-            events = _checked(ijson.parse(file, use_float=True), key)
+            events = _checked(ijson.parse(_shallow(ijson.basic_parse(file, use_float=True))), key)
             for item in ijson.items(events, "item" if key is None else f"{key}.item", map_type=_UniqueKeys):
                 n_items += 1
                 where = f"{path}: item {n_items}"
@@ -52,13 +52,20 @@ class _UniqueKeys(dict[str, Any]):
         super().__setitem__(key, value)
 
 
-def _checked(events: Iterable[tuple[str, str, Any]], key: str | None) -> Iterator[tuple[str, str, Any]]:
-    """Pass on the events of a parser; check that the list exists and that nothing is nested too deeply."""
-    depth, has_list = 0, False
-    for prefix, event, value in events:
+def _shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Pass on the events of a parser before they get prefixes, which grow with the depth; check how deep they nest."""
+    depth = 0
+    for event, value in events:
         depth += event.startswith("start_") - event.startswith("end_")
         if depth > _DEEPEST:
             raise DataError("not valid JSON (nested too deeply)")
+        yield event, value
+
+
+def _checked(events: Iterable[tuple[str, str, Any]], key: str | None) -> Iterator[tuple[str, str, Any]]:
+    """Pass on the events of a parser; check that the list exists."""
+    has_list = False
+    for prefix, event, value in events:
         has_list |= event == "start_array" and prefix == (key or "")
         yield prefix, event, value
     if not has_list:
