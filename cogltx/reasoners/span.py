@@ -34,7 +34,6 @@ _KINDS = {"yes": YES, "no": NO}
 _LEAST = math.log(1e-30)  # log-probability in a margin
 _IMPOSSIBLE = -1e4  # logit of yes and no, where they are no answers
 _CANDIDATES = 20  # answers per window that the judge's scores may reorder
-_ANSWERS = 3  # in a prediction: the best one, and the alternatives that share no character with a better one
 
 
 class SpanReasonerConfig(ReasonerConfig):
@@ -90,7 +89,7 @@ class SpanReasonerConfig(ReasonerConfig):
         if threshold is None or margin is None or score is None or margin <= threshold:
             return prediction
         best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
-        alternatives = (best, *prediction.alternatives)[:_ANSWERS]
+        alternatives = (best, *prediction.alternatives)
         return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
 
 
@@ -106,6 +105,7 @@ class SpanReasoner(Reasoner[_Target]):
     """Kind of answer, start and end from the vectors of an encoder."""
 
     config_class = SpanReasonerConfig
+    n_answers = 3  # in a prediction: the best one, and alternatives that share no character with a better one
 
     def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
         super().__init__(encoder, config or SpanReasonerConfig())
@@ -191,7 +191,7 @@ class SpanReasoner(Reasoner[_Target]):
         if evidence is not None:
             margin -= self.config.no_answer_evidence_weight * _logit(relevance if evidence else 0.5)
             answers = _weighed(answers, evidence, self.config.evidence_weight)
-        best, *others = _apart(answers)
+        best, *others = _apart(answers, self.n_answers)
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
             no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
@@ -213,7 +213,7 @@ class SpanReasoner(Reasoner[_Target]):
             tokens = window.document_token[positions]
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
-            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks)
+            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, self.n_answers)
         return _distinct(candidates), float(kinds[NO_ANSWER])
 
 
@@ -225,11 +225,11 @@ def _distinct(answers: Iterable[Answer]) -> list[Answer]:
     return list(distinct.values())
 
 
-def _apart(answers: Sequence[Answer]) -> list[Answer]:
+def _apart(answers: Sequence[Answer], count: int) -> list[Answer]:
     """The best answers that share no character with a better one."""
     chosen: list[Answer] = []
     for answer in answers:
-        if len(chosen) < _ANSWERS and not any(_overlap(answer, better) for better in chosen):
+        if len(chosen) < count and not any(_overlap(answer, better) for better in chosen):
             chosen.append(answer)
     return chosen
 
@@ -283,7 +283,7 @@ def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " t
     return scores
 
 
-def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks) -> list[Answer]:
+def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_apart: int) -> list[Answer]:
     """The best spans with distinct texts, and the best that share no token with better ones, as whole words."""
     document = blocks.document.text
 
@@ -302,14 +302,14 @@ def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks) -> list[
             break
         if (found := answer(flat)) is not None:
             spans.setdefault(found.text.lower(), found)
-    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores)))]
+    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores, n_apart)))]
 
 
-def _apart_spans(scores: np.ndarray) -> list[int]:
+def _apart_spans(scores: np.ndarray, count: int) -> list[int]:
     """Flat indices of the best spans of which none shares a token with a better one."""
     left, chosen = scores.copy(), list[int]()
     lengths, firsts = np.ogrid[: scores.shape[0], : scores.shape[1]]
-    while len(chosen) < _ANSWERS and np.isfinite(left.max()):
+    while len(chosen) < count and np.isfinite(left.max()):
         chosen.append(int(left.argmax()))
         more, first = divmod(chosen[-1], scores.shape[1])
         left[(firsts <= first + more) & (firsts + lengths >= first)] = -np.inf
