@@ -108,7 +108,6 @@ class Prediction:
     score: float
     no_answer_score: float | None = None
     no_answer_margin: float | None = None
-    no_answer_margin_alone: float | None = None
     evidence: tuple[Evidence, ...] = ()
     alternatives: tuple[Answer, ...] = ()
     labels: tuple[Label, ...] = ()
