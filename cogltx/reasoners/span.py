@@ -107,7 +107,6 @@ class SpanReasoner(Reasoner[_Target]):
     """Kind of answer, start and end from the vectors of an encoder."""
 
     config_class = SpanReasonerConfig
-    n_answers = 3  # in a prediction: the best one, and alternatives that share no character with a better one
 
     def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
         super().__init__(encoder, config or SpanReasonerConfig())

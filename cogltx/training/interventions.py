@@ -86,16 +86,16 @@ def _without(reasoner: Reasoner[Any], example: Example, item: ReasonerTarget, bl
 def _losses(reasoner: Reasoner[Any], items: Sequence[ReasonerTarget], runner: BatchRunner) -> list[float]:
     """The loss of each window, dropout off."""
     groups = batches([item.window for item in items], runner.batch_tokens)
-    group_losses = {}
+    shares, group_losses = processes.share(list(map(len, groups))), {}
     reasoner.eval()
     with torch.no_grad(), runner.precision.autocast():
-        for number in processes.share(list(map(len, groups))):
+        for number in processes.local_share(shares):
             windows, targets = zip(
                 *((items[index].window, items[index].target) for index in groups[number]), strict=True
             )
             found = reasoner.intervention_losses(reasoner(runner.tensors(windows)), windows, targets)
             group_losses[number] = found.float().cpu().numpy()
     losses = np.zeros(len(items))
-    for group, of_group in zip(groups, processes.gather(group_losses), strict=True):
+    for group, of_group in zip(groups, processes.gather(group_losses, list(map(len, groups)), shares), strict=True):
         losses[group] = of_group
     return losses.tolist()

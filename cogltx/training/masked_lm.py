@@ -332,7 +332,7 @@ class _MaskedTrainer:
         self.model.eval()
         loss, correct = 0.0, 0
         groups = batches(windows, runner.batch_tokens)
-        mine = [groups[number] for number in processes.share(list(map(len, groups)))]
+        mine = [groups[number] for number in processes.local_share(processes.share(list(map(len, groups))))]
         for group in progress(mine, "validation", unit="batches"):
             batch = runner.tensors([windows[index] for index in group])
             with runner.precision.autocast():

@@ -108,7 +108,7 @@ class Optimizer:
                 tokens = min(tokens, sum(lengths) // (_GROUPS_PER_PROCESS * processes.count()))
             groups = batches(windows, tokens, self.runner.training_padding)
         costs, total = [sum(lengths[index] for index in group) for group in groups], 0.0
-        for number in processes.share(costs):
+        for number in processes.local_share(processes.share(costs)):
             batch = self.runner.tensors([windows[index] for index in groups[number]])
             with self.runner.precision.autocast():
                 value = loss(self.model, batch, groups[number]) / divisor

@@ -18,7 +18,7 @@ from cogltx.pipeline import CogLTX
 from cogltx.training.config import RunConfig
 from cogltx.training.data import expand, read_examples, run_examples
 from cogltx.training.masked_lm import MaskedConfig
-from cogltx.training.run import _new_reader
+from cogltx.training.run import _build
 
 GOOD = """\
 # a run
@@ -308,7 +308,7 @@ def run_of(tiny_encoder: Path, folder: Path, *changes: str) -> object:
 
 def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, tmp_path: Path) -> None:
     def weights(*changes: str) -> list[torch.Tensor]:
-        made = _new_reader(run_of(tiny_encoder, tmp_path, *changes))
+        made = _build(run_of(tiny_encoder, tmp_path, *changes), [])
         assert isinstance(made, CogLTX)
         assert isinstance(made.model.judge, torch.nn.Module)
         return [*made.model.reasoner.parameters(), *made.model.judge.parameters()]
@@ -320,12 +320,12 @@ def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, tmp_path: Path
 
 
 def test_readers_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
-    assert isinstance(_new_reader(run_of(tiny_encoder, tmp_path, "reader=sliding_window")), SlidingWindow)
+    assert isinstance(_build(run_of(tiny_encoder, tmp_path, "reader=sliding_window"), []), SlidingWindow)
     with pytest.raises(
         ConfigError,
         match="reader: 'slide' is not a reader; use cogltx, sliding_window, truncation, bag_of_words, text_cnn",
     ):
-        _new_reader(run_of(tiny_encoder, tmp_path, "reader=slide"))
+        _build(run_of(tiny_encoder, tmp_path, "reader=slide"), [])
 
 
 def test_a_trained_reader_with_changes(tiny_encoder: Path, tmp_path: Path) -> None:
