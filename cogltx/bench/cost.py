@@ -15,7 +15,7 @@ from cogltx.bench.process import call
 from cogltx.bench.tables import Notes, table
 from cogltx.cli.plots import Picture
 from cogltx.errors import ConfigError
-from cogltx.files import check_settings, read_json, write_file, write_json
+from cogltx.files import check_settings, read_json, write_json
 from cogltx.progress import progress
 
 READERS = {
@@ -34,21 +34,14 @@ _FITTED_FROM = 4096  # tokens; for shorter documents, costs that do not depend o
 
 
 def measure(
-    readers: Sequence[str],
-    output: Path,
-    lengths: Sequence[int] = LENGTHS,
-    *,
-    limit: float = 8.0,
-    minutes: float = 10.0,
-    encoder: str = "minilm",
-    precision: str = "auto",
-    seed: int = 0,
-    results: Path | None = None,
+    readers: Sequence[str], output: Path, lengths: Sequence[int] = LENGTHS, *, limit: float = 8.0,
+    minutes: float = 10.0, encoder: str = "minilm", seed: int = 0, results: Path | None = None,
     report: Callable[[str], None] = print,
-) -> tuple[dict[str, Any], str]:
-    """Measure readers, or resume that; write `cost.json`, `cost.md` and, with matplotlib, `time.png` and `memory.png`.
+) -> tuple[dict[str, Any], str]:  # fmt: skip
+    """Measure readers, or resume that; write `cost.json` and, with matplotlib, `time.png` and `memory.png`.
 
-    Each reader may use `limit` GiB of memory, and `minutes` per document, loading included.
+    Each reader may use `limit` GiB of memory, and `minutes` per document, loading included. `results` is a folder whose
+    `cost.json` is updated, too.
 
     Returns:
         The settings and measurements, and their table. Per reader: `measured`, lengths ascending (see `reading`);
@@ -62,7 +55,7 @@ def measure(
     for reader in readers:
         if reader not in READERS:
             raise ConfigError(f"--readers: {reader!r} is not a reader; choose from {', '.join(READERS)}")
-    options = {"encoder": encoder, "precision": precision, "seed": seed}
+    options = {"encoder": encoder, "seed": seed}
     cost: dict[str, Any] = {"settings": {**options, "limit": limit, "minutes": minutes}, "readers": {}}
     path = output / "cost.json"
     if path.exists():
@@ -82,16 +75,15 @@ def measure(
         text = f"more {outcome['beyond']} than allowed" if "beyond" in outcome else _cell(outcome)
         report(f"{reader}, {length:,} tokens: {text}")
         write_json(path, cost)
-    text = cost_table(cost["readers"])
-    write_file(output / "cost.md", text + "\n")
     if results is not None:
-        before = read_json(results / "cost.json") if (results / "cost.json").exists() else {"readers": {}}
-        write_json(results / "cost.json", {**before, "readers": {**before["readers"], **cost["readers"]}})
+        kept = results / "cost.json"
+        before = read_json(kept)["readers"] if kept.exists() else {}
+        write_json(kept, {"readers": {**before, **cost["readers"]}})
     try:
         draw(cost["readers"], output)
     except ConfigError as error:  # no matplotlib
         report(str(error))
-    return cost, text
+    return cost, cost_table(cost["readers"])
 
 
 def _with(row: Mapping[str, Any], length: int, outcome: dict[str, Any]) -> dict[str, Any]:
@@ -100,10 +92,8 @@ def _with(row: Mapping[str, Any], length: int, outcome: dict[str, Any]) -> dict[
         return {**row, "beyond": [length, outcome["beyond"]], **origin()}
     measured = sorted([*row["measured"], outcome], key=lambda one: one["length"])
     points = [(one["document_tokens"], one["seconds"]) for one in measured if one["length"] >= _FITTED_FROM]
-    exponent = None
-    if len(points) >= 3:
-        lengths, seconds = np.log(np.array(points)).T
-        exponent = float(np.polyfit(lengths, seconds, 1)[0])
+    lengths, seconds = np.log(np.array(points)).T if len(points) >= 3 else ([], [])
+    exponent = float(np.polyfit(lengths, seconds, 1)[0]) if len(points) >= 3 else None
     return {**row, "measured": measured, "exponent": exponent, **origin()}
 
 
@@ -134,7 +124,7 @@ def cost_table(readers: Mapping[str, Any]) -> str:
             ratios = [f"{one['ratio']:.2f}" for one in row["measured"] if one["ratio"]][-1:] or ["–"]
             marks = " ".join(map(notes.mark, [*row.get("notes", []), described(row)]))
             lines.append([label + marks, *(cells.get(length, "–") for length in lengths), exponent, *ratios])
-    return "\n".join([table(lines, markdown=True), "", *(f"{line}  " for line in notes.lines)])
+    return "\n".join([table(lines), "", *(f"{line}  " for line in notes.lines)])
 
 
 def _cell(one: Mapping[str, Any]) -> str:

@@ -43,17 +43,12 @@ def _machine() -> str:
     """Name the processor, the best arithmetic that it has, the number of threads, and the GPU."""
     import torch
 
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    pairs = (line.partition(":") for line in reversed(lines))
-    fields = {name.strip(): value.strip() for name, _, value in pairs}
-    flags = fields.get("flags", "").split()
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    fields = dict(map(str.strip, line.split(":", 1)) for line in reversed(lines) if ":" in line)
     parts = [fields.get("model name") or platform.processor() or platform.machine()]
-    parts += [name for flag, name in _FLAGS.items() if flag in flags][:1]
-    threads = torch.get_num_threads()
-    parts.append(f"{threads} thread{'s' * (threads > 1)}")
+    parts += [name for flag, name in _FLAGS.items() if flag in fields.get("flags", "").split()][:1]
+    parts.append(f"threads: {torch.get_num_threads()}")
     return ", ".join([*parts, *([torch.cuda.get_device_name()] if torch.cuda.is_available() else [])])
 
 

@@ -2,8 +2,6 @@
 
 import json
 import math
-import os
-import resource
 import shlex
 import signal
 import subprocess
@@ -70,48 +68,26 @@ def _run(
     command: Sequence[str], errors: IO[str] | None = None, seconds: float = math.inf, limit: float = math.inf
 ) -> tuple[str, int, int]:
     """Run a module; return standard output, exit code and peak memory. TimeoutError or MemoryError: beyond a limit."""
-    started = time.perf_counter()
+    started, peak = time.perf_counter(), 0
     process = subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None, "a pipe was asked for"
-    peak = 0
-    with process.stdout, ThreadPoolExecutor(1) as executor:
+    with process, ThreadPoolExecutor(1) as executor:
         output = executor.submit(process.stdout.read)
         try:
             while wait([output], timeout=_POLL_SECONDS).not_done:
-                peak = max(peak, _high_water_mark(process.pid))
+                peak = max(peak, high_water_mark(str(process.pid)))
                 if peak > limit:
                     raise MemoryError
                 if time.perf_counter() - started > seconds:
                     raise TimeoutError
         except BaseException:  # an interrupted call leaves no process behind
             process.terminate()
-            process.wait()
             raise
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return output.result(), process.returncode, peak or _in_bytes(usage.ru_maxrss)
+    return output.result(), process.returncode, peak
 
 
-def peak_bytes(device: str = "cpu") -> int:
-    """Peak memory of this process: reserved on the GPU if `device` is "cuda", resident otherwise."""
-    if device == "cuda":
-        import torch
-
-        return int(torch.cuda.max_memory_reserved())
-    return _high_water_mark(os.getpid()) or _in_bytes(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-
-def _high_water_mark(process: int) -> int:
-    """Peak resident memory of a process by `/proc`, 0 on systems without it.
-
-    On Linux, `getrusage` and `wait4` include the memory of the parent process at the time of the fork; this does not.
-    """
-    try:
-        lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    except OSError:
-        return 0
+def high_water_mark(process: str = "self") -> int:
+    """Peak resident memory of a process in bytes, by `/proc`; 0 on systems without it."""
+    status = Path("/proc", process, "status")
+    lines = status.read_text().splitlines() if status.exists() else []
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
-
-
-def _in_bytes(ru_maxrss: int) -> int:
-    return ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -49,6 +49,7 @@ class Comparison:
         limit: evaluate on so many examples, drawn at random.
         longer_than: evaluate on documents of more tokens only.
         changes: `KEY=VALUE` of the run for all readers, or `READER:KEY=VALUE` for one.
+        report: receives messages.
     """
 
     config: Path
@@ -59,6 +60,7 @@ class Comparison:
     limit: int | None = None
     longer_than: int | None = None
     changes: tuple[str, ...] = ()
+    report: Callable[[str], None] = print
 
     @cached_property
     def run(self) -> RunConfig:
@@ -75,17 +77,13 @@ class Comparison:
 
     def changes_of(self, reader: Reader) -> list[str]:
         """Return the changes that a reader makes, without settings that the run's reasoner lacks."""
-        known = {f"reasoner.{name}" for name in type(self.run.reasoner).model_fields}
+        known = type(self.run.reasoner).model_fields
         changes = [*reader.changes, *self.special(reader.name)]
-        keys = [change.partition("=")[0] for change in changes]
-        return [c for key, c in zip(keys, changes, strict=True) if not key.startswith("reasoner.") or key in known]
+        of_reasoner = [re.match(r"reasoner\.(\w+)", change) for change in changes]
+        return [change for change, of in zip(changes, of_reasoner, strict=True) if of is None or of[1] in known]
 
     def model_of(self, reader: Reader) -> ModelConfig:
-        """Configuration of the model that a reader evaluates.
-
-        Raises:
-            ConfigError: a change is wrong.
-        """
+        """Configuration of the model that a reader evaluates; raises ConfigError if a change is wrong."""
         changes = [*self.special(None), *self.changes_of(READERS[reader.trained or reader.name])]
         model = load_yaml(RunConfig, self.config, changes).model_part()
         if reader.trained is None:
@@ -112,9 +110,7 @@ class Comparison:
         return ["train", str(self.config), *changes, "--output", folder, "--resume"], evaluate
 
 
-def compare(
-    comparison: Comparison, *, results: Path | None = None, report: Callable[[str], None] = print
-) -> tuple[dict[str, Any], str]:
+def compare(comparison: Comparison, results: Path | None = None) -> tuple[dict[str, Any], str]:
     """Train and evaluate readers, or resume that; write `quality.json`, in the folder of `results` too.
 
     Returns:
@@ -143,7 +139,7 @@ def compare(
     if noted.exists():
         check_settings(comparison.output, settings, read_json(noted))
     write_json(noted, settings)
-    rows = [_row(comparison, reader, report) for reader in readers]
+    rows = [_row(comparison, reader) for reader in readers]
     _add_differences(comparison, examples, rows)
     name = comparison.config.stem.removesuffix("-minilm") + (f"-over-{longer_than}" if longer_than else "")
     measured: dict[str, Any] = {
@@ -157,9 +153,9 @@ def compare(
     return measured, "\n".join(section(measured))
 
 
-def _row(comparison: Comparison, reader: Reader, report: Callable[[str], None]) -> dict[str, Any]:
+def _row(comparison: Comparison, reader: Reader) -> dict[str, Any]:
     """Measure a reader with every seed; the row's origin is that of its oldest run."""
-    runs = [_measure(comparison, reader, seed, report) for seed in comparison.seeds]
+    runs = [_measure(comparison, reader, seed) for seed in comparison.seeds]
     origins = [one.pop("origin") for one in runs]
     return {
         "reader": reader.name, "label": reader.label, "notes": comparison.special(reader.name),
@@ -169,7 +165,7 @@ def _row(comparison: Comparison, reader: Reader, report: Callable[[str], None]) 
     }  # fmt: skip
 
 
-def _measure(comparison: Comparison, reader: Reader, seed: int, report: Callable[[str], None]) -> dict[str, Any]:
+def _measure(comparison: Comparison, reader: Reader, seed: int) -> dict[str, Any]:
     """Train and evaluate a reader with one seed, or load the result."""
     train, evaluate = comparison.commands(reader, seed)
     record = comparison.path("results", reader.name, seed, ".json")
@@ -182,31 +178,31 @@ def _measure(comparison: Comparison, reader: Reader, seed: int, report: Callable
             if set(saved) != _RESULTS:
                 raise ModelError(f"{record}: this is no measurement; remove the file to measure again")
             return saved
-    trained = _train(comparison, reader.trained or reader.name, seed, train, report)
+    trained = _train(comparison, reader.trained or reader.name, seed, train)
     uninterrupted = not predictions.exists()
-    report(f"{reader.name}, seed {seed}: evaluate")
+    comparison.report(f"{reader.name}, seed {seed}: evaluate")
     printed, seconds, peak_bytes = run_command(evaluate)
     measured = json.loads(printed)
-    metrics = measured["metrics"]
-    if not reader_class(comparison.model_of(reader).reader).uses_judge:
-        metrics = {name: value for name, value in metrics.items() if not name.startswith(_EVIDENCE_METRICS)}
+    has_evidence = reader_class(comparison.model_of(reader).reader).uses_judge
+    metrics = {
+        name: value for name, value in measured["metrics"].items()
+        if has_evidence or not name.startswith(_EVIDENCE_METRICS)
+    }  # fmt: skip
     result = {
         "metrics": metrics, "seconds": seconds if uninterrupted else None, "peak_bytes": peak_bytes,
         "seconds_per_question": measured["seconds_per_question"], "origin": origin(),
-        **({"train_seconds": None, "train_bytes": None} if reader.trained else trained),
+        **(dict.fromkeys(trained) if reader.trained else trained),
     }  # fmt: skip
     write_json(record, commands | result)
     return result
 
 
-def _train(
-    comparison: Comparison, name: str, seed: int, command: list[str], report: Callable[[str], None]
-) -> dict[str, Any]:
+def _train(comparison: Comparison, name: str, seed: int, command: list[str]) -> dict[str, Any]:
     """Train a reader, or load seconds and memory of the finished training."""
     record = comparison.path("results", name, seed, ".trained.json")
     if not record.exists():
         uninterrupted = not comparison.path("runs", name, seed).exists()
-        report(f"{name}, seed {seed}: train")
+        comparison.report(f"{name}, seed {seed}: train")
         _, seconds, peak_bytes = run_command(command)
         write_json(record, {"train_seconds": seconds if uninterrupted else None, "train_bytes": peak_bytes})
     return read_json(record)

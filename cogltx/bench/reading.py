@@ -11,17 +11,15 @@ from typing import Any
 
 import torch
 
-from cogltx.baselines import SlidingWindow, Truncation, WindowReader
-from cogltx.bench.process import peak_bytes
+from cogltx.baselines import reader_class
+from cogltx.bench.process import high_water_mark
 from cogltx.bench.quickstart.corpus import generate
 from cogltx.blocks import load_tokenizer
 from cogltx.config import MemRecallConfig, ModelConfig
-from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder, Precision, load_encoder
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import CogltxError
-from cogltx.pipeline import CogLTX
 
 _SHORTLIST = {"shortlist": 32, "retriever": "trained"}
 _RECALL: dict[str, dict[str, Any]] = {
@@ -34,9 +32,7 @@ _BATCH_SIZES = (1, 2, 4, 8, 16)
 _REPEATS = 3
 
 
-def read_once(
-    reader: str, length: int, *, encoder: str = "minilm", precision: str = "auto", seed: int = 0
-) -> dict[str, Any]:
+def read_once(reader: str, length: int, *, encoder: str = "minilm", seed: int = 0) -> dict[str, Any]:
     """Read a short document and then one of `length` tokens.
 
     `seconds` are from the text to the answer; the reader `further` has answered another question about the document
@@ -47,26 +43,28 @@ def read_once(
         CogltxError: the encoder cannot be loaded, or cannot read so many tokens.
     """
     torch.manual_seed(seed)
-    tokenizer = load_tokenizer(encoder)
-    short, long = (_document(n, seed) for n in (min(length, 2 * _WINDOW), length))
-    n_tokens = len(tokenizer(long.document.text, add_special_tokens=False, verbose=False)["input_ids"])
-    config = _config(reader, n_tokens, EncoderConfig(name=encoder, precision=precision, hidden_dropout=0.0))
-    model = _create(config)
+    short, long = (
+        next(generate(1, seed=seed, split="test", tokens=n_tokens, chains=(1, 1), gap=0))
+        for n_tokens in (min(length, 2 * _WINDOW), length)
+    )
+    ids = load_tokenizer(encoder)(long.document.text, add_special_tokens=False, verbose=False)["input_ids"]
+    config = _config(reader, len(ids), EncoderConfig(name=encoder))
+    model = reader_class(config.reader).create(config)
     model.predict(short.document, short.query)
     if reader == "further":
         model.predict(long.document, "What happened before?")
-    meter = _Meter(model)
+    parts = [part for part in (model.model.reasoner, model.model.judge) if isinstance(part, torch.nn.Module)]
+    encoders = [module for part in parts for module in part.modules() if isinstance(module, Encoder)]
+    n_read = list[int]()
+    for one in encoders:
+        one.register_forward_pre_hook(lambda module, inputs: n_read.append(int(inputs[0].attention_mask.sum())))
     start = time.perf_counter()
     model.predict(long.document, long.query)
     seconds = time.perf_counter() - start
-    peak, speed = peak_bytes(meter.precision.device.type), meter.tokens / seconds
-    ratio = speed / meter.encoder_speed() if reader in _WITH_THROUGHPUT else None
-    return {"length": length, "document_tokens": n_tokens, "seconds": seconds, "peak_bytes": peak, "ratio": ratio}
-
-
-def _document(n_tokens: int, seed: int) -> Example:
-    """Generate a document of about so many tokens, with a question about it."""
-    return next(generate(1, seed=seed, split="test", tokens=n_tokens, chains=(1, 1), gap=0))
+    precision, speed = model.model.runner.precision, sum(n_read) / seconds
+    peak = torch.cuda.max_memory_reserved() if precision.device.type == "cuda" else high_water_mark()
+    ratio = speed / _encoder_speed(encoders[0], precision) if reader in _WITH_THROUGHPUT else None
+    return {"length": length, "document_tokens": len(ids), "seconds": seconds, "peak_bytes": peak, "ratio": ratio}
 
 
 def _config(reader: str, document_tokens: int, encoder: EncoderConfig) -> ModelConfig:
@@ -80,42 +78,20 @@ def _config(reader: str, document_tokens: int, encoder: EncoderConfig) -> ModelC
     return ModelConfig(reader="truncation", encoder=encoder, memrecall=MemRecallConfig(capacity=capacity))
 
 
-def _create(config: ModelConfig) -> WindowReader:
-    readers: dict[str, type[WindowReader]] = {"cogltx": CogLTX, "sliding_window": SlidingWindow}
-    return readers.get(config.reader, Truncation).create(config)
-
-
-class _Meter:
-    """Counts the tokens that a reader's encoders read, without padding, and measures the speed of the encoder alone."""
-
-    def __init__(self, model: WindowReader) -> None:
-        self.tokens = 0
-        self.precision: Precision = model.model.runner.precision
-        parts = [part for part in (model.model.reasoner, model.model.judge) if isinstance(part, torch.nn.Module)]
-        encoders = [module for part in parts for module in part.modules() if isinstance(module, Encoder)]
-        for encoder in encoders:
-            encoder.register_forward_pre_hook(self._count)
-        self.encoder, ids = encoders[0], torch.randint(encoders[0].vocabulary, (max(_BATCH_SIZES), _WINDOW))
-        self.ids = ids.to(self.precision.device)
-
-    def _count(self, module: torch.nn.Module, inputs: tuple[Batch]) -> None:
-        self.tokens += int(inputs[0].attention_mask.sum())
-
-    @torch.inference_mode()
-    def encoder_speed(self) -> float:
-        """Measure the encoder's tokens per second on full windows, in batches of the best size."""
-        speeds = []
-        for size in _BATCH_SIZES:
-            ids = self.ids[:size]
-            batch = Batch(ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids))
-            times = []
-            for _ in range(_REPEATS + 1):  # the first warms up
-                start = time.perf_counter()
-                with self.precision.autocast():
-                    self.encoder(batch)[0, 0, 0].item()
-                times.append(time.perf_counter() - start)
-            speeds.append(ids.numel() / statistics.median(times[1:]))
-        return max(speeds)
+@torch.inference_mode()
+def _encoder_speed(encoder: Encoder, precision: Precision) -> float:
+    """Measure the encoder's tokens per second on full windows, in batches of the best size."""
+    speeds = []
+    for size in _BATCH_SIZES:
+        ids = torch.randint(encoder.vocabulary, (size, _WINDOW), device=precision.device)
+        batch, times = Batch(ids, torch.ones_like(ids, dtype=torch.bool), torch.zeros_like(ids)), []
+        for _ in range(_REPEATS + 1):  # the first warms up
+            start = time.perf_counter()
+            with precision.autocast():
+                encoder(batch)[0, 0, 0].item()
+            times.append(time.perf_counter() - start)
+        speeds.append(ids.numel() / statistics.median(times[1:]))
+    return max(speeds)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ def section(data: Data) -> list[str]:
             f"{max(peaks) / 2**20:,.0f}" if peaks else "–",
         ])  # fmt: skip
     used = [column for column in range(len(cells[0])) if any(line[column] != "–" for line in cells[1:])]
-    shown = table([[line[column] for column in used] for line in cells], markdown=True)
+    shown = table([[line[column] for column in used] for line in cells])
     missing = [name for name in data["by_default"] if name not in [row["reader"] for row in rows]]
     lines = [f"### {data['title']}", "", shown, "", *(f"{line}  " for line in notes.lines)]
     lines += [f"Not measured: {', '.join(missing)}.  "] if missing else []

@@ -1,4 +1,4 @@
-"""The tables that every measurement prints: aligned text, or Markdown with footnotes."""
+"""The Markdown tables that every measurement prints, with footnotes."""
 
 from collections.abc import Sequence
 from statistics import fmean
@@ -6,26 +6,16 @@ from statistics import fmean
 _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def table(rows: Sequence[Sequence[str]], *, markdown: bool = False) -> str:
+def table(rows: Sequence[Sequence[str]]) -> str:
     """Format rows, the first of which has the headings; the first column is aligned left, the others right.
 
     >>> print(table([["", "f1"], ["CogLTX", "81.5"]]))
-              f1
-    CogLTX  81.5
-    >>> print(table([["", "f1"], ["CogLTX", "81.5"]], markdown=True))
     |  | f1 |
     |---|---:|
     | CogLTX | 81.5 |
     """
-    if markdown:
-        lines = [f"| {' | '.join(row)} |" for row in rows]
-        return "\n".join([lines[0], f"|---|{'---:|' * (len(rows[0]) - 1)}", *lines[1:]])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for first, *others in rows:
-        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
-        lines.append("  ".join([first.ljust(widths[0]), *cells]))
-    return "\n".join(lines)
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], f"|---|{'---:|' * (len(rows[0]) - 1)}", *lines[1:]])
 
 
 def spread(values: Sequence[float | None], digits: int = 1) -> str:
@@ -54,18 +44,18 @@ class Notes:
     """Footnotes, numbered in the order of their first use.
 
     >>> notes = Notes()
-    >>> notes.mark("trained on a GPU"), notes.mark(""), notes.mark("trained on a GPU"), notes.lines
-    ('¹', '', '¹', ['¹ trained on a GPU'])
+    >>> notes.mark("trained on a GPU"), notes.mark("one seed"), notes.mark("trained on a GPU"), notes.lines
+    ('¹', '²', '¹', ['¹ trained on a GPU', '² one seed'])
     """
 
     def __init__(self) -> None:
         self._texts: list[str] = []
 
     def mark(self, text: str) -> str:
-        """Return the mark of a footnote; none for an empty text."""
-        if text and text not in self._texts:
+        """Return the mark of a footnote."""
+        if text not in self._texts:
             self._texts.append(text)
-        return str(self._texts.index(text) + 1).translate(_SUPERSCRIPTS) if text else ""
+        return str(self._texts.index(text) + 1).translate(_SUPERSCRIPTS)
 
     @property
     def lines(self) -> list[str]:

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,12 +51,12 @@ def comparison(folder: Path, output: Path | None = None, **options: Any) -> Comp
 
 def said_by(wanted: Comparison, **options: Any) -> tuple[dict[str, Any], list[str]]:
     said: list[str] = []
-    return compare(wanted, report=said.append, **options)[0], said
+    return compare(replace(wanted, report=said.append), **options)[0], said
 
 
 @pytest.fixture(scope="module")
 def measured(folder: Path) -> dict[str, Any]:
-    return compare(comparison(folder), results=folder / "results", report=lambda line: None)[0]
+    return compare(comparison(folder), folder / "results")[0]
 
 
 def test_every_row_has_its_metrics_seconds_and_memory(measured: dict[str, Any], folder: Path) -> None:
@@ -172,14 +173,14 @@ def test_mistakes_are_named_before_anything_is_trained(
 ) -> None:
     said: list[str] = []
     with pytest.raises((ConfigError, DataError), match=wording):
-        compare(comparison(folder, tmp_path, **options), report=said.append)
+        compare(comparison(folder, tmp_path, **options, report=said.append))
     assert not said
 
 
 def test_the_data_is_read_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(DataError, match=r"nowhere\.jsonl: file not found"):
-        compare(Comparison(folder / "run-minilm.yaml", "nowhere.jsonl", tmp_path), report=said.append)
+        compare(Comparison(folder / "run-minilm.yaml", "nowhere.jsonl", tmp_path, report=said.append))
     assert not said
 
 

@@ -3,8 +3,7 @@
 "Where does the mentor of Alice live?" needs "The mentor of Alice is Robert." and, at least `gap` words away, "Robert
 lives in Vienna." Other people have facts of the same form (decoys), so a reader of one fact alone is at chance. All
 first facts are on one side of the gap and all second facts on the other, in either order: otherwise distances would
-reveal which facts belong together. A question without an answer names a person who does not occur, or asks for another
-kind of fact.
+reveal which facts belong together.
 """
 
 import random
@@ -44,34 +43,20 @@ def part(text: str, split: Split) -> list[str]:
 
 
 def generate(
-    count: int,
-    *,
-    seed: int,
-    split: Split,
-    tokens: int | None = 1500,
-    chains: tuple[int, int] = (4, 4),
-    broken: float = 0.0,
-    gap: int = 521,
-    unanswerable: float = 0.0,
-) -> Iterator[Example]:
-    """Generate examples; each depends on the arguments and its number, not on `count`.
-
-    The splits share no person and no answer. `relevant` holds the first and then the second fact of the asked chain.
+    count: int, *, seed: int, split: Split, tokens: int | None = 1500, chains: tuple[int, int] = (4, 4),
+    broken: float = 0.0, gap: int = 521, unanswerable: float = 0.0,
+) -> Iterator[Example]:  # fmt: skip
+    """Generate examples, whose `relevant` holds the first and then the second fact of the asked chain.
 
     Args:
-        count: number of examples.
+        count: number of examples, each of which depends on the other arguments and its number.
         seed: use another one with `split="train"` for a validation set.
-        split: names and answers to use.
+        split: names and answers to use; the splits share none.
         tokens: length of a document in BERT word pieces, within about 5 %; None: the facts with little filler.
         chains: the fewest and the most chains of two facts per document; all but one are decoys.
         broken: share of the decoys that keep only one of their two facts.
         gap: least number of words between any first fact and any second fact.
-        unanswerable: share of the questions that the document does not answer.
-
-    >>> example = next(generate(1, seed=0, split="train"))
-    >>> span = example.answer_spans[0]
-    >>> example.document.text[span.start : span.end] == example.answers[0]
-    True
+        unanswerable: share of the questions that name a person who does not occur in the document.
     """
     for number in range(count):
         rng = random.Random(id := f"two-hop-{split}-{seed}-{number}")
@@ -81,49 +66,36 @@ def generate(
         kept = {chain: "12" if chain is asked or rng.random() >= broken else rng.choice("12") for chain in drawn}
         firsts = [chain.first for chain in drawn if "1" in kept[chain]]
         seconds = [chain.second for chain in drawn if "2" in kept[chain]]
-        n_words = None if tokens is None else round(tokens / _PIECES_PER_WORD)
-        sentences = _few(rng, firsts + seconds) if n_words is None else _many(rng, firsts, seconds, n_words, gap)
+        sentences = _few(rng, firsts + seconds) if tokens is None else _many(rng, firsts, seconds, tokens, gap)
         text = _paragraphs(rng, sentences)
+        answers: tuple[str, ...] = (asked.answer,)
+        subject, spans = asked.subject, list[Span]()
         if rng.random() < unanswerable:
-            query = _unanswerable(rng, split, kind, role, drawn)
-            yield Example(id=id, document=Document(text, id=id), query=query, answers=(), relevant=())
-            continue
-        first, second = text.index(asked.first), text.index(asked.second)
-        answer = Span(second + asked.offset, second + asked.offset + len(asked.answer))
+            answers = ()
+            subject = rng.choice([name for name in part(WORDS["names"], split) if name not in text])
+        else:
+            first, second = text.index(asked.first), text.index(asked.second)
+            parts = {second + asked.offset: asked.answer, first: asked.first, second: asked.second}
+            spans = [Span(start, start + len(of)) for start, of in parts.items()]
+        who = rng.choice(WORDS["who"]).format(role=role, subject=subject)
+        query = Query(rng.choice(WORDS["kinds"][kind]["questions"]).format(who=who))
         yield Example(
-            id=id, document=Document(text, id=id), query=_question(rng, kind, role, asked.subject),
-            answers=(asked.answer,), answer_spans=(answer,),
-            relevant=(Span(first, first + len(asked.first)), Span(second, second + len(asked.second))),
+            id=id, document=Document(text, id=id), query=query, answers=answers, answer_spans=tuple(spans[:1]),
+            relevant=tuple(spans[1:]),
         )  # fmt: skip
-
-
-def _question(rng: random.Random, kind: str, role: str, subject: str) -> Query:
-    who = rng.choice(WORDS["who"]).format(role=role, subject=subject)
-    return Query(rng.choice(WORDS["kinds"][kind]["questions"]).format(who=who))
-
-
-def _unanswerable(rng: random.Random, split: Split, kind: str, role: str, drawn: list[_Chain]) -> Query:
-    """Draw a question about a person, or for a kind of fact, that the document does not have."""
-    if rng.random() < 0.5:
-        other = rng.choice([other for other in sorted(WORDS["kinds"]) if other != kind])
-        return _question(rng, other, role, drawn[0].subject)
-    people = {name for chain in drawn for name in (chain.subject, chain.bridge)}
-    return _question(rng, kind, role, rng.choice([name for name in part(WORDS["names"], split) if name not in people]))
 
 
 def _chains(rng: random.Random, split: Split, kind: str, role: str, count: int) -> list[_Chain]:
     """Draw chains of one form in which no person and no answer occurs twice."""
     words = WORDS["kinds"][kind]
-    names, answers = (
-        rng.sample(part(WORDS["names"], split), 2 * count),
-        rng.sample(part(words["answers"], split), count),
-    )
-    first, (before, after) = rng.choice(WORDS["first_facts"]), rng.choice(words["facts"]).split("{answer}")
+    names = rng.sample(part(WORDS["names"], split), 2 * count)
+    answers = rng.sample(part(words["answers"], split), count)
+    first, second = rng.choice(WORDS["first_facts"]), rng.choice(words["facts"])
     chains = []
     for subject, bridge, answer in zip(names[:count], names[count:], answers, strict=True):
-        start, end = before.format(bridge=bridge), after.format(bridge=bridge)
-        fact = first.format(role=role, subject=subject, bridge=bridge)
-        chains.append(_Chain(subject, bridge, fact, start + answer + end, answer, len(start)))
+        facts = [fact.format(role=role, subject=subject, bridge=bridge, answer=answer) for fact in (first, second)]
+        offset = len(second.partition("{answer}")[0].format(bridge=bridge))
+        chains.append(_Chain(subject, bridge, *facts, answer, offset))
     return chains
 
 
@@ -133,10 +105,10 @@ def _few(rng: random.Random, facts: list[str]) -> list[str]:
     return [one for fact in shuffled for one in (*(_filler(rng, 1, set()) if rng.random() < 0.4 else []), fact)]
 
 
-def _many(rng: random.Random, firsts: list[str], seconds: list[str], n_words: int, gap: int) -> list[str]:
+def _many(rng: random.Random, firsts: list[str], seconds: list[str], tokens: int, gap: int) -> list[str]:
     """Return filler with the facts of one hop at random positions before the gap, and those of the other after it."""
     opening, closing = rng.sample([firsts, seconds], 2)
-    room = n_words - gap - sum(len(fact.split()) for fact in firsts + seconds)
+    room = round(tokens / _PIECES_PER_WORD) - gap - sum(len(fact.split()) for fact in firsts + seconds)
     before, used = round(room * rng.uniform(0.3, 0.7)), set[str]()
     start = _scatter(rng, opening, _filler(rng, before, used)) + _filler(rng, gap, used)
     return start + _scatter(rng, closing, _filler(rng, room - before, used))

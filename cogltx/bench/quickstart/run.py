@@ -5,16 +5,16 @@ The readers are trained and evaluated by `bench quality`, in one folder. Run it 
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-import numpy as np
 import yaml
 
+from cogltx.bench.process import run_command
 from cogltx.bench.quality import Comparison, compare
 from cogltx.bench.quickstart.corpus import generate
 from cogltx.bench.tables import table
@@ -23,9 +23,7 @@ from cogltx.cli.predictions import read_predictions
 from cogltx.document import Example
 from cogltx.errors import ConfigError
 from cogltx.files import check_settings, read_json, write_file, write_json
-from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.recall import Recall
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
 
@@ -61,33 +59,28 @@ def run(output: Path, *, seed: int = 0, sizes: _Sizes = _SIZES, report: Callable
     """
     noted, finished, settings = output / "quickstart.json", output / "results.txt", {"seed": seed, **sizes._asdict()}
     if finished.exists():
-        raise ConfigError(
-            f"{output}: this quickstart is finished (see {finished}); choose another folder with --output"
-        )
+        raise ConfigError(f"{finished}: this quickstart is finished; choose another folder with --output")
     if noted.exists():
         check_settings(output, settings, read_json(noted))
     write_json(noted, settings)
-    n_train, n_test = sizes.train + sizes.train_long, sizes.test + sizes.test_unanswerable
-    report(f"1. Corpus in {output}: {n_train:,} training and {n_test:,} test documents of {sizes.tokens:,} tokens")
+    report(f"1. Corpus in {output}: {sizes.train + sizes.train_long:,} training documents")
     _write_corpus(output, seed, sizes)
-    report("2. Training and test, with names and answers that are not in training")
+    report(f"2. Training, and test on documents of {sizes.tokens:,} tokens with other names and answers")
     start = {"reasoner.init_from": output / "runs" / f"cogltx-{seed}", "data.train": output / "filled.jsonl"}
     changes = tuple(f"sliding_window:{setting}={json.dumps(str(path))}" for setting, path in start.items())
-    comparison = Comparison(
-        output / "run.yaml", str(output / "test.jsonl"), output, _READERS, (seed,), changes=changes
-    )  # fmt: skip
-    rows = compare(comparison, report=lambda line: report(f"  {line}"))[0]["rows"]
-    examples = list(make_task("jsonl", {}).read(output / "test.jsonl", split="test"))
+    data = output / "test.jsonl"
+    comparison = Comparison(output / "run.yaml", str(data), output, _READERS, (seed,), changes=changes, report=report)
+    rows = compare(comparison)[0]["rows"]
+    examples = list(make_task("jsonl", {}).read(data, split="test"))
     predicted = [list(read_predictions(comparison.path("predictions", name, seed, ".jsonl"))) for name in _READERS]
-    results = table([
-        ["", "right answers", "both facts found", "no answer where none is"],
-        [f"guessing one of {sizes.chains} answers", f"{100 / sizes.chains:.1f} %", "–", "–"],
-        *([row["label"], *_shares(examples, of)] for row, of in zip(rows, predicted, strict=True)),
-    ])  # fmt: skip
-    report(f"\n{results}\n\n{_LEGEND}\n\n3. One answer, step by step\n")
-    explanation = _explain_one(output, comparison.path("runs", "cogltx", seed), examples, predicted[0])
-    report(f"{explanation}\n\nTable and explanation are in {finished}")
-    text = f"{results}\n\n{_LEGEND}\n\n{explanation}\n"
+    shares = [[row["label"], *_shares(examples, of)] for row, of in zip(rows, predicted, strict=True)]
+    chance = [f"guessing one of {sizes.chains} answers", f"{100 / sizes.chains:.1f} %", "–", "–"]
+    results = (
+        f"{table([['', 'right answers', 'both facts found', 'no answer where none is'], chance, *shares])}\n\n{_LEGEND}"
+    )
+    explanation = _explain(output, comparison.path("runs", "cogltx", seed), examples, predicted[0])
+    text = f"{results}\n\n{explanation}\n"
+    report(f"\n{text}\nThis is also in {finished}")
     write_file(finished, text)
     return text
 
@@ -134,51 +127,32 @@ def _shares(examples: Sequence[Example], predictions: Sequence[Prediction]) -> l
     return [f"{100 * right:.1f} %", f"{100 * found:.1f} %" if has_evidence else "–", f"{100 * silent:.1f} %"]
 
 
-def _explain_one(output: Path, folder: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> str:
-    """Explain one test answer; write its document, and name the command that asks the model about it.
+def _explain(output: Path, folder: Path, examples: Sequence[Example], predictions: Sequence[Prediction]) -> str:
+    """Explain one test answer by the steps of MemRecall, with the commands that print it.
 
-    The answer is right, if one is, then in a block that a later step of MemRecall found, then probable.
+    The answer is right, if one is, and in a block that the second step found, if one is.
     """
 
     def instructive(pair: tuple[Example, Prediction]) -> tuple[bool, bool, float]:
-        example, prediction = pair
-        start = -1 if prediction.start is None else prediction.start
-        late = any(block.step > 1 and block.start <= start < block.end for block in prediction.evidence)
-        return prediction.answer in (example.answers or ()), late, prediction.score
+        start = -1 if pair[1].start is None else pair[1].start
+        late = any(block.step > 1 and block.start <= start < block.end for block in pair[1].evidence)
+        return pair[1].answer in (pair[0].answers or ()), late, pair[1].score
 
     example, prediction = max(zip(examples, predictions, strict=True), key=instructive)
-    reader = CogLTX.from_pretrained(folder)
-    recall = reader.recall(example.document, example.query)
     document, question = output / "document.txt", example.query.text if example.query else ""
     write_file(document, example.document.text)
-    ask = shlex.join(["cogltx", "ask", str(document), question, "--model", str(folder)])
-    explained = "\n".join(_explain(example, recall, prediction, reader.model.form.capacity))
-    return f"{explained}\n\nAsk the model yourself; it knows only this generated world:\n\n  {ask}"
+    recall = ["recall", str(folder), "--document", str(document), "--question", question]
+    ask = ["ask", str(document), question, "--model", str(folder)]
+    gold = [example.document.text[span.start : span.end] for span in example.relevant or ()]
+    return f"""\
+{question} Two facts answer it: {" ".join(gold) or "none"}
+In each step, the judge scores all blocks next to the question and the best blocks of the step before:
 
+{run_command(recall)[0].strip()}
 
-def _explain(example: Example, recall: Recall, prediction: Prediction, capacity: int) -> Iterator[str]:
-    """Explain an answer by the trace of MemRecall's steps, line by line."""
-    labels = recall.blocks.relevance_labels(example)
-    gold = set() if labels is None else set(np.flatnonzero(labels).tolist())
+The reasoner reads these blocks: {prediction.answer or "(no answer)"} ({prediction.score:.0%}; the right answer: \
+{", ".join(example.answers or ("none",))}).
+The same by commands; the model knows only this generated world:
 
-    def line(score: float, block: int) -> str:
-        text = " ".join(recall.blocks.text(block).split())
-        return f"    {score:5.3f} {'*' if block in gold else ' '} [{block}] {text}"
-
-    n_tokens, n_blocks, n_kept = recall.blocks.n_tokens, len(recall.blocks), 0
-    yield f"question  {example.query.text if example.query else '(none)'}"
-    yield f"document  {n_tokens:,} tokens in {n_blocks} blocks; a window holds {capacity} tokens"
-    yield "          * marks a gold fact"
-    for number, step in enumerate(recall.trace, start=1):
-        beside = f"the question and the {n_kept} best blocks of step {number - 1}" if n_kept else "the question alone"
-        yield f"\nStep {number}: the judge scores all blocks, each next to {beside}."
-        yield f"  retrieved: the best coarse scores, until the window is full ({len(step.retrieved)})"
-        yield from (line(float(step.coarse[block]), block) for block in step.retrieved)
-        yield f"  kept after rehearsal: the best fine scores ({len(step.kept)}); the others decay"
-        yield from (line(step.fine[block], block) for block in step.kept)
-        n_kept = len(step.kept)
-    if missed := sorted(gold - set(recall.key_blocks)):
-        yield f"\nMissed: gold facts that are not in the key blocks: {missed}"
-    answer, expected = prediction.answer or "(no answer)", (example.answers or ("(no answer)",))[0]
-    yield f"\nThe reasoner reads {len(recall.key_blocks)} blocks and answers {answer!r} ({prediction.score:.0%})."
-    yield "This is right." if answer == expected else f"This is wrong: the answer is {expected!r}."
+  {shlex.join(["cogltx", *recall])}
+  {shlex.join(["cogltx", *ask])}"""
