@@ -45,7 +45,8 @@ def _machine() -> str:
 
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    fields = dict(map(str.strip, line.split(":", 1)) for line in reversed(lines) if ":" in line)
+    pairs = (line.partition(":") for line in reversed(lines))
+    fields = {name.strip(): value.strip() for name, _, value in pairs}
     parts = [fields.get("model name") or platform.processor() or platform.machine()]
     parts += [name for flag, name in _FLAGS.items() if flag in fields.get("flags", "").split()][:1]
     parts.append(f"threads: {torch.get_num_threads()}")

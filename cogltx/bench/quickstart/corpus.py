@@ -93,9 +93,9 @@ def _chains(rng: random.Random, split: Split, kind: str, role: str, count: int) 
     first, second = rng.choice(WORDS["first_facts"]), rng.choice(words["facts"])
     chains = []
     for subject, bridge, answer in zip(names[:count], names[count:], answers, strict=True):
-        facts = [fact.format(role=role, subject=subject, bridge=bridge, answer=answer) for fact in (first, second)]
+        names_of = {"role": role, "subject": subject, "bridge": bridge, "answer": answer}
         offset = len(second.partition("{answer}")[0].format(bridge=bridge))
-        chains.append(_Chain(subject, bridge, *facts, answer, offset))
+        chains.append(_Chain(subject, bridge, first.format(**names_of), second.format(**names_of), answer, offset))
     return chains
 
 
