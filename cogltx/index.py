@@ -10,10 +10,10 @@ from jaxtyping import Float, Shaped
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from cogltx._files import fingerprint, write_file
 from cogltx.blocks import Blocks
 from cogltx.document import Document
 from cogltx.errors import DataError
-from cogltx.files import fingerprint, write_file
 
 _FORMAT = "1"
 _ARRAYS = ("starts", "cuts", "token_ids", "token_starts", "token_ends", "heading_of")

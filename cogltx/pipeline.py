@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from more_itertools import chunked, constrained_batches, consume
 
+from cogltx._folders import model_folder
 from cogltx.config import ModelConfig, load_config
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout
 from cogltx.errors import DataError, ModelError
-from cogltx.folders import model_folder
 from cogltx.index import Index
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.model import Model

@@ -126,7 +126,7 @@ def test_a_full_disk_keeps_the_index_before(tiny_encoder: Path, index: Path, mon
     def full(*args: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cogltx.files._write", full)
+    monkeypatch.setattr("cogltx._files._write", full)
     with pytest.raises(TrainingError, match="No space left on device"):
         reader(tiny_encoder).open("Another text.").save(index)
     assert index.read_bytes() == before

@@ -20,8 +20,8 @@ import builders
 import pytest
 import tiny
 
-from cogltx import folders
-from cogltx.blocks import tokenizer
+from cogltx import _folders as folders
+from cogltx.blocks import _tokenizer as tokenizer
 from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.pipeline import CogLTX

@@ -16,9 +16,10 @@ import numpy as np
 from more_itertools import unique_everseen
 from pydantic import Field, ValidationError
 
+from cogltx._progress import progress
 from cogltx.document import Document, Example, Query, Span
 from cogltx.errors import ConfigError, DataError, describe
-from cogltx.progress import progress
+from cogltx.tasks._texts import read_texts
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.cuad import Cuad
 from cogltx.tasks.hotpotqa import HotpotQA
@@ -26,7 +27,6 @@ from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.newsgroups import Newsgroups
 from cogltx.tasks.newsqa import NewsQA
 from cogltx.tasks.squad import Squad
-from cogltx.tasks.texts import read_texts
 
 _SOURCES: dict[str, type[Task]] = {kind.name: kind for kind in (HotpotQA, Squad, Cuad, NewsQA, JsonLines, Newsgroups)}
 

@@ -7,16 +7,16 @@ import pytest
 import torch
 from fakes import Fussy, WordOverlap, config, reader
 
+from cogltx._files import changed
 from cogltx.baselines import SlidingWindow, load_reader
-from cogltx.cli.yaml_config import load_yaml, parse_changes
+from cogltx.cli._yaml_config import load_yaml, parse_changes
 from cogltx.config import ModelConfig
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import changed
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.pipeline import CogLTX
+from cogltx.training._data import expand, read_examples, run_examples
 from cogltx.training.config import RunConfig
-from cogltx.training.data import expand, read_examples, run_examples
 from cogltx.training.masked_lm import MaskedConfig
 from cogltx.training.run import _build
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cogltx.errors import DataError
-from cogltx.tasks.json_list import read_json_list
+from cogltx.tasks._json_list import read_json_list
 
 VALUES = st.recursive(
     st.none()
