@@ -91,7 +91,8 @@ def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path
     learner = OptimizerConfig(learning_rate=2e-3)
     made = reader(wide_encoder, batch_tokens=1024)
     assert all(len(made.model.split(example.document)) >= 8 for example in examples), "a document that is read whole"
-    summary = train(made, tmp_path, examples=examples, epochs=14, judge_epochs=None, judge=learner, reasoner=learner)
+    recipe = {"ranking_weight": 1, "judge_windows": "rehearsal", "kept_epoch": "last"}
+    summary = train(made, tmp_path, examples=examples, epochs=16, judge=learner, reasoner=learner, **recipe)
     best = load_reader(tmp_path, device="cpu")
     pairs = list(zip(examples, best.predict_many(examples), strict=True))
     assert [example.id for example, found in pairs if (found.answer,) != example.answers] == []
@@ -99,7 +100,7 @@ def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path
         (span,) = example.answer_spans
         assert (found.start, found.end) == (span.start, span.end)
         assert found.evidence[0].step > 0
-    assert len(summary.history) == 14
+    assert len(summary.history) == 16
     assert JSONL.metrics(pairs)["exact_match"] == 100
 
 
