@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 
 from command_line import invoke
 
-from cogltx.bench.process import peak_bytes
+from cogltx.bench._process import high_water_mark
 
 
 def in_this_process(arguments: Sequence[str]) -> tuple[str, float, int]:
@@ -15,4 +15,4 @@ def in_this_process(arguments: Sequence[str]) -> tuple[str, float, int]:
     printed, started = io.StringIO(), time.perf_counter()
     with redirect_stdout(printed):
         assert invoke(*arguments) == 0, arguments
-    return printed.getvalue(), time.perf_counter() - started, peak_bytes()
+    return printed.getvalue(), time.perf_counter() - started, high_water_mark()

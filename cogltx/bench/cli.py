@@ -4,14 +4,13 @@ torch is imported only by the commands that need it, so that `--help` is fast.
 """
 
 import json
-import math
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from cogltx.cli._options import JsonOption, SeedOption, note, numbers
 from cogltx.cli.app import app
-from cogltx.cli.options import JsonOption, SeedOption, note, numbers
 from cogltx.errors import ConfigError
 
 bench = typer.Typer(help="Measure cost and quality of reading long documents.", no_args_is_help=True)
@@ -25,7 +24,7 @@ def _quickstart(
     seed: SeedOption = 0,
 ) -> None:
     """Train CogLTX on a generated corpus of long documents, and compare it with truncation and a sliding window."""
-    from cogltx.bench.quickstart.run import run
+    from cogltx.bench.quickstart._run import run
 
     run(output, seed=seed)
 
@@ -51,11 +50,11 @@ def _quality(
     as_json: JsonOption = False,
 ) -> None:
     """Train and evaluate several readers: metrics with spread and confidence, seconds, memory."""
-    from cogltx.bench.quality import Comparison, compare
+    from cogltx.bench._quality import Comparison, compare
 
     chosen = None if readers is None else tuple(readers.split(","))
-    comparison = Comparison(config, data, output, chosen, _seeds(seeds), limit, longer_than, tuple(changes or ()))
-    _show(compare(comparison, results=results, report=note), as_json)
+    comparison = Comparison(config, data, output, chosen, _seeds(seeds), limit, longer_than, tuple(changes or ()), note)
+    _show(compare(comparison, results), as_json)
 
 
 @bench.command("cost")
@@ -65,21 +64,19 @@ def _cost(
     ),
     lengths: Annotated[str | None, typer.Option(help="Document lengths in tokens. [512 to 262144]")] = None,
     output: Annotated[Path, typer.Option(help="Folder for tables and plots; run again to resume.")] = Path("runs/cost"),
-    limit: Annotated[float, typer.Option(help="GiB that a reader may use.")] = 8.0,
-    minutes: Annotated[float, typer.Option(help="Minutes that one document may take.")] = 10.0,
+    limit: Annotated[float, typer.Option(min=0.1, help="GiB that a reader may use.")] = 8.0,
+    minutes: Annotated[float, typer.Option(min=0.1, help="Minutes that one document may take.")] = 10.0,
     encoder: Annotated[str, typer.Option(help="Name of the encoder.")] = "minilm",
-    precision: Annotated[Literal["auto", "float32", "bfloat16"], typer.Option(help="Arithmetic.")] = "auto",
     seed: SeedOption = 0,
     results: ResultsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure seconds, memory and throughput of readers by document length."""
-    from cogltx.bench import cost
+    from cogltx.bench import _cost as cost
 
     result = cost.measure(
-        readers.split(","), output, numbers("lengths", lengths) or cost.LENGTHS, limit=_positive("limit", limit),
-        minutes=_positive("minutes", minutes), encoder=encoder, precision=precision, seed=seed, results=results,
-        report=note,
+        readers.split(","), output, numbers("lengths", lengths) or cost.LENGTHS, limit=limit, minutes=minutes,
+        encoder=encoder, seed=seed, results=results, report=note,
     )  # fmt: skip
     _show(result, as_json)
 
@@ -91,8 +88,8 @@ def _results(
     check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
 ) -> None:
     """Render the page of results from the measurements."""
-    from cogltx.bench.results import render
-    from cogltx.files import read_text, write_file
+    from cogltx._files import read_text, write_file
+    from cogltx.bench._results import render
 
     page = render(folder)
     if not check:
@@ -106,13 +103,6 @@ def _show(result: tuple[object, str], as_json: bool) -> None:
     """Print a measurement: plain data as JSON, or its table."""
     data, text = result
     print(json.dumps(data, indent=2) if as_json else text)
-
-
-def _positive(name: str, value: float) -> float:
-    """Check an option that takes a positive, finite number."""
-    if not 0 < value < math.inf:
-        raise ConfigError(f"--{name}: {value:g} is not a number above 0")
-    return value
 
 
 def _seeds(text: str) -> tuple[int, ...]:

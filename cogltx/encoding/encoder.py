@@ -18,12 +18,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from cogltx import processes
+from cogltx import _processes as processes
+from cogltx._progress import logger, progress
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError
-from cogltx.progress import logger, progress
 
 _PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
@@ -202,15 +202,16 @@ class BatchRunner:
     def _outputs(self, windows: Sequence[Window], model: Callable[[Batch], Tensor]) -> list[np.ndarray]:
         """The outputs of each window; several processes share the batches."""
         groups = batches(windows, self.inference_tokens)
-        mine = processes.share([len(group) * padded_length(len(windows[group[0]])) for group in groups])
+        shares = processes.share([len(group) * padded_length(len(windows[group[0]])) for group in groups])
         outputs: dict[int, np.ndarray] = {}
         with torch.no_grad(), self.precision.autocast():  # inference_mode would cast all weights again per batch
-            for group in (groups[number] for number in mine):
+            for group in (groups[number] for number in processes.local_share(shares)):
                 members = [windows[index] for index in group]
                 batch_outputs = model(self.tensors(members)).float().cpu().numpy()
                 for index, window, rows in zip(group, members, batch_outputs, strict=True):
                     outputs[index] = rows[: len(window)].copy()  # a view would keep the whole batch in memory
-        return processes.gather(outputs)
+        of_windows = [[index for number in share for index in groups[number]] for share in shares]
+        return processes.gather(outputs, [len(window) for window in windows], of_windows)
 
 
 def padded_length(length: int) -> int:

@@ -10,11 +10,11 @@ from zlib import error as zlib_error
 
 from more_itertools import unique_everseen
 
+from cogltx._files import is_hidden, open_binary, read_text
+from cogltx._progress import logger
 from cogltx.document import Document
 from cogltx.errors import DataError
-from cogltx.files import is_hidden, open_binary, read_text
-from cogltx.formats.sections import Sections
-from cogltx.progress import logger
+from cogltx.formats._sections import Sections
 
 __all__ = ["FORMATS", "find_files", "read_document"]
 

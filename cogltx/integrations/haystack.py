@@ -3,13 +3,12 @@
 from collections import OrderedDict
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
 from haystack import Document, component
 from haystack.dataclasses import ExtractedAnswer
 
+from cogltx._folders import DEFAULT_MODEL
 from cogltx.document import Document as CogltxDocument
-from cogltx.folders import DEFAULT_MODEL
 from cogltx.integrations.compress import cached_model, ranked
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
@@ -115,9 +114,8 @@ class CogLTXRanker:
 
 def _answering(reader: CogLTX, top_k: int) -> CogLTX:
     """Copy a model, sharing its weights, with another number of answers."""
-    answering = copy(reader)
-    reasoner: Any = copy(reader.model.reasoner)
-    reasoner.n_answers = top_k
+    answering, reasoner = copy(reader), copy(reader.model.reasoner)
+    reasoner.config = reasoner.config.model_copy(update={"top_k": top_k})
     answering.model = replace(reader.model, reasoner=reasoner, _blocks=OrderedDict(), _n_cached_tokens=0)
     return answering
 

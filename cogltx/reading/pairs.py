@@ -16,9 +16,9 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float
 
+from cogltx._files import read_json, write_json
 from cogltx.blocks import Blocks
 from cogltx.errors import DataError, ModelError
-from cogltx.files import read_json, write_json
 from cogltx.judges.bm25 import BM25Judge
 
 _MAX_PASSAGES = 16  # passages of a document that are paired, the best by the judge

@@ -23,8 +23,8 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.linear import LinearModel, WordsModel
 from cogltx.prediction import Answer, Label, Prediction
+from cogltx.reasoners._pooling import window_pooling
 from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
-from cogltx.reasoners.pooling import window_pooling
 
 _LINEAR_WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
 _LEAST = 1e-9  # probability

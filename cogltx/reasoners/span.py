@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from cogltx.blocks import Blocks
-from cogltx.blocks.words import expand_to_words
+from cogltx.blocks._words import expand_to_words
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
@@ -44,6 +44,7 @@ class SpanReasonerConfig(ReasonerConfig):
         kinds: where the kind of an answer comes from: a layer of its own (``learned``), or, as in question answering
             models of ``transformers``, from start and end at the first token: span or none (``first_token``).
         max_answer_tokens: maximum number of tokens per answer.
+        top_k: maximum number of answers in a prediction; none shares a character with a better one.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 (the paper's) disables it. Only judges with scores in
             [0, 1] count.
@@ -57,6 +58,7 @@ class SpanReasonerConfig(ReasonerConfig):
     name: Literal["span"] = "span"
     kinds: Literal["learned", "first_token"] = "learned"
     max_answer_tokens: int = Field(30, ge=1)
+    top_k: int = Field(3, ge=1)
     evidence_weight: float = Field(1.0, ge=0)
     no_answer_evidence_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
@@ -89,7 +91,7 @@ class SpanReasonerConfig(ReasonerConfig):
         if threshold is None or margin is None or score is None or margin <= threshold:
             return prediction
         best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
-        alternatives = (best, *prediction.alternatives)
+        alternatives = (best, *prediction.alternatives)[: self.top_k]
         return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
 
 
@@ -105,7 +107,6 @@ class SpanReasoner(Reasoner[_Target]):
     """Kind of answer, start and end from the vectors of an encoder."""
 
     config_class = SpanReasonerConfig
-    n_answers = 3  # in a prediction: the best one, and alternatives that share no character with a better one
 
     def __init__(self, encoder: Encoder, config: SpanReasonerConfig | None = None) -> None:
         super().__init__(encoder, config or SpanReasonerConfig())
@@ -191,7 +192,7 @@ class SpanReasoner(Reasoner[_Target]):
         if evidence is not None:
             margin -= self.config.no_answer_evidence_weight * _logit(relevance if evidence else 0.5)
             answers = _weighed(answers, evidence, self.config.evidence_weight)
-        best, *others = _apart(answers, self.n_answers)
+        best, *others = _apart(answers, self.config.top_k)
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
             no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
@@ -213,7 +214,7 @@ class SpanReasoner(Reasoner[_Target]):
             tokens = window.document_token[positions]
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
-            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, self.n_answers)
+            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, self.config.top_k)
         return _distinct(candidates), float(kinds[NO_ANSWER])
 
 
@@ -297,8 +298,9 @@ def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_apart:
         return Answer(text, begin, begin + len(text), float(np.exp(scores[more, first]))) if text else None
 
     spans: dict[str, Answer] = {}
-    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * _CANDIDATES].tolist():
-        if len(spans) == _CANDIDATES or not np.isfinite(scores.flat[flat]):
+    n_answers = max(n_apart, _CANDIDATES)
+    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * n_answers].tolist():
+        if len(spans) == n_answers or not np.isfinite(scores.flat[flat]):
             break
         if (found := answer(flat)) is not None:
             spans.setdefault(found.text.lower(), found)

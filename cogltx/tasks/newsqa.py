@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, model_v
 
 from cogltx.document import Document, Example, Query, Span
 from cogltx.prediction import Prediction
+from cogltx.tasks._json_list import read_json_list
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
-from cogltx.tasks.json_list import read_json_list
 
 _TYPES: dict[Split, str] = {"train": "train", "validation": "dev", "test": "test"}
 _TRAILING = re.compile(r"[\s.,;:!?\"'”’]+$")  # ranges often include these; the scores ignore them anyway

@@ -11,8 +11,8 @@ from pydantic import BaseModel, StrictBool, StrictInt, StrictStr
 from cogltx.document import BETWEEN_PARAGRAPHS, Document, Example, Query, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
+from cogltx.tasks._json_list import read_json_list
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
-from cogltx.tasks.json_list import read_json_list
 from cogltx.tasks.metrics import answer_score
 
 

@@ -7,18 +7,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from torch import nn
 
+from cogltx._folders import model_folder
 from cogltx.baselines import WindowReader
 from cogltx.config import ModelConfig, TaskConfig, load_config
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, describe
-from cogltx.folders import model_folder
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.tasks import TASKS
 from cogltx.tasks.classification import Classification
+from cogltx.training._relevance import FIRST_EPOCH, RelevanceConfig, asks_by_block
 from cogltx.training.optimizer import OptimizerConfig, Seed
 from cogltx.training.recipes import merged, with_paper
-from cogltx.training.relevance import FIRST_EPOCH, RelevanceConfig, asks_by_block
 
 ReasonerBlocks: TypeAlias = Literal["recall", "retriever", "random"]
 

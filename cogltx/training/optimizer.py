@@ -8,7 +8,7 @@ import torch
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from torch import Tensor, nn
 
-from cogltx import processes
+from cogltx import _processes as processes
 from cogltx.encoding.encoder import Batch, BatchRunner, batches, padded_length
 from cogltx.encoding.layout import Window
 from cogltx.errors import TrainingError
@@ -72,7 +72,7 @@ def _groups(model: nn.Module, config: OptimizerConfig) -> list[dict[str, Any]]:
 class Optimizer:
     """Trains one model with AdamW; gradients of several forward passes of the runner's size are accumulated.
 
-    Several processes share the forward passes of a step (``cogltx.processes``).
+    Several processes share the forward passes of a step (``cogltx._processes``).
     """
 
     def __init__(self, name: str, model: nn.Module, config: OptimizerConfig, steps: int, runner: BatchRunner) -> None:
@@ -108,7 +108,7 @@ class Optimizer:
                 tokens = min(tokens, sum(lengths) // (_GROUPS_PER_PROCESS * processes.count()))
             groups = batches(windows, tokens, self.runner.training_padding)
         costs, total = [sum(lengths[index] for index in group) for group in groups], 0.0
-        for number in processes.share(costs):
+        for number in processes.local_share(processes.share(costs)):
             batch = self.runner.tensors([windows[index] for index in groups[number]])
             with self.runner.precision.autocast():
                 value = loss(self.model, batch, groups[number]) / divisor

@@ -16,25 +16,25 @@ from jaxtyping import Bool
 from more_itertools import chunked
 from torch import nn
 
-from cogltx import processes
+from cogltx import _processes as processes
+from cogltx._files import fingerprint, write_json
+from cogltx._progress import progress
 from cogltx.baselines import WindowReader
 from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import fingerprint, write_json
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.progress import progress
 from cogltx.reasoners.classification import fit_words
 from cogltx.recall import Recall
 from cogltx.tasks import Task, make_task
+from cogltx.training._loop import TrainingLoop
+from cogltx.training._relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
+from cogltx.training._steps import JudgeSteps, ReasonerSteps, RetrieverSteps
+from cogltx.training._thresholds import main_metric, tune
 from cogltx.training.config import TrainingConfig
-from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
-from cogltx.training.relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
-from cogltx.training.steps import JudgeSteps, ReasonerSteps, RetrieverSteps
-from cogltx.training.thresholds import main_metric, tune
 
 _EPOCH = re.compile(r"epoch-\d+")
 _RETRIEVER = OptimizerConfig(learning_rate=2e-4, head_rate=10.0)

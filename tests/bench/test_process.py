@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cogltx.bench.process import call, peak_bytes, run_command
+from cogltx.bench._process import call, high_water_mark, run_command
 from cogltx.errors import ModelError
 
 MEGABYTE = 1 << 20
@@ -60,11 +60,11 @@ def test_a_process_ends_beyond_its_memory(module: Module) -> None:
 
 
 def test_peak_of_this_process_never_falls() -> None:
-    before = peak_bytes()
+    before = high_water_mark()
     held = bytearray(32 * MEGABYTE)
-    assert peak_bytes() >= before
+    assert high_water_mark() >= before
     del held
-    assert peak_bytes() >= before > MEGABYTE
+    assert high_water_mark() >= before > MEGABYTE
 
 
 def test_a_command_is_measured_alone() -> None:
@@ -89,11 +89,11 @@ def test_an_interrupted_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
             super().__init__([sys.executable, "-c", "import time; time.sleep(60)"], **options)  # type: ignore[call-overload]
             started.append(self)
 
-    def interrupted(process: int) -> int:
+    def interrupted(process: str) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cogltx.bench.process.subprocess.Popen", Started)
-    monkeypatch.setattr("cogltx.bench.process._high_water_mark", interrupted)
+    monkeypatch.setattr("cogltx.bench._process.subprocess.Popen", Started)
+    monkeypatch.setattr("cogltx.bench._process.high_water_mark", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_command(["train"])
     assert started[0].wait(timeout=30) == -signal.SIGTERM

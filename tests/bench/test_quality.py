@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ import yaml
 from command_line import invoke
 from measured import in_this_process
 
-from cogltx.bench import quality
-from cogltx.bench.process import run_command
-from cogltx.bench.quality import Comparison, compare
+from cogltx.bench import _quality as quality
+from cogltx.bench._process import run_command
+from cogltx.bench._quality import Comparison, compare
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
 
@@ -50,12 +51,12 @@ def comparison(folder: Path, output: Path | None = None, **options: Any) -> Comp
 
 def said_by(wanted: Comparison, **options: Any) -> tuple[dict[str, Any], list[str]]:
     said: list[str] = []
-    return compare(wanted, report=said.append, **options)[0], said
+    return compare(replace(wanted, report=said.append), **options)[0], said
 
 
 @pytest.fixture(scope="module")
 def measured(folder: Path) -> dict[str, Any]:
-    return compare(comparison(folder), results=folder / "results", report=lambda line: None)[0]
+    return compare(comparison(folder), folder / "results")[0]
 
 
 def test_every_row_has_its_metrics_seconds_and_memory(measured: dict[str, Any], folder: Path) -> None:
@@ -172,14 +173,14 @@ def test_mistakes_are_named_before_anything_is_trained(
 ) -> None:
     said: list[str] = []
     with pytest.raises((ConfigError, DataError), match=wording):
-        compare(comparison(folder, tmp_path, **options), report=said.append)
+        compare(comparison(folder, tmp_path, **options, report=said.append))
     assert not said
 
 
 def test_the_data_is_read_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(DataError, match=r"nowhere\.jsonl: file not found"):
-        compare(Comparison(folder / "run-minilm.yaml", "nowhere.jsonl", tmp_path), report=said.append)
+        compare(Comparison(folder / "run-minilm.yaml", "nowhere.jsonl", tmp_path, report=said.append))
     assert not said
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from command_line import invoke
 
-from cogltx.bench.results import render, save, section
+from cogltx._files import read_json, write_json
+from cogltx.bench._results import render, save, section
 from cogltx.errors import ConfigError, ModelError
-from cogltx.files import read_json, write_json
 
 DATA = Path(__file__).parents[2] / "data"
 

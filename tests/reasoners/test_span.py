@@ -4,6 +4,7 @@ import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cogltx.blocks import Blocks, split
-from cogltx.blocks.words import expand_to_words
+from cogltx.blocks._words import expand_to_words
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
@@ -82,9 +83,8 @@ def best(
     outputs: np.ndarray, window: Window, blocks: Blocks = BLOCKS, count: int = 3, **options: Any
 ) -> Prediction:  # fmt: skip
     """The prediction of so many answers from the logits of one window."""
-    reasoner = bare_reasoner(**options)
-    reasoner.n_answers = count
-    return reasoner.predict(layout_of(blocks), [(window, outputs)])
+    with patch("cogltx.reasoners.span._ANSWERS", count):
+        return bare_reasoner(**options).predict(layout_of(blocks), [(window, outputs)])
 
 
 def answers_of(prediction: Prediction) -> list[Answer]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import corpus
 import pytest
 
+from cogltx.cli._yaml_config import load_yaml
 from cogltx.cli.evaluate import evaluate
-from cogltx.cli.yaml_config import load_yaml
 from cogltx.document import Example, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction

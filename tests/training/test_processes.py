@@ -14,8 +14,8 @@ import pytest
 import yaml
 from safetensors.numpy import load_file
 
-from cogltx import processes
-from cogltx.cli.yaml_config import load_yaml
+from cogltx import _processes as processes
+from cogltx.cli._yaml_config import load_yaml
 from cogltx.tasks.jsonl import write_examples
 from cogltx.training.config import RunConfig
 from cogltx.training.run import train_run
@@ -153,5 +153,6 @@ def test_one_of_two_is_killed(config: Path, alone: Path, tmp_path: Path) -> None
 
 
 def test_shares_are_fair_and_whole() -> None:
-    assert processes.share([5.0, 1.0]) == [0, 1]
-    assert processes.gather({1: np.zeros((1, 3)), 0: np.ones((2, 3))})[1].shape == (1, 3)
+    assert processes.share([5.0, 1.0]) == [[0, 1]]
+    assert processes.local_share(processes.share([1.0])) == [0]
+    assert processes.gather({0: np.ones((2, 3)), 1: np.zeros((1, 3))}, [2, 1], [[0, 1]])[1].shape == (1, 3)

@@ -30,10 +30,10 @@ from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
+from cogltx.training._interventions import ReasonerTarget
+from cogltx.training._steps import _document_ranking, _Lesson, _token_labels, _whole_groups
+from cogltx.training._windows import _random_run, drawn_windows, gold_blocks, judge_windows, reasoner_windows
 from cogltx.training.config import TrainingConfig
-from cogltx.training.interventions import ReasonerTarget
-from cogltx.training.steps import _document_ranking, _Lesson, _token_labels, _whole_groups
-from cogltx.training.windows import _random_run, drawn_windows, gold_blocks, judge_windows, reasoner_windows
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
 FORM = WindowFormat(TOKENIZER, 48)
