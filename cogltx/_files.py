@@ -152,15 +152,15 @@ def claimed(output: Path) -> Iterator[None]:
 def fingerprint(source: Path | Iterable[object]) -> str:
     """Fingerprint of a file, a model folder (configuration and weights) or plain data: 16 hexadecimal digits."""
     total = hashlib.sha256()
-    if isinstance(source, Path):
-        in_folder = sorted(source.iterdir()) if source.is_dir() else ()
-        for path in [path for path in in_folder if path.suffix in (".json", _WEIGHTS)] or [source]:
-            total.update(path.name.encode())
-            with path.open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
-    else:
+    if not isinstance(source, Path):
         for value in source:
             total.update(f"{value!r}\n".encode())
+        return total.hexdigest()[:16]
+    in_folder = sorted(source.iterdir()) if source.is_dir() else ()
+    for path in [path for path in in_folder if path.suffix in (".json", _WEIGHTS)] or [source]:
+        total.update(path.name.encode())
+        with path.open("rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()[:16]
 
 
@@ -169,11 +169,10 @@ def check_settings(
 ) -> None:
     """Raise ConfigError unless work is resumed with the settings, perhaps nested, that it was started with."""
     now, then = dict(_leaves(settings)), dict(_leaves(before))
-    for name in now | then:
-        if now.get(name) != then.get(name):
-            raise ConfigError(
-                f"{place}: was started with {name} {then.get(name)!r}, not {now.get(name)!r}; choose {other}"
-            )
+    if differing := [name for name in now | then if now.get(name) != then.get(name)]:
+        name = differing[0]
+        problem = f"was started with {name} {then.get(name)!r}, not {now.get(name)!r}"
+        raise ConfigError(f"{place}: {problem}; choose {other}")
 
 
 def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,13 +183,10 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
     """
     result = dict(values)
     for key, value in changes.items():
-        *parents, last = key.split(".")
-        inner = result
-        for parent in parents:
-            below = inner.get(parent)
-            inner[parent] = dict(below) if isinstance(below, Mapping) else {}
-            inner = inner[parent]
-        inner[last] = value
+        first, _, rest = key.partition(".")
+        inner = result.get(first)
+        inner = inner if isinstance(inner, Mapping) else {}
+        result[first] = changed(inner, {rest: value}) if rest else value
     return result
 
 

@@ -97,7 +97,7 @@ def expand_to_words(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_joined(left: str, right: str) -> bool:
-    """Whether two neighbouring characters belong to one word."""
+    """Check whether two neighbouring characters belong to one word."""
     if _is_mark(ord(right)):
         return not left.isspace()
     letters = (left.isalnum() or _is_mark(ord(left))) and right.isalnum()

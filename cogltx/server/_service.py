@@ -14,7 +14,7 @@ from cogltx.formats import FORMATS, read_document
 from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, batches_of_texts
 from cogltx.prediction import Prediction
 from cogltx.recall import Recall
-from cogltx.server._metrics import Metrics
+from cogltx.server._middleware import Metrics
 from cogltx.server._shelf import Shelf
 from cogltx.server._worker import Worker
 
