@@ -142,6 +142,8 @@ def compare(comparison: Comparison, results: Path | None = None) -> tuple[dict[s
     rows = [_row(comparison, reader) for reader in readers]
     _add_differences(comparison, examples, rows)
     name = comparison.config.stem.removesuffix("-minilm") + (f"-over-{longer_than}" if longer_than else "")
+    if results is not None and results.suffix == ".json":
+        results, name = results.parent, results.stem
     measured: dict[str, Any] = {
         "title": name, "by_default": [reader.name for reader in select_readers(None, examples)],
         "command": _shell(sys.argv[1:]), "config": str(comparison.config), **origin(), **settings,

@@ -15,7 +15,7 @@ from cogltx.errors import ConfigError
 
 bench = typer.Typer(help="Measure cost and quality of reading long documents.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
-ResultsOption = Annotated[Path | None, typer.Option(help="Folder of measurements to update, such as data/results.")]
+ResultsOption = Annotated[Path | None, typer.Option(help="Folder of measurements to update, such as data/results, or the file of one.")]
 
 
 @app.command("quickstart")

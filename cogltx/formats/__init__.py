@@ -91,7 +91,7 @@ def _read(path: Path, module: str, noun: str) -> Document | None:
     if not path.is_file():
         raise DataError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'file not found'}")
     try:
-        read: Callable[[Path], Sections] = import_module(f"cogltx.formats.{module}").read
+        read: Callable[[Path], Sections] = import_module(f"cogltx.formats._{module}").read
     except ModuleNotFoundError as error:
         raise DataError(
             f'{path}: the package {error.name} is not installed, which reads a {noun}; pip install "cogltx[files]"'
