@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError, model_validator
 
+from cogltx._files import changed, read_json, write_json
+from cogltx._folders import DEFAULT_MODEL, hub_name
 from cogltx.blocks import MIN_BLOCK_TOKENS
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, ModelError, describe
-from cogltx.files import changed, read_json, write_json
-from cogltx.folders import DEFAULT_MODEL, hub_name
 from cogltx.judges import JudgeConfig
 from cogltx.reasoners import AnyReasonerConfig, SpanReasonerConfig
 from cogltx.reasoners.checkpoints import is_checkpoint
@@ -150,7 +150,7 @@ _REMOVED = {
     "memrecall": ("later_shortlist", "retriever_layers", "neighbour_bonus", "lexical_bonus", "most_blocks", "reread"),
     "encoder": (),
     "reasoner": (
-        "relevance_weight", "no_answer_threshold_alone", "whole_words", "top_k", "label_smoothing", "class_weights",
+        "relevance_weight", "no_answer_threshold_alone", "whole_words", "label_smoothing", "class_weights",
         "weights",
     ),
 }  # fmt: skip

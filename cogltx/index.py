@@ -10,10 +10,10 @@ from jaxtyping import Float, Shaped
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
+from cogltx._files import fingerprint, write_file
 from cogltx.blocks import Blocks
 from cogltx.document import Document
 from cogltx.errors import DataError
-from cogltx.files import fingerprint, write_file
 
 _FORMAT = "1"
 _ARRAYS = ("starts", "cuts", "token_ids", "token_starts", "token_ends", "heading_of")
@@ -68,11 +68,12 @@ class Index:
             raise DataError(f"{path}: not a complete index ({str(error).splitlines()[0]})") from error
         if about.get("cogltx_index") != _FORMAT:
             reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
-            raise DataError(f"{path}: {reason}; choose another file, or remove it")
+            raise DataError(f"{path}: {reason}; cogltx ask --index FILE writes one")
         if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
             raise DataError(f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file")
-        if encoder and about.get("encoder") != encoder:
-            raise DataError(f"{path}: made for a model with another retriever; choose another file, or remove it")
+        made_by = about.get("encoder")
+        if encoder and made_by not in (encoder, encoder.partition(",")[0]):  # format 1 has no size of windows
+            raise DataError(f"{path}: made for a model with another retriever; cogltx ask --index FILE writes one")
         try:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
             heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])

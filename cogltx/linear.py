@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float
 
+from cogltx._files import read_json
 from cogltx.blocks import AnyQuery, Blocks
 from cogltx.document import Query
-from cogltx.encoding.weights import load_tensors, to_safetensors
+from cogltx.encoding._weights import load_tensors, to_safetensors
 from cogltx.errors import DataError, ModelError
-from cogltx.files import read_json
 
 
 class WordsModel(ABC):

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from cogltx._progress import logger
 from cogltx.blocks import BUNDLED, Blocks, load_tokenizer, split
 from cogltx.config import MemRecallConfig
 from cogltx.document import Document, Query
@@ -25,7 +26,6 @@ from cogltx.encoding.layout import Layout, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
 from cogltx.judges import BM25Retriever, Headings, Judge, Retriever, ScoringJudge, Shortlist, make_judge, with_runner
-from cogltx.progress import logger
 from cogltx.reading import PairModel, Passages, read_blocks
 from cogltx.recall import BlockScores, Recall, Search, Step
 

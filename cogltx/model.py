@@ -14,16 +14,17 @@ import numpy as np
 import torch
 from torch import nn
 
+from cogltx._files import new_folder, read_json
+from cogltx._folders import model_folder
+from cogltx._progress import logger
 from cogltx.blocks import AnyQuery, Blocks, load_tokenizer, save_tokenizer, split
 from cogltx.config import ModelConfig, TaskConfig, load_config, save_config
 from cogltx.display import model_card
 from cogltx.document import Document
+from cogltx.encoding._weights import load_tensors, load_weights, split_shared, to_safetensors
 from cogltx.encoding.encoder import BatchRunner, Encoder, Precision, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat, separators_between_texts
-from cogltx.encoding.weights import load_tensors, load_weights, split_shared, to_safetensors
 from cogltx.errors import ConfigError, ModelError
-from cogltx.files import new_folder, read_json
-from cogltx.folders import model_folder
 from cogltx.judges import (
     BlockEncoder,
     BM25Retriever,
@@ -38,7 +39,6 @@ from cogltx.judges import (
 )
 from cogltx.linear import LinearModel
 from cogltx.memrecall import MemRecall
-from cogltx.progress import logger
 from cogltx.reading import PairModel
 from cogltx.reasoners import REASONERS, Reasoner
 from cogltx.reasoners.base import WindowOutputs

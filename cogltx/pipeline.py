@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Self, TypeVar
 import torch
 from more_itertools import chunked, constrained_batches, consume
 
+from cogltx._folders import model_folder
 from cogltx.config import ModelConfig, load_config
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout
 from cogltx.errors import DataError, ModelError
-from cogltx.folders import model_folder
 from cogltx.index import Index
 from cogltx.judges import Judge, ScoringJudge
 from cogltx.model import Model
@@ -161,10 +161,12 @@ class CogLTX(Reader):
         queries = [list(self.model.reasoner.layouts(layout)) for layout in layouts]
         recalls, read = tee(self.recalls(chain.from_iterable(queries)))
         outputs = self.model.reason(recall.window for recall in read)
-        return [
+        predictions = [
             self._predict(layout, islice(recalls, len(of_document)), islice(outputs, len(of_document)))
             for layout, of_document in zip(layouts, queries, strict=True)
         ]
+        assert next(outputs, None) is None, "every window was read"
+        return predictions
 
     def recalls(self, layouts: Iterable[Layout]) -> Iterator[Recall]:
         """Find the key blocks of documents for their queries, in bounded memory."""
@@ -183,7 +185,9 @@ class CogLTX(Reader):
     def reason_over(self, recalls: Sequence[Recall]) -> list[Prediction]:
         """Solve the task on key blocks that were found before, each for the query of a document."""
         outputs = self.model.reason(recall.window for recall in recalls)
-        return [self._predict(recall.layout, iter([recall]), islice(outputs, 1)) for recall in recalls]
+        predictions = [self._predict(recall.layout, iter([recall]), islice(outputs, 1)) for recall in recalls]
+        assert next(outputs, None) is None, "every window was read"
+        return predictions
 
     def recall_many(self, examples: Iterable[Example]) -> Iterator[Recall]:
         """Find the key blocks of a stream of examples, in order."""
@@ -237,7 +241,7 @@ class CogLTX(Reader):
         loaded = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, judge.index_key)
         blocks = loaded.blocks
         if document is not None and _request(document, None)[0].text != blocks.document.text:
-            raise DataError(f"{index}: the index of another text; choose another file, or remove it")
+            raise DataError(f"{index}: the index of another text; cogltx ask --index FILE writes one")
         self.model.keep(blocks)
         if judge.index_key:
             judge.use_vectors(blocks, loaded.vectors)

@@ -108,7 +108,6 @@ class Prediction:
     score: float
     no_answer_score: float | None = None
     no_answer_margin: float | None = None
-    no_answer_margin_alone: float | None = None
     evidence: tuple[Evidence, ...] = ()
     alternatives: tuple[Answer, ...] = ()
     labels: tuple[Label, ...] = ()
@@ -154,9 +153,8 @@ class Prediction:
         """
         given = [document] if isinstance(document, Document | str) else document or ()
         documents = named_apart([Document(one) if isinstance(one, str) else one for one in given])
-        texts = {one.id: one.text for one in documents}
-        values = self.to_dict()
-        answer = {"text" if key == "answer" else key: values[key] for key in _ANSWER}
+        texts, values = {one.id: one.text for one in documents}, self.to_dict()
+        answer = {"text": self.answer, **values}
         return report(texts, values["evidence"], answer, question=question, whole_page=whole_page)
 
     def _repr_html_(self) -> str:
@@ -180,5 +178,4 @@ def _place(document: Document, start: int | None, end: int | None, text: str) ->
     return {"document": id, "page": page, **within}
 
 
-_ANSWER = ("answer", "start", "end", "score", "document", "page")
 _ADAPTER = TypeAdapter(Prediction)

@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 
 from command_line import invoke
 
-from cogltx.bench.process import high_water_mark
+from cogltx.bench._process import high_water_mark
 
 
 def in_this_process(arguments: Sequence[str]) -> tuple[str, float, int]:

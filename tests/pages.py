@@ -26,7 +26,7 @@ _ENTRY = re.compile(r"^(\w+): (.*)$")
 def commands_page() -> str:
     """All commands with their options."""
     import cogltx.bench.cli  # its commands are part of the command line
-    from cogltx.cli.reference import commands
+    from cogltx.cli._reference import commands
 
     assert cogltx.bench.cli
     return f"# Commands\n\n{GENERATED}\n\n{commands().strip().replace('### ', '## ')}\n"

@@ -17,9 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from cogltx.encoding.weights import to_safetensors
-from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
-from cogltx.files import (
+from cogltx._files import (
     check_settings,
     claimed,
     fingerprint,
@@ -30,6 +28,8 @@ from cogltx.files import (
     write_file,
     write_json,
 )
+from cogltx.encoding._weights import to_safetensors
+from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -13,9 +13,9 @@ import tiny
 import torch
 from fakes import WordOverlap, config, reader
 
+from cogltx._folders import model_folder
 from cogltx.config import ModelConfig, TaskConfig, load_config
 from cogltx.errors import ConfigError, ModelError
-from cogltx.folders import model_folder
 from cogltx.judges import EncoderJudge
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX

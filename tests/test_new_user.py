@@ -180,7 +180,7 @@ def test_a_training_that_failed_early_leaves_its_folder_free(
     text = f"encoder: {{name: {tiny_encoder}, precision: float32}}\ndata: {{train: {data}}}\ntraining: {{epochs: 1}}\n"
     config.write_text(text)
     with monkeypatch.context() as patch:
-        patch.setattr("cogltx.training.steps.JudgeSteps.step", lambda *_: (_ for _ in ()).throw(DataError("broken")))
+        patch.setattr("cogltx.training._steps.JudgeSteps.step", lambda *_: (_ for _ in ()).throw(DataError("broken")))
         assert call("train", config, "--output", tmp_path / "run").code == 2
     assert (tmp_path / "run" / "run-config.json").exists()
     config.write_text(text + "max_block_tokens: 16\n")

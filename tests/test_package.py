@@ -89,7 +89,7 @@ def test_version() -> None:
         ("from cogltx import Document, Example, Prediction, CogltxError", {"torch", "transformers", "sklearn"}),
         ("import cogltx.bench.cli", {"torch", "transformers", "sklearn"}),
         (
-            "import cogltx.cli.predictions, cogltx.cli.yaml_config, cogltx.training.run",
+            "import cogltx.cli._predictions, cogltx.cli._yaml_config, cogltx.training.run",
             {"sklearn", "scipy", "matplotlib"},
         ),
     ],

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import re
 from pathlib import Path
 
 import pages
@@ -79,3 +80,11 @@ def test_the_notebook_uses_public_names() -> None:
     assert modules == {"cogltx", "IPython.display"}
     attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert not [name for name in attributes if name.startswith("_")]
+
+
+def test_the_figures_of_the_readme_are_those_of_the_results() -> None:
+    _, _, table = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- results:begin -->")
+    figures = re.findall(r"\d+\.\d(?: ± \d+\.\d)?", table.partition("<!-- results:end -->")[0])
+    results = (ROOT / "data/results.md").read_text(encoding="utf-8")
+    assert len(figures) > 5
+    assert [figure for figure in figures if figure not in results] == []

@@ -80,13 +80,13 @@ def small_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     world.leave()
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS)
-def test_commands_run(page: str, small_world: Path) -> None:
-    ran = 0
-    for command, configuration in commands_of(page):
-        run(command, configuration)
-        ran += 1
-    assert ran
+def test_commands_run(small_world: Path) -> None:
+    done = set[tuple[str, str]]()
+    for page in WITH_COMMANDS:
+        commands = list(commands_of(page))
+        assert commands, page
+        for command, configuration in commands:
+            run(command, configuration, done)
 
 
 def commands_of(page: str) -> Iterator[tuple[str, str]]:
@@ -106,8 +106,11 @@ def commands_of(page: str) -> Iterator[tuple[str, str]]:
                 assert not page.endswith(".md") or not command.startswith("cogltx"), line
 
 
-def run(command: str, configuration: str) -> None:
-    """Run a command of a page; first the commands of the pages that train the models that it names."""
+def run(command: str, configuration: str, done: set[tuple[str, str]]) -> None:
+    """Run a command of a page once; first the commands of the pages that train the models that it names."""
+    if (command, configuration) in done:
+        return
+    done.add((command, configuration))
     if command.startswith("sed "):
         subprocess.run(command, shell=True, check=True)
         return
@@ -120,11 +123,11 @@ def run(command: str, configuration: str) -> None:
     output = Path(words[words.index("--output") + 1]) if "--output" in words else None
     file = words[1] if words[0] == "train" else ""
     if file and not file.startswith("configs/") and not file.startswith("cloze"):
-        Path(file).write_text(configuration, encoding="utf-8")
-    named = " ".join(words) + (Path(file).read_text(encoding="utf-8") if file else "")
+        Path(file).write_text(world.smaller(configuration), encoding="utf-8")
+    named = " ".join(words) + "\n" + (Path(file).read_text(encoding="utf-8") if file else "")
     for model in sorted(set(re.findall(r"\bruns/[\w-]+", re.sub(r"#.*", "", named)))):
         if output != Path(model) and not Path(model).exists():
-            run(*producer(model))
+            run(*producer(model), done)
     if output is not None and "--resume" not in words:
         shutil.rmtree(output, ignore_errors=True)
         output.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from command_line import Call
 
 import cogltx
 from cogltx import CogLTX
-from cogltx.folders import RELEASED
+from cogltx._folders import RELEASED
 
 ROOT = Path(__file__).parents[1]
 FOLDER = RELEASED / "qa-minilm"

@@ -1,8 +1,7 @@
 """A small world in which the commands of the pages run as they are written: tiny data sets, encoders and models.
 
 The data sets are in the official formats and under the names that the configurations read. The bundled encoder and the
-released model are replaced by tiny ones. Configurations keep everything but their number of epochs, steps and held-out
-examples.
+released model are replaced by tiny ones. Configurations keep everything but their numbers of epochs, steps and examples.
 """
 
 import gzip
@@ -21,8 +20,8 @@ import builders
 import pytest
 import tiny
 
-from cogltx import folders
-from cogltx.blocks import tokenizer
+from cogltx import _folders as folders
+from cogltx.blocks import _tokenizer as tokenizer
 from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.pipeline import CogLTX
@@ -31,8 +30,11 @@ ROOT = Path(__file__).parents[1]
 CLAUSES = ("Document Name", "Parties", "Agreement Date", "Governing Law")
 FILLER = " ".join(f"In {number} the people walked a piece of the way to the city." for number in range(1900, 1910))
 SMALLER = {  # what a configuration says: what it says here
-    r"\bepochs: \d+": "epochs: 1", r"\bsteps: \d+": "steps: 2", r"\bheld_out: 820": "held_out: 82",
-    r"\bheld_out: (?!82\b)\d+": "held_out: 4", "^encoder: {": "encoder: {precision: float32, ",
+    r"\bepochs: \d+": "epochs: 1", r"\bsteps: \d+": "steps: 2",
+    r"\bheld_out: 820": "held_out: 82", r"\bheld_out: (?!82\b)\d+": "held_out: 4",
+    "^encoder: {": "encoder: {precision: float32, ", r"^  train_limit: .*\n": "",
+    r"^data:\n(?=  train: \$COGLTX_DATA/(?!texts))": "data:\n  train_limit: 12\n", r"^data:\n(?=  train:\n)": "data:\n  train_limit: 12\n",
+    r"^(data: {train: [^,}]*)}": r"\1, train_limit: 8}",
 }  # fmt: skip
 
 
@@ -44,13 +46,17 @@ def build(folder: Path, patch: pytest.MonkeyPatch) -> None:
     _data_sets(folder / "sets")
     shutil.copytree(ROOT / "configs", folder / "configs", ignore=shutil.ignore_patterns("*.ipynb"))
     for path in (folder / "configs").rglob("*.yaml"):
-        text = path.read_text(encoding="utf-8")
-        for pattern, replacement in SMALLER.items():
-            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(smaller(path.read_text(encoding="utf-8")), encoding="utf-8")
     (folder / "data").mkdir()
     (folder / "data" / "samples").symlink_to(ROOT / "data" / "samples")
     _models(folder, patch)
+
+
+def smaller(configuration: str) -> str:
+    """Let a configuration train for seconds."""
+    for pattern, replacement in SMALLER.items():
+        configuration = re.sub(pattern, replacement, configuration, flags=re.MULTILINE)
+    return configuration
 
 
 def _models(folder: Path, patch: pytest.MonkeyPatch) -> None:

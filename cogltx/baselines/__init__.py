@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 
 import torch
 
+from cogltx._folders import model_folder
 from cogltx.baselines.sliding_window import SlidingWindow, Truncation
 from cogltx.baselines.words import BagOfWords, TextCNN, WordsReader
 from cogltx.config import load_config
 from cogltx.errors import ConfigError
-from cogltx.folders import model_folder
 from cogltx.pipeline import CogLTX, Reader
 
 __all__ = [

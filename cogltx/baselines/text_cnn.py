@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from cogltx.encoding.weights import load_tensors, to_safetensors
+from cogltx._files import read_json
+from cogltx._progress import progress
+from cogltx.encoding._weights import load_tensors, to_safetensors
 from cogltx.errors import ModelError
-from cogltx.files import read_json
 from cogltx.linear import WordsModel, count_words
-from cogltx.progress import progress
 
 _MAX_WORDS = 4096  # of a text; the others are not read
 _VOCABULARY = 30_000

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self, cast
 
 import torch
 
+from cogltx._files import new_folder
 from cogltx.baselines.text_cnn import ConvolutionalModel
 from cogltx.config import ModelConfig, save_config
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError
-from cogltx.files import new_folder
 from cogltx.linear import LinearModel, WordsModel
 from cogltx.pipeline import Reader
 from cogltx.prediction import Prediction

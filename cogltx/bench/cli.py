@@ -9,13 +9,15 @@ from typing import Annotated
 
 import typer
 
+from cogltx.cli._options import JsonOption, SeedOption, note, numbers
 from cogltx.cli.app import app
-from cogltx.cli.options import JsonOption, SeedOption, note, numbers
 from cogltx.errors import ConfigError
 
 bench = typer.Typer(help="Measure cost and quality of reading long documents.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
-ResultsOption = Annotated[Path | None, typer.Option(help="Folder of measurements to update, such as data/results.")]
+ResultsOption = Annotated[
+    Path | None, typer.Option(help="Folder of measurements to update, such as data/results, or one file of it.")
+]
 
 
 @app.command("quickstart")
@@ -24,7 +26,7 @@ def _quickstart(
     seed: SeedOption = 0,
 ) -> None:
     """Train CogLTX on a generated corpus of long documents, and compare it with truncation and a sliding window."""
-    from cogltx.bench.quickstart.run import run
+    from cogltx.bench.quickstart._run import run
 
     run(output, seed=seed)
 
@@ -50,7 +52,7 @@ def _quality(
     as_json: JsonOption = False,
 ) -> None:
     """Train and evaluate several readers: metrics with spread and confidence, seconds, memory."""
-    from cogltx.bench.quality import Comparison, compare
+    from cogltx.bench._quality import Comparison, compare
 
     chosen = None if readers is None else tuple(readers.split(","))
     comparison = Comparison(config, data, output, chosen, _seeds(seeds), limit, longer_than, tuple(changes or ()), note)
@@ -72,7 +74,7 @@ def _cost(
     as_json: JsonOption = False,
 ) -> None:
     """Measure seconds, memory and throughput of readers by document length."""
-    from cogltx.bench import cost
+    from cogltx.bench import _cost as cost
 
     result = cost.measure(
         readers.split(","), output, numbers("lengths", lengths) or cost.LENGTHS, limit=limit, minutes=minutes,
@@ -88,8 +90,8 @@ def _results(
     check: Annotated[bool, typer.Option("--check", help="Only check that the page is up to date.")] = False,
 ) -> None:
     """Render the page of results from the measurements."""
-    from cogltx.bench.results import render
-    from cogltx.files import read_text, write_file
+    from cogltx._files import read_text, write_file
+    from cogltx.bench._results import render
 
     page = render(folder)
     if not check:

@@ -1,8 +1,8 @@
 """Blocks: text cut into runs of at most B tokens by dynamic programming (CogLTX §3.1)."""
 
+from cogltx.blocks._tokenizer import BUNDLED, load_tokenizer, save_tokenizer
 from cogltx.blocks.blocks import AnyQuery, Block, BlockQuery, Blocks
 from cogltx.blocks.splitter import MIN_BLOCK_TOKENS, split
-from cogltx.blocks.tokenizer import BUNDLED, load_tokenizer, save_tokenizer
 
 __all__ = [
     "BUNDLED",

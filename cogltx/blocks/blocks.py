@@ -9,8 +9,8 @@ from typing import TypeAlias, overload
 import numpy as np
 from jaxtyping import Bool, Int
 
-from cogltx.blocks.mentions import Mentions
-from cogltx.blocks.words import Words
+from cogltx.blocks._mentions import Mentions
+from cogltx.blocks._words import Words
 from cogltx.document import Document, Example, Query
 
 _LINE = re.compile(r"\n")

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from cogltx.blocks._cuts import cheapest_cuts, cut_costs
+from cogltx.blocks._tokenizer import BUNDLED, load_tokenizer
+from cogltx.blocks._tokens import heading_ids, tokenize
 from cogltx.blocks.blocks import Blocks
-from cogltx.blocks.cuts import cheapest_cuts, cut_costs
-from cogltx.blocks.tokenizer import BUNDLED, load_tokenizer
-from cogltx.blocks.tokens import heading_ids, tokenize
 from cogltx.document import Document, Segment
 from cogltx.errors import ConfigError
 

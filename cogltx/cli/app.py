@@ -14,6 +14,7 @@ import typer
 from typer.exceptions import TyperException
 
 from cogltx import __version__
+from cogltx._progress import logger
 from cogltx.cli.ask import ask
 from cogltx.cli.evaluate import evaluate
 from cogltx.cli.export import export
@@ -23,7 +24,6 @@ from cogltx.cli.recall import recall
 from cogltx.cli.serve import serve
 from cogltx.cli.train import train
 from cogltx.errors import CogltxError
-from cogltx.progress import logger
 
 _RESUMABLE = (  # commands that save what is done, some only with an option
     {"train"}, {"predict"}, {"quickstart"}, {"bench", "quality"}, {"bench", "cost", "--output"},

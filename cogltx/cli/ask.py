@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cogltx.cli.options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
+from cogltx._files import write_file
+from cogltx._folders import DEFAULT_MODEL
+from cogltx._progress import logger, progress
+from cogltx.cli._options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import write_file
-from cogltx.folders import DEFAULT_MODEL
 from cogltx.formats import ENDINGS, FORMATS, find_files, read_document
-from cogltx.progress import logger, progress
 
 if TYPE_CHECKING:
     from cogltx.pipeline import Reader

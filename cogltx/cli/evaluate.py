@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cogltx.cli.options import DeviceOption, JsonOption, JudgeOption, KeyBlocks, RunArgument, SetOption, Split
+from cogltx._progress import logger
+from cogltx.cli._options import DeviceOption, JsonOption, JudgeOption, KeyBlocks, RunArgument, SetOption, Split
 from cogltx.errors import ConfigError, DataError
-from cogltx.progress import logger
 
 if TYPE_CHECKING:
-    from cogltx.cli.plots import Picture
-    from cogltx.cli.predictions import Pair
+    from cogltx.cli._plots import Picture
+    from cogltx.cli._predictions import Pair
     from cogltx.document import Example
     from cogltx.prediction import Prediction
     from cogltx.tasks import Task
@@ -56,8 +56,8 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model by the official metrics of its task."""
-    from cogltx.cli.plots import Picture
-    from cogltx.cli.predictions import Predictor, read_predictions, task_of
+    from cogltx.cli._plots import Picture
+    from cogltx.cli._predictions import Predictor, read_predictions, task_of
     from cogltx.tasks import make_task
 
     others = {prediction.id: prediction for prediction in read_predictions(against)} if against else {}
@@ -110,7 +110,7 @@ def _compare(
 def _read(reader: Any, data: str, split: Split, limit: int | None, longer_than: int | None) -> list["Example"]:
     """Read the examples, whose labels the model must know."""
     from cogltx.baselines import WindowReader
-    from cogltx.training.data import read_examples
+    from cogltx.training._data import read_examples
 
     tokenizer = reader.model.tokenizer if isinstance(reader, WindowReader) else None
     examples, _ = read_examples(reader.config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer)

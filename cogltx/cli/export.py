@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cogltx.cli.options import JudgeOption, RunArgument, SetOption, load_model, note
+from cogltx.cli._options import JudgeOption, RunArgument, SetOption, load_model, note
 from cogltx.errors import ConfigError
 
 
@@ -18,10 +18,10 @@ def export(
     changes: SetOption = None,
 ) -> None:
     """Write the model of a run to a folder, with a model card: settings, data and validation metrics."""
+    from cogltx._files import read_text
+    from cogltx._folders import is_released
     from cogltx.baselines import WindowReader
     from cogltx.display import model_card
-    from cogltx.files import read_text
-    from cogltx.folders import is_released
 
     reader = load_model(run, changes, judge, None)
     if not isinstance(reader, WindowReader):
@@ -38,7 +38,7 @@ def export(
 
 def _trained(run: Path, judge: str | None) -> dict[str, Any]:
     """What the model card says about the training of a run; the metrics only if it was validated with this judge."""
-    from cogltx.files import read_json
+    from cogltx._files import read_json
     from cogltx.training.config import RunConfig
     from cogltx.training.run import CONFIG_FILE
 

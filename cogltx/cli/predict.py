@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cogltx.cli.options import DeviceOption, Engine, JudgeOption, RunArgument, SetOption, note
+from cogltx.cli._options import DeviceOption, Engine, JudgeOption, RunArgument, SetOption, note
 from cogltx.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from cogltx.cli.predictions import Part, PredictionFile, Predictor
+    from cogltx.cli._predictions import Part, PredictionFile, Predictor
     from cogltx.document import Example
 
 _INPUTS = (".jsonl", ".jsonl.gz", ".parquet")
@@ -41,9 +41,9 @@ def predict(
     changes: SetOption = None,
 ) -> None:
     """Answer all examples of a file or of several; the same command resumes after an interruption."""
-    from cogltx.cli.predictions import PredictionFile, Predictor
-    from cogltx.files import claimed
-    from cogltx.progress import progress
+    from cogltx._files import claimed
+    from cogltx._progress import progress
+    from cogltx.cli._predictions import PredictionFile, Predictor
 
     if workers and engine != "ray":
         raise ConfigError("predict: --workers goes with --engine ray")
@@ -71,15 +71,15 @@ def _missing(paths: Sequence[Path], files: Sequence["PredictionFile"]) -> Iterat
 
 def _answer_with_ray(parts: Iterator["Part"], predictor: "Predictor", workers: int | None) -> Iterator["Part"]:
     try:
-        from cogltx.cli.ray_engine import answer_with_ray
+        from cogltx.cli._ray_engine import answer_with_ray
     except ImportError as error:
         raise ConfigError('--engine ray: Ray is not installed; pip install "cogltx[ray]"') from error
     return answer_with_ray(parts, predictor.options, workers)
 
 
 def _read(path: Path) -> Iterator["Example"]:
-    from cogltx.cli.parquet import read_rows
-    from cogltx.files import read_json_lines
+    from cogltx._files import read_json_lines
+    from cogltx.cli._parquet import read_rows
     from cogltx.tasks.jsonl import parse_examples
 
     if path.suffix != ".parquet":

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import Split, note
+from cogltx.cli._options import Split, note
 
 
 def prepare(
@@ -23,10 +23,10 @@ def prepare(
     ] = None,
 ) -> None:
     """Convert a data set to JSON Lines, and list the gold labels that do not match the text."""
-    from cogltx.cli.yaml_config import parse_changes
-    from cogltx.files import changed
+    from cogltx._files import changed
+    from cogltx.cli._yaml_config import parse_changes
     from cogltx.tasks import make_task
-    from cogltx.tasks.prepare import prepare as convert
+    from cogltx.tasks._prepare import prepare as convert
 
     report = convert(make_task(task, changed({}, parse_changes(options or ()))), source, output, split)
     for line in (*(f"{id}: {reason}" for id, reason in report.unmapped), *report.notes()):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cogltx.cli.options import DeviceOption, JsonOption, JudgeOption, SetOption, load_model
+from cogltx.cli._options import DeviceOption, JsonOption, JudgeOption, SetOption, load_model
 from cogltx.errors import ConfigError
 from cogltx.formats import read_document
 
@@ -47,11 +47,11 @@ def _recall_by_judge(
     document: "Document", question: str | None, judge: str, changes: list[str], device: str | None
 ) -> "Recall":
     """Find the key blocks by a judge without a model."""
+    from cogltx._files import changed
     from cogltx.blocks import load_tokenizer
-    from cogltx.cli.yaml_config import parse_changes, validated
+    from cogltx.cli._yaml_config import parse_changes, validated
     from cogltx.config import ModelConfig
     from cogltx.encoding.encoder import BatchRunner, Precision
-    from cogltx.files import changed
     from cogltx.memrecall import MemRecall
 
     config = validated(ModelConfig, changed(ModelConfig().model_dump(mode="json"), parse_changes(changes)))

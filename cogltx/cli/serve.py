@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
+from cogltx._folders import DEFAULT_MODEL
+from cogltx.cli._options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
 from cogltx.errors import ConfigError
-from cogltx.folders import DEFAULT_MODEL
 
 
 def serve(
@@ -29,8 +29,8 @@ def serve(
     try:
         import uvicorn
 
+        from cogltx.server._service import ServerConfig
         from cogltx.server.app import create_app
-        from cogltx.server.service import ServerConfig
     except ModuleNotFoundError as error:
         raise ConfigError(f'the package {error.name} is not installed; pip install "cogltx[serve]"') from None
     from cogltx.pipeline import CogLTX

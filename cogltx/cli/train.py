@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cogltx.cli.options import JsonOption, SetOption, note
+from cogltx.cli._options import JsonOption, SetOption, note
 from cogltx.errors import ConfigError
 
 _COLUMNS = ("setting", "value", "paper")
@@ -24,7 +24,7 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a judge and a reasoner jointly, or an encoder as a masked language model (a configuration with length)."""
-    from cogltx.cli.yaml_config import read_settings
+    from cogltx.cli._yaml_config import read_settings
 
     settings = read_settings(config, changes or ())
     is_masked = "length" in settings or settings.get("task") == {"name": "masked_lm"}
@@ -41,7 +41,7 @@ def train(
 
 def _explain(config: Path, changes: Sequence[str], as_json: bool) -> None:
     """Print each setting that deviates from the paper, with the paper's value."""
-    from cogltx.cli.yaml_config import load_yaml
+    from cogltx.cli._yaml_config import load_yaml
     from cogltx.training.config import RunConfig
     from cogltx.training.recipes import deviations
 
@@ -56,9 +56,9 @@ def _explain(config: Path, changes: Sequence[str], as_json: bool) -> None:
 
 
 def _train_run(config: Path, output: Path, changes: Sequence[str], resume: bool, as_json: bool) -> None:
-    from cogltx import processes
-    from cogltx.cli.yaml_config import load_yaml
-    from cogltx.files import read_json
+    from cogltx import _processes as processes
+    from cogltx._files import read_json
+    from cogltx.cli._yaml_config import load_yaml
     from cogltx.training.config import RunConfig
     from cogltx.training.run import train_run
 
@@ -70,8 +70,8 @@ def _train_run(config: Path, output: Path, changes: Sequence[str], resume: bool,
 
 def _train_encoder(config: Path, output: Path, changes: Sequence[str], resume: bool, as_json: bool) -> None:
     """Train an encoder as a masked language model, and print its measurements on the validation texts."""
-    from cogltx import processes
-    from cogltx.cli.yaml_config import load_yaml
+    from cogltx import _processes as processes
+    from cogltx.cli._yaml_config import load_yaml
     from cogltx.training.masked_lm import MaskedConfig, mlm
 
     with processes.joined():

@@ -18,12 +18,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from cogltx import processes
+from cogltx import _processes as processes
+from cogltx._progress import logger, progress
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError
-from cogltx.progress import logger, progress
 
 _PAD_MULTIPLE = 32
 _LOOKAHEAD = 256

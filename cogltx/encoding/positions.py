@@ -8,7 +8,7 @@ Three methods to extend the n trained rows p_1 … p_n:
     random         new rows, initialized as the model initializes its rows
 """
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import torch
 from jaxtyping import Float, Int
@@ -94,6 +94,8 @@ def extend_positions(
     """
     if not isinstance(encoder, nn.Module):
         raise ModelError(f"positions: {type(encoder).__name__} is not an encoder")
+    if form not in get_args(Form):
+        raise ConfigError(f"positions.form must be 'computed' or 'table', but is {form!r}")
     config = _config({"length": length, "method": method, "alpha": alpha})
     holder = _holder(encoder)
     table = getattr(holder, _TABLE)

@@ -6,8 +6,8 @@ from typing import Any, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from cogltx.blocks.tokenizer import BUNDLED, encoder_path, load_from_transformers
-from cogltx.encoding.attention import attention
+from cogltx.blocks._tokenizer import BUNDLED, encoder_path, load_from_transformers
+from cogltx.encoding._attention import attention
 from cogltx.encoding.positions import PositionsConfig, extend_positions, restore_positions
 from cogltx.errors import ModelError
 

@@ -10,11 +10,11 @@ from zlib import error as zlib_error
 
 from more_itertools import unique_everseen
 
+from cogltx._files import is_hidden, open_binary, read_text
+from cogltx._progress import logger
 from cogltx.document import Document
 from cogltx.errors import DataError
-from cogltx.files import is_hidden, open_binary, read_text
-from cogltx.formats.sections import Sections
-from cogltx.progress import logger
+from cogltx.formats._sections import Sections
 
 __all__ = ["FORMATS", "find_files", "read_document"]
 
@@ -91,7 +91,7 @@ def _read(path: Path, module: str, noun: str) -> Document | None:
     if not path.is_file():
         raise DataError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'file not found'}")
     try:
-        read: Callable[[Path], Sections] = import_module(f"cogltx.formats.{module}").read
+        read: Callable[[Path], Sections] = import_module(f"cogltx.formats._{module}").read
     except ModuleNotFoundError as error:
         raise DataError(
             f'{path}: the package {error.name} is not installed, which reads a {noun}; pip install "cogltx[files]"'

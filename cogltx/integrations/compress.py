@@ -6,11 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from cogltx._folders import DEFAULT_MODEL
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Query
 from cogltx.encoding.layout import Layout
 from cogltx.errors import ConfigError
-from cogltx.folders import DEFAULT_MODEL
 from cogltx.judges import Memory, Shortlist
 from cogltx.memrecall import fill
 from cogltx.pipeline import CogLTX

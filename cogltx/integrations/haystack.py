@@ -7,8 +7,8 @@ from dataclasses import replace
 from haystack import Document, component
 from haystack.dataclasses import ExtractedAnswer
 
+from cogltx._folders import DEFAULT_MODEL
 from cogltx.document import Document as CogltxDocument
-from cogltx.folders import DEFAULT_MODEL
 from cogltx.integrations.compress import cached_model, ranked
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction

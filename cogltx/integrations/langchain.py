@@ -7,7 +7,7 @@ from langchain_core.documents import Document
 from langchain_core.documents.compressor import BaseDocumentCompressor
 from pydantic import ConfigDict
 
-from cogltx.folders import DEFAULT_MODEL
+from cogltx._folders import DEFAULT_MODEL
 from cogltx.integrations.compress import ranked
 
 

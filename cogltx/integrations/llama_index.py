@@ -4,8 +4,8 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
 from pydantic import ConfigDict
 
+from cogltx._folders import DEFAULT_MODEL
 from cogltx.errors import ConfigError
-from cogltx.folders import DEFAULT_MODEL
 from cogltx.integrations.compress import ranked
 
 

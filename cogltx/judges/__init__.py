@@ -12,9 +12,9 @@ from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from torch import nn
 
+from cogltx._folders import is_released
 from cogltx.encoding.encoder import BatchRunner, Encoder
 from cogltx.errors import ConfigError, ModelError, describe
-from cogltx.folders import is_released
 from cogltx.judges.base import Judge, Memory, ScoringJudge, judge_error
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge

@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from cogltx.blocks import Blocks
+from cogltx.encoding._weights import to_safetensors
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder
 from cogltx.encoding.layout import Layout, Window
-from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ConfigError
 from cogltx.judges.base import Memory
 from cogltx.judges.bm25 import BM25Judge

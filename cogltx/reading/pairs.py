@@ -16,9 +16,9 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float
 
+from cogltx._files import read_json, write_json
 from cogltx.blocks import Blocks
 from cogltx.errors import DataError, ModelError
-from cogltx.files import read_json, write_json
 from cogltx.judges.bm25 import BM25Judge
 
 _MAX_PASSAGES = 16  # passages of a document that are paired, the best by the judge
@@ -105,7 +105,7 @@ class PairModel:
             a probability per passage, by its number in ``Blocks.paragraphs``, the most probable first. At most 16
             passages, those of the best blocks; none if the document has only one.
         """
-        passages = Passages.of(question, blocks, _best_passages(blocks, scores))
+        passages = PassageWords.of(question, blocks, _best_passages(blocks, scores))
         best = {number: np.nan_to_num(scores[blocks.paragraphs == number]).max() for number in passages.numbers}
         if len(best) < 2:
             return {}
@@ -122,7 +122,7 @@ class PairModel:
 
 
 @dataclass(frozen=True)
-class Passages:
+class PassageWords:
     """The words of passages, as far as they bear on one question.
 
     Attributes:
@@ -234,4 +234,4 @@ def _known_pairs(
         if len(needed) == 2 and len(set(blocks.paragraphs.tolist())) > 2:
             numbers = _best_passages(blocks, bm25.text_scores(question, blocks), certain=needed)
             is_pair = [list(pair) == needed for pair in combinations(numbers, 2)]
-            yield Passages.of(question, blocks, numbers).features, np.array(is_pair)
+            yield PassageWords.of(question, blocks, numbers).features, np.array(is_pair)

@@ -20,6 +20,9 @@ Target = TypeVar("Target")
 WindowOutputs: TypeAlias = tuple[Window, Float[np.ndarray, "_ outputs"]]
 """A window with what the reasoner's ``forward`` returned for it."""
 
+KeyBlocks: TypeAlias = Sequence[Evidence] | None
+"""Key blocks with their probabilities of relevance; None if the judge gives no probabilities."""
+
 
 class ReasonerConfig(BaseModel):
     """Settings that all reasoners have.
@@ -82,14 +85,9 @@ class ReasonerConfig(BaseModel):
         """
 
     def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
-        """Return configurations that differ in their thresholds, to choose from on validation data.
+        """Return configurations that differ in their thresholds; none if there is nothing to tune.
 
-        Args:
-            examples: the validation examples.
-            predictions: their predictions, made ``without_thresholds``.
-
-        Returns:
-            an empty list if there is nothing to tune.
+        ``predictions`` are those of the validation examples, made ``without_thresholds``.
         """
         return []
 
@@ -107,20 +105,21 @@ class ReasonerConfig(BaseModel):
         place += f" of {prediction.document}" * bool(prediction.document)
         lines = [f"{prediction.answer or '(no answer)'}   [{prediction.score:.0%}{place}]"]
         if prediction.labels:
-            lines += ["", "labels, * chosen:"]
+            chosen = [(label, "*" if label.chosen else " ") for label in prediction.labels[:10]]
             lines += [
-                f"  {label.score:5.2f}  {'*' if label.chosen else ' '} {label.name}" for label in prediction.labels[:10]
+                "",
+                "labels, * chosen:",
+                *(f"  {label.score:5.2f}  {mark} {label.name}" for label, mark in chosen),
             ]
         if prediction.evidence:
             size = f"{prediction.n_blocks:,} block{'s' * (prediction.n_blocks != 1)} ({prediction.n_tokens:,} tokens)"
             lines += ["", f"evidence, of {size}:"]
-        for evidence in prediction.evidence:
-            same = evidence.document == prediction.document
-            has_answer = same and prediction.start is not None and evidence.start <= prediction.start < evidence.end
-            if evidence.kept or has_answer:
-                mark, text = ">" if has_answer else " ", " ".join(evidence.text.split())
-                text = f"{evidence.document}: {text}" if evidence.document else text
-                lines.append(f"  {evidence.score:5.2f}  step {evidence.step}  {mark} {text}")
+        for block in prediction.evidence:
+            same = block.document == prediction.document
+            has_answer = same and prediction.start is not None and block.start <= prediction.start < block.end
+            if block.kept or has_answer:
+                text = f"{block.document}: " * bool(block.document) + " ".join(block.text.split())
+                lines.append(f"  {block.score:5.2f}  step {block.step}  {'>' if has_answer else ' '} {text}")
         return "\n".join(lines)
 
 
@@ -173,11 +172,7 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
         """Compute the loss of each window."""
 
     def document_losses(
-        self,
-        outputs: Float[Tensor, "windows rows outputs"],
-        n_windows: Sequence[int],
-        windows: Sequence[Window],
-        targets: Sequence[Target],
+        self, outputs: Tensor, n_windows: Sequence[int], windows: Sequence[Window], targets: Sequence[Target]
     ) -> Float[Tensor, " losses"]:
         """Compute the losses of some documents: one per window, or with ``joint_loss`` one per document.
 
@@ -201,18 +196,14 @@ class Reasoner(nn.Module, abc.ABC, Generic[Target]):
 
     @abc.abstractmethod
     def predict(
-        self,
-        layout: Layout,
-        outputs: Iterable[WindowOutputs],
-        evidence: Sequence[Evidence] | None = None,
-        relevance: float = 1.0,
+        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: KeyBlocks = None, relevance: float = 1.0
     ) -> Prediction:
         """Decode the windows of one document.
 
         Args:
             layout: the query and the document.
             outputs: all windows of the document, with their outputs.
-            evidence: the key blocks with their probabilities of relevance, to weigh answers by; None leaves them out.
+            evidence: the key blocks, to weigh answers by.
             relevance: the judge's highest score of a key block, without bonuses; only used with ``evidence``.
 
         Returns:

@@ -5,9 +5,9 @@ from typing import Any
 
 from torch import nn
 
+from cogltx._files import read_json
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ModelError
-from cogltx.files import read_json
 from cogltx.reasoners.base import Reasoner
 from cogltx.reasoners.span import SpanReasoner
 

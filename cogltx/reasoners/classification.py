@@ -8,7 +8,7 @@ names.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 import torch
@@ -22,12 +22,13 @@ from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.linear import LinearModel, WordsModel
-from cogltx.prediction import Answer, Evidence, Label, Prediction
-from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
-from cogltx.reasoners.pooling import window_pooling
+from cogltx.prediction import Answer, Label, Prediction
+from cogltx.reasoners._pooling import window_pooling
+from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 _LINEAR_WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
 _LEAST = 1e-9  # probability
+LabelScores: TypeAlias = Float[np.ndarray, " labels"]
 
 
 class ClassificationConfig(ReasonerConfig):
@@ -160,16 +161,11 @@ def fit_words(model: WordsModel, config: ClassificationConfig, examples: Sequenc
 
 
 def choose_labels(
-    config: ClassificationConfig,
-    probabilities: Float[np.ndarray, " labels"],
-    margins: Float[np.ndarray, " labels"] | None = None,
-) -> Prediction:
-    """Choose labels as in ``ClassificationConfig.apply_thresholds``; the score is the lowest chosen one.
+    config: ClassificationConfig, probabilities: LabelScores, margins: LabelScores | None = None
+) -> Prediction:  # fmt: skip
+    """Choose labels by their probabilities and, if there are any, the margins of a linear model.
 
-    Args:
-        config: the labels and thresholds.
-        probabilities: one per label.
-        margins: those of the linear model, to be joined with the probabilities.
+    The score is the lowest of the chosen labels; see ``ClassificationConfig.apply_thresholds``.
     """
     said = [None] * len(config.labels) if margins is None else margins.tolist()
     scores = zip(config.labels, probabilities.tolist(), said, strict=True)
@@ -177,9 +173,7 @@ def choose_labels(
     return config.apply_thresholds(Prediction(id="", answer="", start=None, end=None, score=0.0, labels=labels))
 
 
-def label_probabilities(
-    config: ClassificationConfig, logits: Float[np.ndarray, " labels"]
-) -> Float[np.ndarray, " labels"]:
+def label_probabilities(config: ClassificationConfig, logits: LabelScores) -> LabelScores:
     """Compute a softmax over the labels, or a sigmoid per label if ``multi_label`` is set."""
     if config.multi_label:
         return np.asarray(1 / (1 + np.exp(-logits)))
@@ -274,11 +268,7 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         return cross_entropy
 
     def document_losses(
-        self,
-        outputs: Float[Tensor, "windows 1 outputs"],
-        n_windows: Sequence[int],
-        windows: Sequence[Window],
-        targets: Sequence[tuple[int, ...]],
+        self, outputs: Tensor, n_windows: Sequence[int], windows: Sequence[Window], targets: Sequence[tuple[int, ...]]
     ) -> Float[Tensor, " losses"]:
         """Compute the cross-entropy per window, or per document if a network reads over its windows."""
         if not self.joint_loss:
@@ -294,11 +284,7 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         return self.losses(outputs, windows, targets) * (len(self.config.labels) if self.config.multi_label else 1)
 
     def predict(
-        self,
-        layout: Layout,
-        outputs: Iterable[WindowOutputs],
-        evidence: Sequence[Evidence] | None = None,
-        relevance: float = 1.0,
+        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: KeyBlocks = None, relevance: float = 1.0
     ) -> Prediction:
         """Combine the windows of a document: mean or maximum of their probabilities, or the network over them."""
         rows = np.stack([row[0] for _, row in outputs])
@@ -319,7 +305,7 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
                 probabilities = probabilities / probabilities.sum()
         return replace(choose_labels(self.config, probabilities, self._margins(layout)), **whole_document(layout))
 
-    def _margins(self, layout: Layout) -> Float[np.ndarray, " labels"] | None:
+    def _margins(self, layout: Layout) -> LabelScores | None:
         """The margins of the linear model; for a label name as query, those of its answers yes and no."""
         if self.linear is None:
             return None

@@ -20,21 +20,20 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from cogltx.blocks import Blocks
-from cogltx.blocks.words import expand_to_words
+from cogltx.blocks._words import expand_to_words
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.prediction import Answer, Evidence, Prediction
-from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
+from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 SPAN, YES, NO, NO_ANSWER = range(4)
 """The kinds of answers."""
 
-_CLOSED_ANSWERS = {YES: "yes", NO: "no"}
+_KINDS = {"yes": YES, "no": NO}
 _LEAST = math.log(1e-30)  # log-probability in a margin
 _IMPOSSIBLE = -1e4  # logit of yes and no, where they are no answers
 _CANDIDATES = 20  # answers per window that the judge's scores may reorder
-_ANSWERS = 3  # in a prediction: the best one, and the alternatives that share no character with a better one
 
 
 class SpanReasonerConfig(ReasonerConfig):
@@ -45,6 +44,7 @@ class SpanReasonerConfig(ReasonerConfig):
         kinds: where the kind of an answer comes from: a layer of its own (``learned``), or, as in question answering
             models of ``transformers``, from start and end at the first token: span or none (``first_token``).
         max_answer_tokens: maximum number of tokens per answer.
+        top_k: maximum number of answers in a prediction; none shares a character with a better one.
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 (the paper's) disables it. Only judges with scores in
             [0, 1] count.
@@ -58,6 +58,7 @@ class SpanReasonerConfig(ReasonerConfig):
     name: Literal["span"] = "span"
     kinds: Literal["learned", "first_token"] = "learned"
     max_answer_tokens: int = Field(30, ge=1)
+    top_k: int = Field(3, ge=1)
     evidence_weight: float = Field(1.0, ge=0)
     no_answer_evidence_weight: float = Field(0.0, ge=0)
     no_answer_threshold: float | None = None
@@ -90,7 +91,7 @@ class SpanReasonerConfig(ReasonerConfig):
         if threshold is None or margin is None or score is None or margin <= threshold:
             return prediction
         best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
-        alternatives = (best, *prediction.alternatives)[:_ANSWERS]
+        alternatives = (best, *prediction.alternatives)[: self.top_k]
         return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
 
 
@@ -123,8 +124,7 @@ class SpanReasoner(Reasoner[_Target]):
     def _first_token_kinds(places: Float[Tensor, "windows tokens 2"]) -> Float[Tensor, "windows 4"]:
         """Logits of the kinds without a layer for them: none is the span of the first token.
 
-        The logit of "span" is 0 until start and end of all spans of the document are added (``losses`` and
-        ``_decode``).
+        ``losses`` and ``_decode`` add start and end of all spans of the document to the logit of "span".
         """
         kinds = torch.tensor([[0.0, _IMPOSSIBLE, _IMPOSSIBLE, 0.0]], device=places.device).repeat(len(places), 1)
         kinds[:, NO_ANSWER] = places[:, 0].float().sum(dim=-1)
@@ -132,16 +132,22 @@ class SpanReasoner(Reasoner[_Target]):
 
     def target(self, example: Example, blocks: Blocks, window: Window) -> _Target | None:
         """Return the answer's kind and its spans in the window; None if it has no known span, or cannot be given."""
-        target = _answer_target(example, blocks, window)
-        if target is not None and target.kind in _CLOSED_ANSWERS and self.config.kinds == "first_token":
-            return None  # neither yes nor no
-        return target
+        if example.answers is None:
+            return None
+        gold = _answer_tokens(example, blocks)
+        if not gold and example.answers:
+            kind = _KINDS.get(example.answers[0].strip().lower())
+            return None if kind is None or self.config.kinds == "first_token" else _Target(kind)
+        position = {int(token): place for place, token in enumerate(window.document_token) if token >= 0}
+        spans = [
+            (position[first], position[last])
+            for first, last in gold
+            if all(token in position for token in range(first, last + 1))
+        ]  # fmt: skip
+        return _Target(SPAN, tuple(dict.fromkeys(spans))) if spans else _Target(NO_ANSWER)
 
     def losses(
-        self,
-        outputs: Float[Tensor, "windows tokens outputs"],
-        windows: Sequence[Window],
-        targets: Sequence[_Target],
+        self, outputs: Float[Tensor, "windows tokens outputs"], windows: Sequence[Window], targets: Sequence[_Target]
     ) -> Float[Tensor, " windows"]:
         """Compute minus the log-probability of the target answer; several correct spans are summed."""
         device = outputs.device
@@ -149,9 +155,8 @@ class SpanReasoner(Reasoner[_Target]):
         kinds = outputs[:, 0, 2:].float()
         places = outputs[..., :2].float().masked_fill(~in_document[..., None], -torch.inf)
         if self.config.kinds == "first_token":
-            kinds = kinds.index_add(
-                1, torch.tensor([SPAN], device=device), places.logsumexp(dim=1).sum(-1, keepdim=True)
-            )
+            spans = places.logsumexp(dim=1).sum(-1, keepdim=True)
+            kinds = kinds.index_add(1, torch.tensor([SPAN], device=device), spans)
         kinds, places = kinds.log_softmax(dim=-1), places.log_softmax(dim=1)
         losses = -kinds.gather(1, torch.tensor([[target.kind] for target in targets], device=device))[:, 0]
         rows = [row for row, target in enumerate(targets) if target.kind == SPAN]
@@ -173,11 +178,7 @@ class SpanReasoner(Reasoner[_Target]):
         return _Target(NO_ANSWER)
 
     def predict(
-        self,
-        layout: Layout,
-        outputs: Iterable[WindowOutputs],
-        evidence: Sequence[Evidence] | None = None,
-        relevance: float = 1.0,
+        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: KeyBlocks = None, relevance: float = 1.0
     ) -> Prediction:
         """Find the best answers over all windows.
 
@@ -191,7 +192,7 @@ class SpanReasoner(Reasoner[_Target]):
         if evidence is not None:
             margin -= self.config.no_answer_evidence_weight * _logit(relevance if evidence else 0.5)
             answers = _weighed(answers, evidence, self.config.evidence_weight)
-        best, *others = _apart(answers, _ANSWERS)
+        best, *others = _apart(answers, self.config.top_k)
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
             no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
@@ -208,12 +209,12 @@ class SpanReasoner(Reasoner[_Target]):
         if self.config.kinds == "first_token" and len(positions):
             kinds[SPAN] += np.logaddexp.reduce(logits[positions, :2].astype(np.float64), axis=0).sum()
         kinds = _log_softmax(kinds)
-        candidates = [Answer(text, None, None, float(np.exp(kinds[kind]))) for kind, text in _CLOSED_ANSWERS.items()]
+        candidates = [Answer(text, None, None, float(np.exp(kinds[kind]))) for text, kind in _KINDS.items()]
         if len(positions):
             tokens = window.document_token[positions]
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
-            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks)
+            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, self.config.top_k)
         return _distinct(candidates), float(kinds[NO_ANSWER])
 
 
@@ -226,12 +227,10 @@ def _distinct(answers: Iterable[Answer]) -> list[Answer]:
 
 
 def _apart(answers: Sequence[Answer], count: int) -> list[Answer]:
-    """The first answers that share no character with one before them."""
+    """The best answers that share no character with a better one."""
     chosen: list[Answer] = []
     for answer in answers:
-        if len(chosen) == count:
-            break
-        if not any(_overlap(answer, better) for better in chosen):
+        if len(chosen) < count and not any(_overlap(answer, better) for better in chosen):
             chosen.append(answer)
     return chosen
 
@@ -285,7 +284,7 @@ def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " t
     return scores
 
 
-def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks) -> list[Answer]:
+def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_apart: int) -> list[Answer]:
     """The best spans with distinct texts, and the best that share no token with better ones, as whole words."""
     document = blocks.document.text
 
@@ -299,12 +298,13 @@ def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks) -> list[
         return Answer(text, begin, begin + len(text), float(np.exp(scores[more, first]))) if text else None
 
     spans: dict[str, Answer] = {}
-    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * _CANDIDATES].tolist():
-        if len(spans) == _CANDIDATES or not np.isfinite(scores.flat[flat]):
+    n_answers = max(n_apart, _CANDIDATES)
+    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * n_answers].tolist():
+        if len(spans) == n_answers or not np.isfinite(scores.flat[flat]):
             break
         if (found := answer(flat)) is not None:
             spans.setdefault(found.text.lower(), found)
-    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores, _ANSWERS)))]
+    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores, n_apart)))]
 
 
 def _apart_spans(scores: np.ndarray, count: int) -> list[int]:
@@ -324,25 +324,6 @@ def _document_mask(windows: Sequence[Window], length: int) -> Bool[Tensor, "wind
     for row, window in enumerate(windows):
         mask[row, : len(window)] = torch.from_numpy(window.document_token >= 0)
     return mask
-
-
-def _answer_target(example: Example, blocks: Blocks, window: Window) -> _Target | None:
-    """The answer's kind and its spans in a window."""
-    if example.answers is None:
-        return None
-    gold = _answer_tokens(example, blocks)
-    if not gold:
-        if not example.answers:
-            return _Target(NO_ANSWER)
-        kind = {"yes": YES, "no": NO}.get(example.answers[0].strip().lower())
-        return None if kind is None else _Target(kind)
-    position = {int(token): place for place, token in enumerate(window.document_token) if token >= 0}
-    spans = [
-        (position[first], position[last])
-        for first, last in gold
-        if all(token in position for token in range(first, last + 1))
-    ]  # fmt: skip
-    return _Target(SPAN, tuple(dict.fromkeys(spans))) if spans else _Target(NO_ANSWER)
 
 
 def _answer_tokens(example: Example, blocks: Blocks) -> list[tuple[int, int]]:

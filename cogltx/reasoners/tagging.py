@@ -21,9 +21,9 @@ from cogltx.document import Entity, Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
-from cogltx.prediction import Evidence, PredictedEntity, Prediction
-from cogltx.reasoners.base import Reasoner, ReasonerConfig, WindowOutputs, whole_document
-from cogltx.reasoners.crf import FORBIDDEN, OUTSIDE, begin, decode, forbidden, inside, negative_log_likelihood
+from cogltx.prediction import PredictedEntity, Prediction
+from cogltx.reasoners._crf import FORBIDDEN, OUTSIDE, begin, decode, forbidden, inside, negative_log_likelihood
+from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 
 class TaggingConfig(ReasonerConfig):
@@ -166,11 +166,7 @@ class TaggingReasoner(Reasoner[_Target]):
         return not any(run.tags.any() for run in target)
 
     def predict(
-        self,
-        layout: Layout,
-        outputs: Iterable[WindowOutputs],
-        evidence: Sequence[Evidence] | None = None,
-        relevance: float = 1.0,
+        self, layout: Layout, outputs: Iterable[WindowOutputs], evidence: KeyBlocks = None, relevance: float = 1.0
     ) -> Prediction:
         """Find the entities of the best tag sequence over the whole document; words in no window are "O"."""
         blocks = layout.blocks

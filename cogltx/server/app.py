@@ -19,11 +19,11 @@ from cogltx.document import Document
 from cogltx.errors import CogltxError
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.server import schemas
-from cogltx.server.middleware import Guard, failure
-from cogltx.server.service import ServerConfig, Service
-from cogltx.server.shelf import NotHeldError, ShelfFullError
-from cogltx.server.worker import BusyError
+from cogltx.server import _schemas as schemas
+from cogltx.server._middleware import Guard, failure
+from cogltx.server._service import ServerConfig, Service
+from cogltx.server._shelf import NotHeldError, ShelfFullError
+from cogltx.server._worker import BusyError
 
 _PAGE = Path(__file__).parent / "page"
 _POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self'"

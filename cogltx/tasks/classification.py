@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+from cogltx._files import is_hidden, read_text
 from cogltx.document import Document, Example, Query, has_surrogate
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import is_hidden, read_text
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import JsonLines

@@ -14,13 +14,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from more_itertools import unique_everseen
-from pydantic import Field
+from pydantic import Field, ValidationError
 
+from cogltx._progress import progress
 from cogltx.document import Document, Example, Query, Span
-from cogltx.errors import DataError
-from cogltx.progress import progress
+from cogltx.errors import ConfigError, DataError, describe
+from cogltx.tasks._texts import read_texts
 from cogltx.tasks.base import ReadReport, Split, Task
-from cogltx.tasks.texts import read_texts
+from cogltx.tasks.cuad import Cuad
+from cogltx.tasks.hotpotqa import HotpotQA
+from cogltx.tasks.jsonl import JsonLines
+from cogltx.tasks.newsgroups import Newsgroups
+from cogltx.tasks.newsqa import NewsQA
+from cogltx.tasks.squad import Squad
+
+_SOURCES: dict[str, type[Task]] = {kind.name: kind for kind in (HotpotQA, Squad, Cuad, NewsQA, JsonLines, Newsgroups)}
 
 _BLANK = "[MASK]"  # the mask of BERT's vocabulary
 _WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
@@ -68,9 +76,13 @@ class Cloze(Task):
     def _texts(self, path: Path, split: Split) -> Iterator[str]:
         if self.of is None:
             return read_texts(path)
-        from cogltx.tasks import make_task
-
-        return (example.document.text for example in make_task(self.of, self.options).read(path, split=split))
+        if self.of not in _SOURCES:
+            raise ConfigError(f"task cloze: of: {self.of!r} has no documents; use {', '.join(_SOURCES)}")
+        try:
+            source = _SOURCES[self.of].model_validate(self.options)
+        except ValidationError as error:
+            raise ConfigError(f"task cloze: options: {describe(error, _SOURCES[self.of])}") from None
+        return (example.document.text for example in source.read(path, split=split))
 
 
 def _make_questions(

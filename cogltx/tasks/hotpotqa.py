@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field, StrictInt, StrictStr
 
 from cogltx.document import Document, Example, Query, Segment, Span
 from cogltx.prediction import Prediction
+from cogltx.tasks._json_list import read_json_list
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at, occurrences
-from cogltx.tasks.json_list import read_json_list
 from cogltx.tasks.metrics import Score, answer_score
 
 _Fact: TypeAlias = tuple[str, int]  # a paragraph's title and the number of a sentence in it, from 0

@@ -9,9 +9,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, StrictInt, StrictStr, model_validator
 
+from cogltx._files import read_json_lines, write_file
 from cogltx.document import Document, Entity, Example, Query, Segment, Span
 from cogltx.errors import DataError, shorten
-from cogltx.files import read_json_lines, write_file
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at, occurrences
 
 

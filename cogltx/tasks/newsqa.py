@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, model_v
 
 from cogltx.document import Document, Example, Query, Span
 from cogltx.prediction import Prediction
+from cogltx.tasks._json_list import read_json_list
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
-from cogltx.tasks.json_list import read_json_list
 
 _TYPES: dict[Split, str] = {"train": "train", "validation": "dev", "test": "test"}
 _TRAILING = re.compile(r"[\s.,;:!?\"'”’]+$")  # ranges often include these; the scores ignore them anyway
@@ -76,8 +76,7 @@ class NewsQA(Task):
 
 
 def _example(id: str, asked: _Question, document: Document, is_bad: bool, report: ReadReport) -> Example:
-    span = _span(id, asked.consensus, document.text, report)
-    spans = () if span is None else (span,)
+    spans = _spans(id, asked.consensus, document.text, report)
     return Example(
         id=id,
         document=document,
@@ -89,15 +88,15 @@ def _example(id: str, asked: _Question, document: Document, is_bad: bool, report
     )
 
 
-def _span(id: str, consensus: _Consensus, text: str, report: ReadReport) -> Span | None:
-    """The agreed span, clipped to the text and trimmed; None if there is no answer or nothing is left."""
+def _spans(id: str, consensus: _Consensus, text: str, report: ReadReport) -> tuple[Span, ...]:
+    """The agreed span, clipped to the text and trimmed; empty if there is no answer or nothing is left."""
     if consensus.no_answer or consensus.bad_question or consensus.s is None or consensus.e is None:
-        return None
+        return ()
     start, end = max(consensus.s, 0), min(consensus.e, len(text))
     bare = text[start : max(start, end)].strip()
     bare = _TRAILING.sub("", bare) or bare
     if not bare:
         report.unmapped.append((id, f"the answer at {start}:{end} is not text"))
-        return None
+        return ()
     start = text.index(bare, start)
-    return Span(start, start + len(bare))
+    return (Span(start, start + len(bare)),)

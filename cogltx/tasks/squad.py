@@ -11,8 +11,8 @@ from pydantic import BaseModel, StrictBool, StrictInt, StrictStr
 from cogltx.document import BETWEEN_PARAGRAPHS, Document, Example, Query, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
+from cogltx.tasks._json_list import read_json_list
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
-from cogltx.tasks.json_list import read_json_list
 from cogltx.tasks.metrics import answer_score
 
 
@@ -63,7 +63,7 @@ class Squad(Task):
             where = f"{where}: article {title!r}"
             with errors_at(where):
                 article = _Article.model_validate(values)
-                documents = self._documents(article.paragraphs, title)
+                documents = list(self._documents(article.paragraphs, title))
             for paragraph, (document, offset) in zip(article.paragraphs, documents, strict=True):
                 for asked in paragraph.qas:
                     if self.only and not any(words in asked.question for words in self.only):
@@ -94,14 +94,20 @@ class Squad(Task):
             return {metric: score for metric, score in scores.items() if metric not in kinds}
         return scores | _best_scores(pairs)
 
-    def _documents(self, paragraphs: list[_Paragraph], title: str) -> list[tuple[Document, int]]:
-        """The document of each paragraph, and the offset of the paragraph in it."""
-        heading = title if self.headings else ""
+    def _documents(self, paragraphs: list[_Paragraph], title: str) -> Iterator[tuple[Document, int]]:
+        """Yield the document of each paragraph, and the offset of the paragraph in it."""
         contexts = [paragraph.context for paragraph in paragraphs]
-        if self.join_paragraphs and contexts:
-            document, starts = _document(contexts, title, heading)
-            return [(document, start) for start in starts]
-        return [(_document([text], f"{title}#{number}", heading)[0], 0) for number, text in enumerate(contexts)]
+        groups = [contexts] if self.join_paragraphs and contexts else [[text] for text in contexts]
+        for number, group in enumerate(groups):
+            starts = list(accumulate((len(text) + len(BETWEEN_PARAGRAPHS) for text in group[:-1]), initial=0))
+            segments = tuple(
+                Segment(start, start + len(text), title if self.headings else "")
+                for start, text in zip(starts, group, strict=True)
+                if text.strip()
+            )
+            id = title if self.join_paragraphs else f"{title}#{number}"
+            document = Document(BETWEEN_PARAGRAPHS.join(group), id, segments)
+            yield from ((document, start) for start in starts)
 
 
 def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float]:
@@ -119,17 +125,6 @@ def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float
     n_without_answer = sum(not example.answers for example, _ in measured)
     best = (n_without_answer + gains.cumsum(axis=0)).max(axis=0) / len(measured)
     return {"best_exact_match": 100 * float(best[0]), "best_f1": 100 * float(best[1])}
-
-
-def _document(contexts: list[str], id: str, heading: str) -> tuple[Document, list[int]]:
-    """A document with each paragraph that is not blank as a segment, and the offset of every paragraph."""
-    starts = list(accumulate((len(context) + len(BETWEEN_PARAGRAPHS) for context in contexts[:-1]), initial=0))
-    segments = tuple(
-        Segment(start, start + len(context), heading)
-        for start, context in zip(starts, contexts, strict=True)
-        if context.strip()
-    )
-    return Document(BETWEEN_PARAGRAPHS.join(contexts), id, segments), starts
 
 
 def _example(asked: _Question, context: str, document: Document, offset: int, report: ReadReport) -> Example:

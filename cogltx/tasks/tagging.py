@@ -14,13 +14,13 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from pydantic import BaseModel, Field, StrictInt, StrictStr
 
-from cogltx.blocks.words import expand_to_words
+from cogltx._files import read_json_lines, read_lines
+from cogltx.blocks._words import expand_to_words
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import DataError
-from cogltx.files import read_json_lines, read_lines
 from cogltx.prediction import Prediction
+from cogltx.tasks._iob2 import litbank_example, read_conll
 from cogltx.tasks.base import ReadReport, Split, Task, errors_at
-from cogltx.tasks.iob2 import litbank_example, read_conll
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.metrics import Fractions, Score, gold_and_predicted
 

@@ -1,24 +1,24 @@
 """Configuration of a run: its model, its data and its training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from torch import nn
 
+from cogltx._folders import model_folder
 from cogltx.baselines import WindowReader
 from cogltx.config import ModelConfig, TaskConfig, load_config
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, describe
-from cogltx.folders import model_folder
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import REASONER_CONFIGS
 from cogltx.tasks import TASKS
 from cogltx.tasks.classification import Classification
+from cogltx.training._relevance import FIRST_EPOCH, RelevanceConfig, asks_by_block
 from cogltx.training.optimizer import OptimizerConfig, Seed
 from cogltx.training.recipes import merged, with_paper
-from cogltx.training.relevance import FIRST_EPOCH, RelevanceConfig, asks_by_block
 
 ReasonerBlocks: TypeAlias = Literal["recall", "retriever", "random"]
 
@@ -110,51 +110,41 @@ class TrainingConfig(BaseModel):
             DataError: the judge has no relevance labels, or there are no word vectors.
         """
         self.relevance.check()
-        by_block, judge = asks_by_block(reader, train[0]), reader.model.judge
-        if self.relevance.source == "interventions":
-            if judge is not None and not isinstance(judge, nn.Module):
-                raise ConfigError(
-                    "training.relevance.source: interventions create labels for a judge that learns, and "
-                    f"{reader.config.judge.name} does not; use source: data, or the judge encoder"
-                )
-        elif self.trains_judge(reader):
-            if by_block:
-                raise ConfigError(
-                    "training.relevance.source: where each block is a query, the judge learns from interventions "
-                    "alone; set it to interventions, or judge.name to bm25"
-                )
-            if not any(example.has_relevance for example in train):
-                raise DataError(
-                    "training: no example has relevance labels or an answer that occurs in its text, which the judge "
-                    "learns from; set training.relevance.source: interventions or judge.name: bm25"
-                )
-        if self.trains_judge(reader) and not any(one.requires_grad for one in judge.parameters()):
-            raise ConfigError(
-                f"training.judge_epochs is {self.judge_epochs}, but the judge has no parameters to train; set it to 0"
+        for problem in self._problems(reader, asks_by_block(reader, train[0]), [one.query is None for one in train]):
+            raise ConfigError(problem)
+        from_data = self.trains_judge(reader) and self.relevance.source == "data"
+        if from_data and not any(example.has_relevance for example in train):
+            raise DataError(
+                "training: no example has relevance labels or an answer that occurs in its text, which the judge "
+                "learns from; set training.relevance.source: interventions or judge.name: bm25"
             )
-        self._check_retriever(reader, by_block=by_block)
-        if isinstance(reader, CogLTX) and not by_block:
-            if self.reasoner_blocks == "retriever" and any(example.query is None for example in train):
-                raise ConfigError(
-                    "training.reasoner_blocks: retriever needs a question in every example; use recall or random"
-                )
-            if self.windows is not None:
-                raise ConfigError(
-                    f"training.windows is {self.windows}, but CogLTX reads one window per document; remove it"
-                )
 
-    def _check_retriever(self, reader: WindowReader, *, by_block: bool) -> None:
-        if reader.config.memrecall.retriever != "trained" or not reader.uses_judge:
-            return
-        if not reader.config.memrecall.shortlist:
-            raise ConfigError(
-                "memrecall.retriever: trained proposes a shortlist; set memrecall.shortlist, for example 32"
+    def _problems(self, reader: WindowReader, by_block: bool, asks_nothing: Sequence[bool]) -> Iterator[str]:
+        """Yield what does not fit a reader whose queries are blocks, or whose examples have no questions."""
+        judge, recall, from_data = reader.model.judge, reader.config.memrecall, self.relevance.source == "data"
+        if not from_data and judge is not None and not isinstance(judge, nn.Module):
+            yield (
+                "training.relevance.source: interventions create labels for a judge that learns, and "
+                f"{reader.config.judge.name} does not; use source: data, or the judge encoder"
             )
-        if by_block and self.relevance.source == "data" and self.judge_epochs != 0:
-            raise ConfigError(
+        if self.trains_judge(reader) and not any(one.requires_grad for one in judge.parameters()):
+            yield f"training.judge_epochs is {self.judge_epochs}, but the judge has no parameters to train; set it to 0"
+        if self.trains_judge(reader) and by_block and from_data:
+            yield (
+                "training.relevance.source: where each block is a query, the judge learns from interventions alone; "
+                "set it to interventions, or judge.name to bm25"
+            )
+        if reader.uses_judge and recall.retriever == "trained" and not recall.shortlist:
+            yield "memrecall.retriever: trained proposes a shortlist; set memrecall.shortlist, for example 32"
+        if reader.uses_judge and recall.retriever == "trained" and by_block and from_data and self.judge_epochs != 0:
+            yield (
                 "memrecall.retriever: where each block is a query, the retriever learns from interventions, which need "
                 "a judge that learns; set judge.name to encoder, or memrecall.retriever to bm25"
             )
+        if reader.uses_judge and not by_block and self.reasoner_blocks == "retriever" and any(asks_nothing):
+            yield "training.reasoner_blocks: retriever needs a question in every example; use recall or random"
+        if reader.uses_judge and not by_block and self.windows is not None:
+            yield f"training.windows is {self.windows}, but CogLTX reads one window per document; remove it"
 
 
 class DataSource(BaseModel):

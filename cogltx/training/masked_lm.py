@@ -15,21 +15,21 @@ from jaxtyping import Bool, Float, Int
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-from cogltx import processes
+from cogltx import _processes as processes
+from cogltx._files import fingerprint, new_folder, write_json
+from cogltx._progress import progress
 from cogltx.blocks import load_tokenizer, save_tokenizer
-from cogltx.blocks.tokens import tokenize
+from cogltx.blocks._tokens import tokenize
 from cogltx.config import TaskConfig
 from cogltx.document import Document, Segment
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, Precision, batches
 from cogltx.encoding.layout import NONE, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import fingerprint, new_folder, write_json
-from cogltx.progress import progress
-from cogltx.tasks.texts import read_texts
+from cogltx.tasks._texts import read_texts
+from cogltx.training._data import drawn, expand, n_held_out
+from cogltx.training._loop import TrainingLoop
 from cogltx.training.config import DataConfig
-from cogltx.training.data import drawn, expand, n_held_out
-from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed
 from cogltx.training.run import check_folder, run_folder
 

@@ -8,7 +8,7 @@ import torch
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from torch import Tensor, nn
 
-from cogltx import processes
+from cogltx import _processes as processes
 from cogltx.encoding.encoder import Batch, BatchRunner, batches, padded_length
 from cogltx.encoding.layout import Window
 from cogltx.errors import TrainingError
@@ -72,7 +72,7 @@ def _groups(model: nn.Module, config: OptimizerConfig) -> list[dict[str, Any]]:
 class Optimizer:
     """Trains one model with AdamW; gradients of several forward passes of the runner's size are accumulated.
 
-    Several processes share the forward passes of a step (``cogltx.processes``).
+    Several processes share the forward passes of a step (``cogltx._processes``).
     """
 
     def __init__(self, name: str, model: nn.Module, config: OptimizerConfig, steps: int, runner: BatchRunner) -> None:

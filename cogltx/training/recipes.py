@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from cogltx.files import changed
+from cogltx._files import changed
 from cogltx.reasoners import REASONER_CONFIGS
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ValidationError
 
-from cogltx import processes
+from cogltx import _processes as processes
+from cogltx._files import check_settings, claimed, read_json, write_json
 from cogltx.baselines import WindowReader, WordsReader, reader_class
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, describe
-from cogltx.files import check_settings, claimed, read_json, write_json
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import make_task
+from cogltx.training._data import Source, run_examples
+from cogltx.training._thresholds import main_metric, tuned
 from cogltx.training.config import RunConfig
-from cogltx.training.data import Source, run_examples
-from cogltx.training.thresholds import main_metric, tuned
 from cogltx.training.trainer import Trainer
 
 _N_NAMED = 20

@@ -13,27 +13,28 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
+from more_itertools import chunked
 from torch import nn
 
-from cogltx import processes
+from cogltx import _processes as processes
+from cogltx._files import fingerprint, write_json
+from cogltx._progress import progress
 from cogltx.baselines import WindowReader
 from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import fingerprint, write_json
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.progress import progress
 from cogltx.reasoners.classification import fit_words
 from cogltx.recall import Recall
 from cogltx.tasks import Task, make_task
+from cogltx.training._loop import TrainingLoop
+from cogltx.training._relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
+from cogltx.training._steps import JudgeSteps, ReasonerSteps, RetrieverSteps
+from cogltx.training._thresholds import main_metric, tune
 from cogltx.training.config import TrainingConfig
-from cogltx.training.loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
-from cogltx.training.relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
-from cogltx.training.steps import JudgeSteps, ReasonerSteps, RetrieverSteps
-from cogltx.training.thresholds import main_metric, tune
 
 _EPOCH = re.compile(r"epoch-\d+")
 _RETRIEVER = OptimizerConfig(learning_rate=2e-4, head_rate=10.0)
@@ -91,6 +92,8 @@ class Trainer:
         self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
         self.recalls: list[Recall] = []
         self.optimizers = self._optimizers(len(train))
+        learns = self.trains_judge or "retriever" in self.optimizers
+        self.recall_epochs = config.recall_epochs if learns else 0  # in which key blocks can change
         arrays = {"scores": self.relevance.scores}
         if self.intervenes:
             arrays["relevance"] = self.relevance.by_query
@@ -113,27 +116,23 @@ class Trainer:
             for name, (part, settings, counts) in parts.items()
         }
 
-    @property
-    def _recall_epochs(self) -> int:
-        """The number of epochs in which key blocks can change; 0 if neither judge nor retriever learns."""
-        return self.config.recall_epochs if self.trains_judge or "retriever" in self.optimizers else 0
-
     def run(self, *, resume: bool = False) -> _Summary:
         """Train to the end, or continue; the best epoch's model is in the folder of the run.
 
         Raises:
             TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
         """
-        model, done = self.reader.model, self.loop
+        model = self.reader.model
         if model.linear is not None:
             fit_words(model.linear, model.reasoner.config, self.relevance.examples, seed=self.config.seed)
         if model.pairs is not None:
             model.pairs.fit(self._questions_with_relevance())
         resumes = self.loop.start(self.config.seed, resume=resume)
         self._report_start(resume=resume, resumes=resumes)
-        self.reasoner_steps.counts |= self.loop.progress.counts
-        self.loop.progress.counts = self.reasoner_steps.counts
-        while self.loop.progress.epoch < self.config.epochs:
+        done = self.loop.progress
+        self.reasoner_steps.counts |= done.counts
+        done.counts = self.reasoner_steps.counts
+        while done.epoch < self.config.epochs:
             self._epoch()
         self.loop.log.close()
         if self.trains_judge and not self.optimizers["judge"].step:
@@ -141,11 +140,10 @@ class Trainer:
                 "the judge has learned nothing, as no block was relevant: set training.relevance.initial, lower "
                 "training.relevance.raise_threshold, or train for more epochs"
             )
-        best = done.progress.best_epoch
-        assert best is not None, "a run has at least one epoch"
+        assert done.best_epoch is not None, "a run has at least one epoch"
         if processes.is_first() and not (folder := self._name_best()).is_dir():
             raise ModelError(f"{folder}: the model of the best epoch is missing; train again in another folder")
-        return _Summary(done.progress.history, best, len(self.reasoner_steps.skipped))
+        return _Summary(done.history, done.best_epoch, len(self.reasoner_steps.skipped))
 
     def _report_start(self, *, resume: bool, resumes: bool) -> None:
         """Report from where the run starts, and set the initial relevance labels of a new one."""
@@ -175,7 +173,7 @@ class Trainer:
 
     def _epoch(self) -> None:
         progress, phases = self.loop.progress, ["reasoner"]
-        if progress.epoch < self._recall_epochs:
+        if progress.epoch < self.recall_epochs:
             phases = [name for name in ("retriever", "judge") if name in self.optimizers] + phases
         for phase in range(progress.phase, len(phases)):
             self._phase(phase, phases[phase])
@@ -189,11 +187,9 @@ class Trainer:
         epoch, total = self.loop.progress.epoch, len(self.relevance.examples)
         if name == "reasoner" and epoch == 0 and self.loop.progress.batch == 0:
             self._start_from_judge()
-        order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(total)
-        if name != "reasoner":
-            order = order[: self.config.judge_examples(total)[epoch]]
-        size = self.config.batch_size
-        batches = [order[first : first + size].tolist() for first in range(0, len(order), size)]
+        count = total if name == "reasoner" else self.config.judge_examples(total)[epoch]
+        order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(total)[:count].tolist()
+        batches = list(chunked(order, self.config.batch_size))
         step = self._step(phase, name)
         title = f"epoch {epoch + 1}/{self.config.epochs} {name}"
         losses = self.loop.steps(len(batches), name, title, lambda number: step(batches[number]), lambda _: epoch + 1)
@@ -209,7 +205,7 @@ class Trainer:
 
         if name == "reasoner":
             intervenes = self.intervenes and epoch >= FIRST_EPOCH and config.relevance.budget != 0
-            scored = epoch >= max(1, self._recall_epochs) and not self.intervenes
+            scored = epoch >= max(1, self.recall_epochs) and not self.intervenes
             return lambda indices: self.reasoner_steps.step(indices, random, intervenes=intervenes, scored=scored)
         if not self.relevance.known:
             return lambda indices: None  # no block is known to be relevant yet
@@ -220,12 +216,11 @@ class Trainer:
 
     def _start_from_judge(self) -> None:
         """Initialize the reasoner's encoder from the judge after its first epoch, if ``init_from`` says so."""
-        judge, reasoner = self.reader.model.judge, self.reader.model.reasoner
-        if self.reader.config.reasoner.init_from != "judge":
-            return
-        if not isinstance(judge, EncoderJudge):
-            raise ConfigError('reasoner.init_from is "judge", which needs judge.name "encoder"')
-        reasoner.encoder.load_state_dict(judge.encoder.state_dict())
+        if self.reader.config.reasoner.init_from == "judge":
+            judge = self.reader.model.judge
+            if not isinstance(judge, EncoderJudge):
+                raise ConfigError('reasoner.init_from is "judge", which needs judge.name "encoder"')
+            self.reader.model.reasoner.encoder.load_state_dict(judge.encoder.state_dict())
 
     def _validate(self) -> None:
         """Predict the validation examples, tune thresholds and task, and add the metrics to the history."""
@@ -247,7 +242,7 @@ class Trainer:
 
     def _predictions(self) -> Iterator[Prediction]:
         """Predict the validation examples; after the judge's last epoch, their key blocks stay the same."""
-        reader, learns = self.reader, self.loop.progress.epoch + 1 < self._recall_epochs
+        reader, learns = self.reader, self.loop.progress.epoch + 1 < self.recall_epochs
         if learns or not isinstance(reader, CogLTX) or asks_by_block(reader, self.validation[0]):
             return reader.predict_many(self.validation)
         if not self.recalls:
@@ -263,13 +258,12 @@ class Trainer:
         by_block = asks_by_block(self.reader, self.relevance.examples[0])
         relevant = sum(int(labels.sum()) for labels in by_query)
         blocks = sum(len(labels) - by_block for labels in by_query)  # without the block that is the query
-        unit = "pairs of blocks" if by_block else "blocks"
         shares = {"relevant": relevant / max(1, blocks), "changed": counts["changed"] / max(1, blocks)}
         seconds = {f"seconds_{name}": counts[name] for name in ("steps", "interventions")}
         self.loop.log.add(epoch, epoch, {f"relevance/{name}": value for name, value in (shares | seconds).items()})
         self.report(
-            f"epoch {epoch}/{self.config.epochs} relevance: {relevant} of {blocks} {unit} relevant, "
-            f"{counts['changed']:.0f} labels changed by {counts['tried']:.0f} removals; "
+            f"epoch {epoch}/{self.config.epochs} relevance: {relevant} of {blocks} {'pairs of ' * by_block}blocks "
+            f"relevant, {counts['changed']:.0f} labels changed by {counts['tried']:.0f} removals; "
             f"{counts['interventions']:.0f} s, training steps {counts['steps']:.0f} s"
         )
         self.reasoner_steps.begin_epoch()

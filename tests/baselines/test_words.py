@@ -14,7 +14,7 @@ from cogltx.baselines.text_cnn import ConvolutionalModel
 from cogltx.cli.evaluate import evaluate
 from cogltx.config import ModelConfig
 from cogltx.document import Document, Example
-from cogltx.encoding.weights import to_safetensors
+from cogltx.encoding._weights import to_safetensors
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.reasoners.classification import ClassificationConfig
 from cogltx.tasks.jsonl import write_examples

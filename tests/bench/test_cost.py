@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from command_line import invoke
 
-from cogltx.bench import cost
-from cogltx.bench.cost import READERS, _with, cost_table, measure
-from cogltx.bench.reading import _RECALL, _config, read_once
+from cogltx.bench import _cost as cost
+from cogltx.bench._cost import READERS, _with, cost_table, measure
+from cogltx.bench._reading import _RECALL, _config, read_once
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, ModelError
 

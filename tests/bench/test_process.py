@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cogltx.bench.process import call, high_water_mark, run_command
+from cogltx.bench._process import call, high_water_mark, run_command
 from cogltx.errors import ModelError
 
 MEGABYTE = 1 << 20
@@ -92,8 +92,8 @@ def test_an_interrupted_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(process: str) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cogltx.bench.process.subprocess.Popen", Started)
-    monkeypatch.setattr("cogltx.bench.process.high_water_mark", interrupted)
+    monkeypatch.setattr("cogltx.bench._process.subprocess.Popen", Started)
+    monkeypatch.setattr("cogltx.bench._process.high_water_mark", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_command(["train"])
     assert started[0].wait(timeout=30) == -signal.SIGTERM

@@ -16,9 +16,9 @@ import yaml
 from command_line import invoke
 from measured import in_this_process
 
-from cogltx.bench import quality
-from cogltx.bench.process import run_command
-from cogltx.bench.quality import Comparison, compare
+from cogltx.bench import _quality as quality
+from cogltx.bench._process import run_command
+from cogltx.bench._quality import Comparison, compare
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks.jsonl import write_examples
 

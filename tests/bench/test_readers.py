@@ -7,8 +7,8 @@ import pytest
 import tiny
 import yaml
 
-from cogltx.bench.quality import Comparison
-from cogltx.bench.readers import READERS, RandomJudge, Reader, select_readers
+from cogltx.bench._quality import Comparison
+from cogltx.bench._readers import READERS, RandomJudge, Reader, select_readers
 from cogltx.document import Document, Example, Query
 from cogltx.judges import ScoringJudge
 

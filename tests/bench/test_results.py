@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from command_line import invoke
 
-from cogltx.bench.results import render, save, section
+from cogltx._files import read_json
+from cogltx.bench._results import render, save, section
 from cogltx.errors import ConfigError
-from cogltx.files import read_json
 
 DATA = Path(__file__).parents[2] / "data"
 

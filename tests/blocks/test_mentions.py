@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cogltx.blocks import Blocks, split
-from cogltx.blocks.mentions import Mentions
+from cogltx.blocks._mentions import Mentions
 from cogltx.document import Document, Segment
 
 TOKENIZER = tiny.make_tokenizer()

@@ -13,7 +13,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import cogltx
-from cogltx.blocks import Blocks, characters, cuts, load_tokenizer, split, tokens
+from cogltx.blocks import Blocks, load_tokenizer, split
+from cogltx.blocks import _characters as characters
+from cogltx.blocks import _cuts as cuts
+from cogltx.blocks import _tokens as tokens
 from cogltx.document import Document, Segment
 from cogltx.errors import ConfigError, DataError, ModelError
 

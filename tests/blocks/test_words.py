@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cogltx.blocks import Blocks, split
-from cogltx.blocks.words import expand_to_words
+from cogltx.blocks._words import expand_to_words
 from cogltx.document import Document
 from cogltx.errors import DataError
 

@@ -15,12 +15,12 @@ from tempfile import TemporaryFile
 from typing import NoReturn
 
 from cogltx.__main__ import main
-from cogltx.training import loop
+from cogltx.training import _loop as loop
 
 WARM = (
-    "cogltx.bench.cli", "cogltx.cli.predictions", "cogltx.pipeline", "cogltx.server.app", "cogltx.training.run",
-    "cogltx.training.masked_lm", "cogltx.formats.pdf", "cogltx.formats.docx", "cogltx.formats.epub",
-    "cogltx.formats.markdown", "transformers.models.bert.modeling_bert", "torch.utils.tensorboard", "uvicorn",
+    "cogltx.bench.cli", "cogltx.cli._predictions", "cogltx.pipeline", "cogltx.server.app", "cogltx.training.run",
+    "cogltx.training.masked_lm", "cogltx.formats._pdf", "cogltx.formats._docx", "cogltx.formats._epub",
+    "cogltx.formats._markdown", "transformers.models.bert.modeling_bert", "torch.utils.tensorboard", "uvicorn",
 )  # fmt: skip
 """What the commands import when they run."""
 

@@ -9,7 +9,7 @@ import tiny
 import yaml
 from command_line import COUNT, Files, invoke
 
-from cogltx.files import write_file
+from cogltx._files import write_file
 from cogltx.tasks.jsonl import write_examples
 
 JUDGE = """

@@ -11,7 +11,7 @@ from command_line import COUNT, Call, Files
 
 from cogltx import __version__
 from cogltx.cli import app
-from cogltx.cli.reference import commands
+from cogltx.cli._reference import commands
 
 
 def test_help_is_printed_without_torch() -> None:

@@ -10,9 +10,9 @@ import pytest
 from command_line import COUNT, Call, Files, same, write
 
 from cogltx import pipeline
-from cogltx.bench.quality import _document_sums
+from cogltx.bench._quality import _document_sums
+from cogltx.cli._predictions import Predictor, task_of, to_line
 from cogltx.cli.evaluate import _compare
-from cogltx.cli.predictions import Predictor, task_of, to_line
 from cogltx.document import Document, Example, Query
 from cogltx.prediction import Evidence, Prediction
 from cogltx.reasoners import SpanReasonerConfig

@@ -11,7 +11,7 @@ from command_line import Call, Files
 from cogltx import CogLTX
 from cogltx.config import ModelConfig
 from cogltx.display import model_card
-from cogltx.encoding.weights import load_tensors, to_safetensors
+from cogltx.encoding._weights import load_tensors, to_safetensors
 
 QUESTION = "Where does the person live ?"
 

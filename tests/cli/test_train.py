@@ -16,7 +16,7 @@ import tiny
 import yaml
 from command_line import COUNT, Call, Files, write
 
-from cogltx.files import claimed
+from cogltx._files import claimed
 from cogltx.tasks.jsonl import write_examples
 
 

@@ -7,19 +7,18 @@ import pytest
 import torch
 from fakes import Fussy, WordOverlap, config, reader
 
+from cogltx._files import changed
 from cogltx.baselines import SlidingWindow, load_reader
-from cogltx.bench.quality import _QualityConfig
-from cogltx.cli.yaml_config import load_yaml, parse_changes
+from cogltx.cli._yaml_config import load_yaml, parse_changes
 from cogltx.config import ModelConfig
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.errors import ConfigError, DataError, ModelError
-from cogltx.files import changed
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.pipeline import CogLTX
+from cogltx.training._data import expand, read_examples, run_examples
 from cogltx.training.config import RunConfig
-from cogltx.training.data import expand, read_examples, run_examples
 from cogltx.training.masked_lm import MaskedConfig
-from cogltx.training.run import _new_reader
+from cogltx.training.run import _build
 
 GOOD = """\
 # a run
@@ -42,7 +41,7 @@ training:
 
 FLOATS = (
     "training.judge.learning_rate", "training.relevance.raise_threshold", "training.relevance.lower_threshold",
-    "reasoner.no_answer_threshold", "memrecall.lexical_bonus",
+    "reasoner.no_answer_threshold", "memrecall.headings",
 )  # fmt: skip
 
 
@@ -70,10 +69,6 @@ def test_the_given_runs_are_right() -> None:
         if path.name.startswith("mlm-"):
             positions = load_yaml(MaskedConfig, path).encoder.positions
             assert positions is None or positions.length == load_yaml(MaskedConfig, path).length
-        elif path.name.startswith("quality-"):
-            quality = _QualityConfig.load(path)
-            for reader in quality.readers:
-                assert load_yaml(RunConfig, path.parent / quality.run, reader.changes).data.train
         else:
             assert load_yaml(RunConfig, path).memrecall.capacity <= 512
 
@@ -83,7 +78,7 @@ def test_the_given_runs_are_right() -> None:
     [
         ("length=16", "--set: length must be greater than or equal to 32, but is 16"),
         ("training.steps=0", "--set: training.steps must be greater than or equal to 1, but is 0"),
-        ("encoder.positions.base=2", "--set: base is not a setting of encoder.positions; choose from length, method, alpha, form"),
+        ("encoder.positions.base=2", "--set: base is not a setting of encoder.positions; choose from length, method, alpha"),
         ("reasoner.name=span", "--set: reasoner is not a setting; choose from encoder, data, length, training"),
         ("data=null", "--set: data must be "),
     ],
@@ -313,7 +308,7 @@ def run_of(tiny_encoder: Path, folder: Path, *changes: str) -> object:
 
 def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, tmp_path: Path) -> None:
     def weights(*changes: str) -> list[torch.Tensor]:
-        made = _new_reader(run_of(tiny_encoder, tmp_path, *changes))
+        made = _build(run_of(tiny_encoder, tmp_path, *changes), [])
         assert isinstance(made, CogLTX)
         assert isinstance(made.model.judge, torch.nn.Module)
         return [*made.model.reasoner.parameters(), *made.model.judge.parameters()]
@@ -325,12 +320,12 @@ def test_the_same_seed_gives_the_same_weights(tiny_encoder: Path, tmp_path: Path
 
 
 def test_readers_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
-    assert isinstance(_new_reader(run_of(tiny_encoder, tmp_path, "reader=sliding_window")), SlidingWindow)
+    assert isinstance(_build(run_of(tiny_encoder, tmp_path, "reader=sliding_window"), []), SlidingWindow)
     with pytest.raises(
         ConfigError,
-        match="reader: 'slide' is not a reader; use cogltx, sliding_window, truncation, head_and_tail, bag_of_words, text_cnn",
+        match="reader: 'slide' is not a reader; use cogltx, sliding_window, truncation, bag_of_words, text_cnn",
     ):
-        _new_reader(run_of(tiny_encoder, tmp_path, "reader=slide"))
+        _build(run_of(tiny_encoder, tmp_path, "reader=slide"), [])
 
 
 def test_a_trained_reader_with_changes(tiny_encoder: Path, tmp_path: Path) -> None:

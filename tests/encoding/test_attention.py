@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import AutoModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-from cogltx.encoding import attention
+from cogltx.encoding import _attention as attention
 from cogltx.encoding.encoder import load_encoder
 from cogltx.encoding.pretrained import EncoderConfig
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from transformers import AutoConfig, AutoModel
 
-from cogltx.blocks import load_tokenizer, split, tokenizer
+from cogltx.blocks import _tokenizer as tokenizer
+from cogltx.blocks import load_tokenizer, split
 from cogltx.document import Document, Query
 from cogltx.encoding import encoder, pretrained
 from cogltx.encoding.encoder import (

@@ -123,9 +123,8 @@ def test_other_architectures(kind: Any, form: Any, tmp_path: Path) -> None:
     assert torch.equal(read(again, LENGTH), read(model, LENGTH))
 
 
-@pytest.mark.parametrize("form", ["computed", "table"])
-def test_judge_and_reasoner_read_longer_windows(folders: dict[str, Path], form: str, tmp_path: Path) -> None:
-    positions = {"length": 96, "form": form}
+def test_judge_and_reasoner_read_longer_windows(folders: dict[str, Path], tmp_path: Path) -> None:
+    positions = {"length": 96}
     with pytest.raises(ConfigError, match=r"memrecall\.capacity is 96, but the encoder has 16 positions"):
         fakes.reader(folders["bert"], capacity=96)
     model = fakes.reader(folders["bert"], capacity=96, positions=positions)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cogltx.encoding.weights import load_tensors, split_shared, to_safetensors
+from cogltx._files import new_folder, write_file
+from cogltx.encoding._weights import load_tensors, split_shared, to_safetensors
 from cogltx.errors import ModelError
-from cogltx.files import new_folder, write_file
 
 
 def test_tensors_are_loaded_exactly(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from fpdf.enums import AccessPermission
 from cogltx.document import Document
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, find_files, read_document
-from cogltx.formats.pdf import _paragraphs
+from cogltx.formats._pdf import _paragraphs
 
 BRIDGE = "The Harbour Bridge was designed by the engineer Ilse Brandt. She drew its first plans in the winter of 1911."
 MILL = "The mill on the river was sold in 1924 to the family Okoro, who made paper there until the flood of 1957."
@@ -257,7 +257,7 @@ def test_files_of_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
 
 def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
-    monkeypatch.delitem(sys.modules, "cogltx.formats.pdf", raising=False)
+    monkeypatch.delitem(sys.modules, "cogltx.formats._pdf", raising=False)
     (tmp_path / "a.pdf").touch()
     with pytest.raises(
         DataError,

@@ -11,7 +11,7 @@ from builders import document_of, questions
 from cogltx.blocks import Blocks, split
 from cogltx.document import Document, Example
 from cogltx.errors import DataError, ModelError
-from cogltx.reading.pairs import PairModel, Passages
+from cogltx.reading.pairs import PairModel, PassageWords
 
 TOKENIZER = tiny.make_tokenizer()
 
@@ -70,7 +70,7 @@ def test_what_passages_show() -> None:
         ("Anna", "Anna came from Arles, as the zebra did."),
         ("Bert", "Bert saw the zebra."),
     )
-    passages = Passages.of("Who built the mill?", blocks_of(document), [0, 1, 2])
+    passages = PassageWords.of("Who built the mill?", blocks_of(document), [0, 1, 2])
     assert passages.names.tolist() == [[False, True, False], [False] * 3, [False] * 3]
     assert passages.named.tolist() == [True, False, False]
     mill_anna, mill_bert, anna_bert = passages.features
@@ -83,8 +83,8 @@ def test_what_passages_show() -> None:
 
 def test_the_order_of_passages_does_not_matter() -> None:
     question, blocks, _ = known(questions(1, seed=3)[0])
-    features = Passages.of(question, blocks, range(5)).features
-    turned = Passages.of(question, blocks, range(4, -1, -1)).features
+    features = PassageWords.of(question, blocks, range(5)).features
+    turned = PassageWords.of(question, blocks, range(4, -1, -1)).features
     by_pair = {frozenset((4 - a, 4 - b)): row for (a, b), row in zip(combinations(range(5), 2), turned, strict=True)}
     for pair, row in zip(combinations(range(5), 2), features, strict=True):
         assert row == pytest.approx(by_pair[frozenset(pair)])

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cogltx.reasoners.crf import (
+from cogltx.reasoners._crf import (
     FORBIDDEN,
     OUTSIDE,
     _best_path,

@@ -13,7 +13,7 @@ from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner
-from cogltx.reasoners.pooling import window_pooling
+from cogltx.reasoners._pooling import window_pooling
 
 KINDS = ("mlp", "lstm")
 TOKENIZER = tiny.make_tokenizer()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cogltx.blocks import Blocks, split
-from cogltx.blocks.words import expand_to_words
+from cogltx.blocks._words import expand_to_words
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
@@ -29,7 +29,6 @@ from cogltx.reasoners.span import (
     YES,
     SpanReasoner,
     SpanReasonerConfig,
-    _answer_target,
     _answer_tokens,
     _document_mask,
     _Target,
@@ -384,7 +383,7 @@ def example_of(answers: tuple[str, ...] | None, *words: str) -> Example:
     ],
 )
 def test_targets_without_a_place(answers: tuple[str, ...] | None, expected: _Target | None) -> None:
-    assert _answer_target(example_of(answers), BLOCKS, window_of([0])) == expected
+    assert bare_reasoner().target(example_of(answers), BLOCKS, window_of([0])) == expected
     assert expected is None or bare_reasoner().is_negative(expected) == (answers == ())
 
 
@@ -392,25 +391,27 @@ def test_targets_with_a_place() -> None:
     example = example_of(("fox", "dog"), "fox", "dog")
     window = window_of([0, 1, 2])
     fox, dog = place(window, "fox"), place(window, "dog")
-    assert _answer_target(example, BLOCKS, window) == _Target(SPAN, ((fox, fox), (dog, dog)))
+    assert bare_reasoner().target(example, BLOCKS, window) == _Target(SPAN, ((fox, fox), (dog, dog)))
     window = window_of([0, 2])
     dog = place(window, "dog")
-    assert _answer_target(example, BLOCKS, window) == _Target(SPAN, ((dog, dog),))
-    assert _answer_target(example, BLOCKS, window_of([0, 3])) == _Target(NO_ANSWER)
+    assert bare_reasoner().target(example, BLOCKS, window) == _Target(SPAN, ((dog, dog),))
+    assert bare_reasoner().target(example, BLOCKS, window_of([0, 3])) == _Target(NO_ANSWER)
 
 
 def test_an_answer_across_blocks_is_whole_or_nothing() -> None:
     example = example_of(("report. The fox",), "report. The fox")
     window = window_of([0, 1])
-    assert _answer_target(example, BLOCKS, window) == _Target(SPAN, ((place(window, "report."), place(window, "fox")),))
-    assert _answer_target(example, BLOCKS, window_of([0, 2])) == _Target(NO_ANSWER)
+    assert bare_reasoner().target(example, BLOCKS, window) == _Target(
+        SPAN, ((place(window, "report."), place(window, "fox")),)
+    )
+    assert bare_reasoner().target(example, BLOCKS, window_of([0, 2])) == _Target(NO_ANSWER)
 
 
 def test_the_target_of_a_window_decodes_to_the_answer() -> None:
     for word in ("Anna", "the report", "fox jumps", "Paris"):
         example = example_of((word,), word)
         window = window_of([0, 1, 3])
-        found = _answer_target(example, BLOCKS, window)
+        found = bare_reasoner().target(example, BLOCKS, window)
         assert found is not None
         ((first, last),) = found.spans
         prediction = best(outputs_of(window, start={first: 30}, end={last: 30}), window)

@@ -22,7 +22,7 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Prediction
 from cogltx.reasoners import TaggingConfig, TaggingReasoner
-from cogltx.reasoners.crf import OUTSIDE, begin, inside
+from cogltx.reasoners._crf import OUTSIDE, begin, inside
 from cogltx.reasoners.tagging import _word_tags, _words_to_predict
 
 TOKENIZER = tiny.make_tokenizer()

@@ -8,8 +8,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from cogltx.pipeline import CogLTX
+from cogltx.server._service import ServerConfig
 from cogltx.server.app import create_app
-from cogltx.server.service import ServerConfig
 
 LIMITS = ServerConfig(max_megabytes=1, max_documents=3, queue_size=4)
 

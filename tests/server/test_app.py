@@ -13,8 +13,8 @@ from test_pipeline import QUESTION
 
 from cogltx.document import Document
 from cogltx.pipeline import CogLTX
+from cogltx.server._service import ServerConfig
 from cogltx.server.app import create_app
-from cogltx.server.service import ServerConfig
 
 TEXT = "Rain fell on the hills. Anna Karlsson wrote the report in Stockholm. " * 40
 

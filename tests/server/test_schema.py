@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 
 from cogltx.pipeline import CogLTX
+from cogltx.server._service import ServerConfig
 from cogltx.server.app import create_app
-from cogltx.server.service import ServerConfig
 
 EXAMPLES = int(os.environ.get("COGLTX_EXAMPLES", "15"))  # per route and mode
 

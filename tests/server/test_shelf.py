@@ -3,7 +3,7 @@
 import pytest
 
 from cogltx.document import Document
-from cogltx.server.shelf import NotHeldError, Shelf, ShelfFullError
+from cogltx.server._shelf import NotHeldError, Shelf, ShelfFullError
 
 
 class Clock:

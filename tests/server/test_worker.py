@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 
 from cogltx.errors import DataError
-from cogltx.server.worker import BusyError, Worker
+from cogltx.server._worker import BusyError, Worker
 
 
 class Doubling:

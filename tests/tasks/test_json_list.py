@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 import threading
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cogltx.errors import DataError
-from cogltx.tasks.json_list import read_json_list
+from cogltx.tasks._json_list import read_json_list
 
 VALUES = st.recursive(
     st.none()
@@ -123,6 +124,16 @@ def test_broken_lists(tmp_path: Path, content: str | bytes, expected: str) -> No
     with pytest.raises(DataError) as error:
         listed(path)
     assert message(error, path) == expected
+
+
+def test_deep_nesting_takes_little_memory(tmp_path: Path) -> None:
+    path = put(tmp_path, "[" * 20_000)
+    tracemalloc.start()
+    with pytest.raises(DataError, match="nested too deeply"):
+        listed(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 10 << 20
 
 
 @pytest.mark.parametrize(

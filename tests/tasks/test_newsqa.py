@@ -7,8 +7,8 @@ from pathlib import Path
 import corpus
 import pytest
 
+from cogltx.cli._yaml_config import load_yaml
 from cogltx.cli.evaluate import evaluate
-from cogltx.cli.yaml_config import load_yaml
 from cogltx.document import Example, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
@@ -167,7 +167,7 @@ def test_the_recipe_trains_on_the_official_file_and_is_evaluated_on_it(
         f"data.train={path}", f"data.validation={path}", f"encoder.name={tiny_encoder}", "encoder.precision=float32",
         "max_block_tokens=16", "memrecall.capacity=64", "training.epochs=1", "training.batch_size=4",
     ]  # fmt: skip
-    run = load_yaml(RunConfig, Path(__file__).parents[2] / "configs" / "newsqa.yaml", changes)
+    run = load_yaml(RunConfig, Path(__file__).parents[2] / "configs" / "paper" / "newsqa.yaml", changes)
     said: list[str] = []
     train_run(run, tmp_path / "run", report=said.append)
     assert said[0] == f"{splits['train']} training and {splits['dev']} validation examples"

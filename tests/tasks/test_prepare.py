@@ -12,8 +12,8 @@ import pytest
 
 from cogltx.errors import DataError
 from cogltx.tasks import Split, make_task
+from cogltx.tasks._prepare import SOURCES, _download, prepare
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.tasks.prepare import SOURCES, _download, prepare
 
 SQUAD = {
     "version": "v2.0",

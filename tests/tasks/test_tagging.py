@@ -13,7 +13,7 @@ from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.tasks import ReadReport, make_task
-from cogltx.tasks.iob2 import _entities, _join
+from cogltx.tasks._iob2 import _entities, _join
 from cogltx.tasks.jsonl import JsonLines, write_examples
 from cogltx.tasks.metrics import Score, count_labels
 from cogltx.tasks.tagging import _flat

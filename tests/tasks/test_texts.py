@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cogltx.errors import DataError
-from cogltx.tasks.texts import read_texts
+from cogltx.tasks._texts import read_texts
 
 
 def test_a_text_file(tmp_path: Path) -> None:

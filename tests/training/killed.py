@@ -23,7 +23,8 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.tasks.jsonl import write_examples
-from cogltx.training import loop, masked_lm
+from cogltx.training import _loop as loop
+from cogltx.training import masked_lm
 from cogltx.training.config import DataConfig, TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
 from cogltx.training.trainer import Trainer

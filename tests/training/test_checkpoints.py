@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+from cogltx.encoding._weights import to_safetensors
 from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.encoding.weights import to_safetensors
 from cogltx.errors import ModelError, TrainingError
-from cogltx.training.loop import TrainingLoop
+from cogltx.training._loop import TrainingLoop
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
 RUNNER = BatchRunner(Precision.of(EncoderConfig()), 99, 0)

@@ -13,12 +13,12 @@ import pytest
 import torch
 from labelled import CLASSIFICATION, FAST, LABELS, texts, train
 
+from cogltx._files import read_json
 from cogltx.baselines import SlidingWindow, WindowReader, load_reader
 from cogltx.config import ModelConfig
 from cogltx.document import Document, Example
-from cogltx.encoding.weights import load_tensors
+from cogltx.encoding._weights import load_tensors
 from cogltx.errors import ConfigError
-from cogltx.files import read_json
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.training.config import TrainingConfig
@@ -119,7 +119,7 @@ def test_a_look_inside(planted: tuple[Trainer, Path], tmp_path: Path) -> None:
 def test_killed_between_interventions_equals_undisturbed(
     corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cogltx.training.loop.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("cogltx.training._loop.CHECKPOINT_SECONDS", 0)
     examples = texts(8)
     relevance = INTERVENTIONS | {"raise_threshold": -0.1, "lower_threshold": -0.2}  # so that labels change
     options = {"epochs": 3, "batch_size": 2, "relevance": relevance}

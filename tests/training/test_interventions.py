@@ -16,21 +16,21 @@ from torch import Tensor
 
 from cogltx.blocks import Blocks, split
 from cogltx.document import Example, Query, Span
+from cogltx.encoding._weights import load_tensors
 from cogltx.encoding.encoder import Batch, BatchRunner, Precision, load_encoder
 from cogltx.encoding.layout import Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner, SpanReasoner
-from cogltx.training.config import TrainingConfig
-from cogltx.training.interventions import ReasonerTarget, _drawn, _without, intervene
-from cogltx.training.relevance import (
+from cogltx.training._interventions import ReasonerTarget, _drawn, _without, intervene
+from cogltx.training._relevance import (
     RelevanceConfig,
     RelevanceLabels,
     _query_text,
     _similarity_to,
     _word_vectors,
 )
+from cogltx.training.config import TrainingConfig
 from cogltx.training.trainer import Trainer
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)

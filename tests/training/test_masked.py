@@ -17,10 +17,10 @@ import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
 from cogltx.blocks import load_tokenizer
+from cogltx.encoding._weights import load_tensors
 from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.positions import PositionsConfig, n_positions, restore_positions
 from cogltx.encoding.pretrained import EncoderConfig
-from cogltx.encoding.weights import load_tensors
 from cogltx.errors import ConfigError, ModelError, TrainingError
 from cogltx.tasks.jsonl import write_examples
 from cogltx.training.masked_lm import MaskedConfig, _load, _MaskedTrainer

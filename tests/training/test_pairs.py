@@ -12,6 +12,7 @@ from cogltx.document import Document, Query
 from cogltx.errors import ConfigError, DataError
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
+from cogltx.reading import Passages
 from cogltx.training import Trainer, TrainingConfig
 
 SETTINGS = {"capacity": 112, "strides": [1, 1], "passages": 2, "pairs": True}
@@ -56,7 +57,8 @@ def test_a_document_that_fits_one_window_is_scored_by_pairs_too(run: Path) -> No
 
 def test_without_pairs_the_same_folder_reads_as_before(run: Path) -> None:
     model = CogLTX.from_pretrained(run, changes={"memrecall.pairs": False}, device="cpu")
-    assert model.memrecall.pairs is None
+    assert isinstance(model.memrecall.read, Passages)
+    assert model.memrecall.read.pairs is None
     assert model.predict(Document("Rain fell. " * 40), Query("When did rain fall?")).evidence
 
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from safetensors.numpy import load_file
 
-from cogltx import processes
-from cogltx.cli.yaml_config import load_yaml
+from cogltx import _processes as processes
+from cogltx.cli._yaml_config import load_yaml
 from cogltx.tasks.jsonl import write_examples
 from cogltx.training.config import RunConfig
 from cogltx.training.run import train_run

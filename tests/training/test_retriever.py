@@ -12,14 +12,14 @@ import torch
 
 from cogltx.config import ModelConfig
 from cogltx.document import Example
-from cogltx.encoding.weights import load_tensors
+from cogltx.encoding._weights import load_tensors
 from cogltx.errors import ModelError
 from cogltx.judges import Memory
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
+from cogltx.training._steps import RetrieverSteps
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.steps import RetrieverSteps
 from cogltx.training.trainer import Trainer
 
 FAST = OptimizerConfig(learning_rate=2e-3)
@@ -120,7 +120,7 @@ def test_it_is_saved_with_the_model(corpus_encoder: Path, tmp_path: Path) -> Non
 
 
 def test_killed_equals_undisturbed(corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cogltx.training.loop.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("cogltx.training._loop.CHECKPOINT_SECONDS", 0)
     examples, options = corpus.make(8), {"epochs": 2, "batch_size": 4, "judge_epochs": None}
     trainer(reader(corpus_encoder, hidden_dropout=0.2), tmp_path / "undisturbed", examples, **options).run()
 

@@ -30,10 +30,10 @@ from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners import SpanReasoner
 from cogltx.reasoners.span import NO_ANSWER, SPAN, YES, _Target
+from cogltx.training._interventions import ReasonerTarget
+from cogltx.training._steps import _document_ranking, _Lesson, _token_labels, _whole_groups
+from cogltx.training._windows import _random_run, drawn_windows, gold_blocks, judge_windows, reasoner_windows
 from cogltx.training.config import TrainingConfig
-from cogltx.training.interventions import ReasonerTarget
-from cogltx.training.steps import _document_ranking, _Lesson, _token_labels, _whole_groups
-from cogltx.training.windows import _random_run, drawn_windows, gold_blocks, judge_windows, reasoner_windows
 
 TOKENIZER = tiny.make_tokenizer(texts=corpus.TEXTS)
 FORM = WindowFormat(TOKENIZER, 48)
@@ -297,7 +297,7 @@ def test_without_relevance_labels_the_judge_alone_fills_the_window(reasoner: Spa
 )  # fmt: skip
 def test_windows_of_a_document_share_a_pass(counts: list[int], batch_tokens: int, seed: int) -> None:
     lengths = rng(seed).integers(1, 64, sum(counts)).tolist()
-    groups = _whole_groups(counts, lengths, batch_tokens)
+    groups = _whole_groups(counts, list(map(range, lengths)), batch_tokens)
     assert [index for group in groups for index in group] == list(range(sum(counts))), "every window once, in order"
     ends = np.cumsum([0, *counts]).tolist()
     assert {group[0] for group in groups} <= set(ends), "no document is split"

@@ -14,23 +14,23 @@ import pytest
 import torch
 from torch import Tensor
 
+from cogltx._files import read_json
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader, reader_class
 from cogltx.config import ModelConfig
 from cogltx.document import Document, Entity, Example
-from cogltx.encoding.weights import load_tensors
+from cogltx.encoding._weights import load_tensors
 from cogltx.errors import ConfigError, DataError
-from cogltx.files import read_json
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.tasks import make_task
-from cogltx.training import steps
+from cogltx.training import _steps as steps
+from cogltx.training._interventions import ReasonerTarget
+from cogltx.training._relevance import RelevanceConfig, RelevanceLabels
+from cogltx.training._steps import JudgeSteps, ReasonerSteps, RetrieverSteps
+from cogltx.training._windows import drawn_windows
 from cogltx.training.config import TrainingConfig
-from cogltx.training.interventions import ReasonerTarget
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
-from cogltx.training.relevance import RelevanceConfig, RelevanceLabels
-from cogltx.training.steps import JudgeSteps, ReasonerSteps, RetrieverSteps
 from cogltx.training.trainer import Trainer
-from cogltx.training.windows import drawn_windows
 
 TAGGING = make_task("tagging", {})
 FAST = OptimizerConfig(learning_rate=5e-3)
@@ -182,7 +182,7 @@ def test_documents_do_not_depend_on_the_batch(corpus_encoder: Path) -> None:
 def test_killed_equals_undisturbed(
     corpus_encoder: Path, tmp_path: Path, name: str, judge: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cogltx.training.loop.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("cogltx.training._loop.CHECKPOINT_SECONDS", 0)
     pytest.importorskip("bm25s")
     examples = documents(4, sentences=8)
     options = {

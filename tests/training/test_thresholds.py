@@ -8,7 +8,7 @@ from cogltx.document import Document, Example, Query
 from cogltx.prediction import Prediction
 from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks.jsonl import JsonLines
-from cogltx.training.thresholds import tuned
+from cogltx.training._thresholds import tuned
 
 
 class TwoMetrics(JsonLines):

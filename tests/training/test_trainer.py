@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from cogltx.baselines import SlidingWindow, Truncation, WindowReader, load_reader
 from cogltx.config import ModelConfig
 from cogltx.document import Document, Example, Query
-from cogltx.encoding.weights import load_tensors
+from cogltx.encoding._weights import load_tensors
 from cogltx.errors import ConfigError, DataError, TrainingError
 from cogltx.judges import Memory
 from cogltx.judges.bm25 import BM25Judge
@@ -30,10 +30,10 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
+from cogltx.training._relevance import RelevanceConfig
+from cogltx.training._thresholds import main_metric, tuned
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.relevance import RelevanceConfig
-from cogltx.training.thresholds import main_metric, tuned
 from cogltx.training.trainer import Trainer, _Summary
 
 JSONL = make_task("jsonl", {})
@@ -91,7 +91,8 @@ def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path
     learner = OptimizerConfig(learning_rate=2e-3)
     made = reader(wide_encoder, batch_tokens=1024)
     assert all(len(made.model.split(example.document)) >= 8 for example in examples), "a document that is read whole"
-    summary = train(made, tmp_path, examples=examples, epochs=14, judge=learner, reasoner=learner)
+    recipe = {"ranking_weight": 1, "judge_windows": "rehearsal", "kept_epoch": "last"}
+    summary = train(made, tmp_path, examples=examples, epochs=16, judge=learner, reasoner=learner, **recipe)
     best = load_reader(tmp_path, device="cpu")
     pairs = list(zip(examples, best.predict_many(examples), strict=True))
     assert [example.id for example, found in pairs if (found.answer,) != example.answers] == []
@@ -99,7 +100,7 @@ def test_twenty_examples_are_learned_by_heart(wide_encoder: Path, tmp_path: Path
         (span,) = example.answer_spans
         assert (found.start, found.end) == (span.start, span.end)
         assert found.evidence[0].step > 0
-    assert len(summary.history) == 14
+    assert len(summary.history) == 16
     assert JSONL.metrics(pairs)["exact_match"] == 100
 
 
@@ -208,7 +209,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run(corpus_encoder: Path, tmp_pat
 def test_a_full_disk_keeps_the_last_checkpoint(
     corpus_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cogltx.training.loop.CHECKPOINT_SECONDS", 0)
+    monkeypatch.setattr("cogltx.training._loop.CHECKPOINT_SECONDS", 0)
     undisturbed = reader(corpus_encoder)
     train(undisturbed, tmp_path / "undisturbed")
     real, files = Path.write_bytes, []

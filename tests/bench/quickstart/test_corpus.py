@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer
 
-from cogltx.bench.quickstart.corpus import WORDS, Split, generate, part
+from cogltx.bench.quickstart._corpus import WORDS, Split, generate, part
 from cogltx.document import Example, Span
 
 SPLITS: tuple[Split, ...] = ("train", "test")

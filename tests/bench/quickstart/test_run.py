@@ -11,10 +11,10 @@ import tiny
 from command_line import invoke
 from measured import in_this_process
 
-from cogltx.bench import quality
+from cogltx.bench import _quality as quality
 from cogltx.bench.quickstart import run as quickstart
-from cogltx.bench.quickstart.corpus import generate
-from cogltx.bench.quickstart.run import _Sizes, run
+from cogltx.bench.quickstart._corpus import generate
+from cogltx.bench.quickstart._run import _Sizes, run
 from cogltx.errors import ConfigError
 from cogltx.tasks import make_task
 

@@ -1,0 +1,106 @@
+"""Tokenize a document with exact character offsets, for any tokenizer and script, in bounded memory."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+from more_itertools import constrained_batches
+
+from cogltx.blocks._characters import SPACES, among, code_points, scans
+from cogltx.document import Document, Segment, has_surrogate
+from cogltx.errors import CogltxError, DataError, ModelError
+
+MAX_HEADING_TOKENS = 16
+
+_PIECE_CHARACTERS = 1 << 14
+_BATCH_CHARACTERS = 1 << 17  # enough for the tokenizer's threads
+
+
+def tokenize(
+    document: Document, segments: Sequence[Segment], tokenizer: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int]]:
+    """Tokenize each segment separately; long segments piece by piece, to bound memory.
+
+    Returns:
+        vocabulary index, first and end character per token, without white space; end token per segment.
+    """
+    index = "i" if len(document.text) < 2**31 else "l"
+    ids, starts, ends = array("i"), array(index), array(index)
+    segment_ends: list[int] = []
+    pieces = _pieces(document.text, segments)
+    for batch in constrained_batches(pieces, _BATCH_CHARACTERS, get_len=lambda piece: piece[1] - piece[0]):
+        try:
+            encoded = tokenizer(
+                [document.text[start:end] for start, end, _ in batch],
+                add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False,
+                return_token_type_ids=False, verbose=False,
+            )  # fmt: skip
+        except (UnicodeEncodeError, TypeError) as error:
+            raise _translated(f"document {document.id!r}", document.text, error) from error
+        tokens = zip(batch, encoded["input_ids"], encoded["offset_mapping"], strict=True)
+        for (start, _, closes), piece_ids, piece_spans in tokens:
+            ids.extend(piece_ids)
+            spans = np.array(piece_spans, dtype=np.int64).reshape(-1, 2)
+            _place_white_space(document.text, start, spans)
+            starts.frombytes((spans[:, 0] + start).astype(index).tobytes())
+            ends.frombytes((spans[:, 1] + start).astype(index).tobytes())
+            if closes:
+                segment_ends.append(len(ids))
+    if not ids:
+        raise DataError(f"document {document.id!r}: the tokenizer finds no token in the text")
+    return np.asarray(ids), *_trim(document.text, np.asarray(starts), np.asarray(ends)), segment_ends
+
+
+def _place_white_space(text: str, start: int, spans: Int[np.ndarray, "tokens 2"]) -> None:
+    """Correct the offsets of white-space tokens, which some tokenizers (RoBERTa) place one character too late."""
+    for token in np.flatnonzero((spans[:, 0] == spans[:, 1]) & (spans[:, 0] > 0)):
+        if text[start + spans[token, 0] - 1].isspace():
+            spans[token, 0] -= 1
+
+
+def _pieces(text: str, segments: Sequence[Segment]) -> Iterator[tuple[int, int, bool]]:
+    """Cut long segments before white space; yield (start, end, whether the segment ends here)."""
+    for segment in segments:
+        start = segment.start
+        while segment.end - start > _PIECE_CHARACTERS:
+            end = start + _PIECE_CHARACTERS
+            while end > start + _PIECE_CHARACTERS // 2 and not text[end].isspace():
+                end -= 1
+            yield start, end, False
+            start = end
+        yield start, segment.end, True
+
+
+def _trim(text: str, starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Trim white space from both sides of every token; some tokenizers include the space before a word."""
+    for first, last, start, end in scans(text, starts, ends):
+        solid = np.flatnonzero(~among(code_points(text, start, end), SPACES)) + start
+        if not len(solid):
+            ends[first:last] = starts[first:last]
+            continue
+        head = solid[np.minimum(np.searchsorted(solid, starts[first:last]), len(solid) - 1)]
+        tail = solid[np.maximum(np.searchsorted(solid, ends[first:last]) - 1, 0)] + 1
+        solid_token = (head >= starts[first:last]) & (head < ends[first:last])
+        starts[first:last] = np.where(solid_token, head, starts[first:last])
+        ends[first:last] = np.where(solid_token, tail, starts[first:last])
+    return starts, ends
+
+
+def heading_ids(heading: str, tokenizer: Any) -> Int[np.ndarray, " heading"]:
+    """Tokenize "heading ;", the prefix of a block with a heading (CogLTX appendix: titles of HotpotQA sentences)."""
+    if not heading.strip():
+        return np.zeros(0, dtype=np.int32)
+    try:
+        ids = tokenizer(heading, add_special_tokens=False, verbose=False)["input_ids"][: MAX_HEADING_TOKENS - 1]
+    except (UnicodeEncodeError, TypeError) as error:
+        raise _translated(f"heading {heading!r}", heading, error) from error
+    return np.array(ids + tokenizer(" ;", add_special_tokens=False)["input_ids"][-1:], dtype=np.int32)
+
+
+def _translated(name: str, text: str, error: Exception) -> CogltxError:
+    """Translate the exception of a tokenizer."""
+    if has_surrogate(text):
+        return DataError(f"{name}: the text contains a lone surrogate, which is not valid Unicode")
+    return ModelError(f"{name}: the tokenizer failed: {' '.join(str(error).split())}")

@@ -1,0 +1,63 @@
+"""The options that several commands share, and the model that they name. Imports torch only to load it."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cogltx._progress import logger
+from cogltx.errors import ConfigError
+
+if TYPE_CHECKING:
+    from cogltx.pipeline import Reader
+
+Split = Literal["train", "validation", "test"]
+KeyBlocks = Literal["recall", "gold"]
+Engine = Literal["local", "ray"]
+RunArgument = Annotated[
+    str, typer.Argument(help="A run, a model folder, qa-minilm, or owner/name[@REVISION] on the Hugging Face hub.")
+]
+ModelOption = Annotated[
+    str, typer.Option("--model", help="A run, a model folder, or a name, also owner/name on the Hugging Face hub.")
+]
+JudgeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--judge",
+        help="bm25, another model such as qa-minilm, or module:Class, in place of the model's own; also to allow its "
+        "own class.",
+    ),
+]
+DeviceOption = Annotated[
+    str | None, typer.Option("--device", help="cpu, cuda, cuda:1 or mps; the best available device by default.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything random.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a setting, such as memrecall.strides=[8]; repeatable."),
+]
+
+note = logger.info
+"""Print a message to standard error, unless the log is quiet."""
+
+
+def load_model(run: str, changes: Sequence[str] | None, judge: str | None, device: str | None) -> "Reader":
+    """Load a model of any kind; raises ConfigError if a baseline is given a judge."""
+    from cogltx.baselines import load_reader
+    from cogltx.cli._yaml_config import parse_changes
+
+    reader = load_reader(run, changes=parse_changes(changes or ()), judge=judge, device=device)
+    if judge and not reader.uses_judge:
+        raise ConfigError(f"--judge: the baseline {reader.config.reader} does not use a judge")
+    return reader
+
+
+def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
+    """Parse an option that takes positive integers separated by commas; None stays None."""
+    if text is None:
+        return None
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise ConfigError(f"--{name}: {text!r} is not a list of positive whole numbers, such as 3,5")
+    return tuple(map(int, parts))

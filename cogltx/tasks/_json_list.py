@@ -1,0 +1,73 @@
+"""The objects of a long JSON list, read by ijson one after another; does not depend on what they mean."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ijson
+
+from cogltx._files import open_binary
+from cogltx.errors import DataError, shorten
+from cogltx.tasks.base import errors_at
+
+_BOM = b"\xef\xbb\xbf"
+_DEEPEST = 200  # nested lists and objects
+_REASONS = {
+    "parse error: premature EOF": "the file ends early",
+    "parse error: trailing garbage": "not one JSON value, perhaps JSON Lines, which the task jsonl reads "
+    "(--set task.name=jsonl)",
+    "lexical error: invalid bytes in UTF8 string": "not UTF-8",
+}
+
+
+def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ``FILE: item NUMBER`` and each object of the list in the file, or under a key of the object in the file.
+
+    Only one object is held in memory. Raises DataError if there is no such list.
+    """
+    n_items = 0
+    with open_binary(path) as file, errors_at(str(path)):
+        if file.peek(3)[:3] == _BOM:  # type: ignore[attr-defined]
+            file.read(3)
+        try:
+            events = _checked(ijson.parse(_shallow(ijson.basic_parse(file, use_float=True))), key)
+            for item in ijson.items(events, "item" if key is None else f"{key}.item", map_type=_UniqueKeys):
+                n_items += 1
+                where = f"{path}: item {n_items}"
+                if not isinstance(item, dict):
+                    raise DataError(f"{where} must be a JSON object, but is {shorten(item)}")
+                yield where, item
+        except UnicodeDecodeError:
+            raise DataError(f"{path}: not UTF-8, after {n_items} complete items") from None
+        except ijson.JSONError as error:
+            first = str(error).removeprefix("b'").replace("\\n", "\n").partition("\n")[0].rstrip(".")
+            reason = _REASONS.get(first, f"not valid JSON ({first})")
+            raise DataError(f"{path}: {reason}, after {n_items} complete items") from None
+
+
+class _UniqueKeys(dict[str, Any]):
+    def __setitem__(self, key: str, value: Any) -> None:
+        if key in self:
+            raise DataError(f"not valid JSON (the key {shorten(key)} comes twice in an object)")
+        super().__setitem__(key, value)
+
+
+def _shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Pass on the events of a parser before they get prefixes, which grow with the depth; check how deep they nest."""
+    depth = 0
+    for event, value in events:
+        depth += event.startswith("start_") - event.startswith("end_")
+        if depth > _DEEPEST:
+            raise DataError("not valid JSON (nested too deeply)")
+        yield event, value
+
+
+def _checked(events: Iterable[tuple[str, str, Any]], key: str | None) -> Iterator[tuple[str, str, Any]]:
+    """Pass on the events of a parser; check that the list exists."""
+    has_list = False
+    for prefix, event, value in events:
+        has_list |= event == "start_array" and prefix == (key or "")
+        yield prefix, event, value
+    if not has_list:
+        other = "; choose another format with --set task.name"
+        raise DataError("must be a JSON list" if key is None else f"must be a JSON object with a list {key!r}{other}")

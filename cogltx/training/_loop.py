@@ -1,0 +1,224 @@
+"""The training loop: progress bar, log, checkpoints and exact resume, for joint and masked-LM training.
+
+A checkpoint has all state from which a killed run ends at the same weights as an uninterrupted one. It is written
+atomically; the previous one is removed afterwards.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import NonNegativeInt, TypeAdapter
+from torch import Tensor, nn
+
+from cogltx import _processes as processes
+from cogltx._files import check_settings, new_folder, read_json, write_json
+from cogltx._progress import progress
+from cogltx.encoding._weights import load_tensors, load_weights, to_safetensors
+from cogltx.errors import CogltxError, ConfigError, ModelError, TrainingError
+from cogltx.training.optimizer import Optimizer
+
+CHECKPOINT_SECONDS = 120.0  # between checkpoints, which are written at the boundary of steps
+_MAX_REASON = 200
+_N_AVERAGED = 20  # recent losses in the progress bar
+
+
+@dataclass
+class _Progress:
+    """Progress of a run: ``phase`` in the epoch, ``batch`` in the phase, bytes ``logged``, ``counts`` of the epoch."""
+
+    data: str = ""
+    epoch: NonNegativeInt = 0
+    phase: NonNegativeInt = 0
+    batch: NonNegativeInt = 0
+    steps: dict[str, int] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+    best_epoch: NonNegativeInt | None = None
+    logged: NonNegativeInt = 0
+    counts: dict[str, float] = field(default_factory=dict)
+
+
+class TrainingLoop:
+    """Runs optimizer steps with a log and checkpoints; resuming is exact.
+
+    Args:
+        output: folder of the run.
+        data: fingerprint of the data.
+        models: models in training, by name.
+        optimizers: their optimizers.
+        arrays: other state in each checkpoint: by name, arrays with names.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        data: str,
+        models: Mapping[str, nn.Module],
+        optimizers: Mapping[str, Optimizer],
+        arrays: Mapping[str, dict[str, np.ndarray]] | None = None,
+    ) -> None:
+        self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
+        self.models, self.optimizers, self.arrays = models, optimizers, arrays or {}
+        self.saved_at = monotonic()
+
+    def start(self, seed: int, *, resume: bool) -> bool:
+        """Seed torch and, to resume, load the last checkpoint; returns whether there was one.
+
+        Raises:
+            ConfigError: the run started with other data, or there is a run that is not to be resumed.
+            ModelError: the checkpoint is damaged, or belongs to another model.
+        """
+        if not resume and self._numbers():
+            raise ConfigError(f"{self.folder.parent}: has a run; resume it, or choose another folder")
+        torch.manual_seed(seed)
+        numbers = self._numbers()
+        if resumes := resume and bool(numbers):
+            self._load(self.folder / f"{numbers[-1]:06d}")
+            self._remove(numbers[:-1])  # left by a run that was killed before it removed them
+        processes.wait()
+        self.log.open(self.progress.logged if resumes else 0)
+        return resumes
+
+    def _numbers(self) -> list[int]:
+        """The numbers of the checkpoints, each the name of a folder."""
+        return sorted(int(path.name) for path in self.folder.glob("*") if path.name.isdecimal())
+
+    def _load(self, source: Path) -> None:
+        try:
+            saved: _Progress = TypeAdapter(_Progress).validate_python(read_json(source / "progress.json"))
+            if saved.best_epoch is not None and saved.best_epoch >= len(saved.history):
+                raise ValueError(f"best_epoch is {saved.best_epoch}, but only {len(saved.history)} epochs are finished")
+            check_settings(self.folder.parent, {"data": self.progress.data}, {"data": saved.data})
+            for name, model in self.models.items():
+                load_weights(model, source / f"{name}.safetensors")
+            for name, optimizer in self.optimizers.items():
+                optimizer.restore(load_tensors(source / f"{name}.optimizer.safetensors"), saved.steps[name])
+            random = load_tensors(source / "random.safetensors")
+            torch.set_rng_state(random["cpu"])
+            if torch.cuda.is_available() and "cuda" in random:
+                torch.cuda.set_rng_state(random["cuda"])
+            for name, arrays in self.arrays.items():
+                tensors = load_tensors(source / f"{name}.arrays.safetensors")
+                arrays.update((key, tensor.numpy()) for key, tensor in tensors.items())
+        except CogltxError:
+            raise
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:_MAX_REASON]}"
+            raise ModelError(f"{source}: the checkpoint is damaged or of another run: {reason}") from error
+        self.progress = saved
+
+    def save(self) -> None:
+        """Write a checkpoint, then remove the previous one; raises TrainingError if the disk is full."""
+        if processes.is_first():
+            self._save()
+        processes.wait()
+        self.saved_at = monotonic()
+
+    def _is_due(self) -> bool:
+        """Whether a checkpoint is due, by the clock of the first process."""
+        due = processes.is_first() and monotonic() - self.saved_at >= CHECKPOINT_SECONDS
+        return processes.total([float(due)])[0] > 0
+
+    def _save(self) -> None:
+        previous = self._numbers()
+        self.progress.logged = self.log.size
+        self.progress.steps = {name: optimizer.step for name, optimizer in self.optimizers.items()}
+        files: dict[str, Mapping[str, Tensor]] = {name: model.state_dict() for name, model in self.models.items()}
+        files |= {f"{name}.optimizer": optimizer.state() for name, optimizer in self.optimizers.items()}
+        for name, arrays in self.arrays.items():
+            files[f"{name}.arrays"] = {key: torch.from_numpy(array) for key, array in arrays.items()}
+        cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}
+        files["random"] = {"cpu": torch.get_rng_state(), **cuda}
+        with new_folder(self.folder / f"{(previous[-1] + 1 if previous else 0):06d}") as target:
+            for name, tensors in files.items():
+                (target / f"{name}.safetensors").write_bytes(to_safetensors(tensors))
+            write_json(target / "progress.json", asdict(self.progress))
+        self._remove(previous)
+
+    def _remove(self, numbers: Sequence[int]) -> None:
+        if processes.is_first():
+            for number in numbers:
+                shutil.rmtree(self.folder / f"{number:06d}", ignore_errors=True)
+
+    def steps(
+        self,
+        total: int,
+        name: str,
+        title: str,
+        step: Callable[[int], float | None],
+        epoch: Callable[[int], int],
+        after: Callable[[], None] = lambda: None,
+    ) -> list[float]:
+        """Run the remaining steps of a phase and return their losses.
+
+        ``step`` returns the loss, None if there was nothing to learn; ``epoch`` is that of a step, for the log;
+        ``after`` is called after every step, before a checkpoint.
+        """
+        losses: list[float] = []
+        first = self.progress.batch
+        bar = progress(range(first, total), title, unit="steps", total=total, initial=first)
+        for number in bar:
+            loss = step(number)
+            self.progress.batch = number + 1
+            if loss is not None:
+                losses.append(loss)
+                self.log.add(epoch(number), self.optimizers[name].step, {f"{name}/loss": loss})
+                bar.set_postfix(loss=f"{np.mean(losses[-_N_AVERAGED:]):.3f}")
+            after()
+            if self._is_due() and self.progress.batch < total:
+                self.save()
+        return losses
+
+
+class _Log:
+    """The log in the folder of a run: ``log.jsonl`` and, where it is installed, TensorBoard.
+
+    Of several processes, the first keeps it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "log.jsonl"
+        self.writer: Any = None
+
+    def open(self, size: int) -> None:
+        """Begin to write; lines beyond ``size`` bytes of ``log.jsonl`` are removed: their steps will be repeated."""
+        if not processes.is_first():
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.size > size:
+            os.truncate(self.path, size)
+        with suppress(ImportError):
+            from torch.utils.tensorboard import SummaryWriter
+
+            self.writer = SummaryWriter(str(self.path.with_name("tensorboard")))
+
+    def add(self, epoch: int, step: int, values: Mapping[str, float]) -> None:
+        """Add the figures of one step; raises TrainingError if the log cannot be written."""
+        if not processes.is_first():
+            return
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"epoch": epoch, "step": step, **values}) + "\n")
+            for name, value in values.items() if self.writer is not None else ():
+                self.writer.add_scalar(name, value, step)
+        except OSError as error:
+            reason = error.strerror
+            raise TrainingError(f"{self.path}: cannot be written: {reason}; the last checkpoint is kept") from error
+
+    @property
+    def size(self) -> int:
+        """Size of ``log.jsonl`` in bytes."""
+        return self.path.stat().st_size if self.path.is_file() else 0
+
+    def close(self) -> None:
+        """Close the TensorBoard files."""
+        if self.writer is not None:
+            self.writer.close()
