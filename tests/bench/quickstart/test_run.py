@@ -12,7 +12,7 @@ from command_line import invoke
 from measured import in_this_process
 
 from cogltx.bench import _quality as quality
-from cogltx.bench.quickstart import run as quickstart
+from cogltx.bench.quickstart import _run as quickstart
 from cogltx.bench.quickstart._corpus import generate
 from cogltx.bench.quickstart._run import _Sizes, run
 from cogltx.errors import ConfigError
