@@ -8,7 +8,7 @@ import tiny
 from builders import document_of
 
 from cogltx.blocks import Blocks, split
-from cogltx.reading.pairs import PairModel, Passages
+from cogltx.reading.pairs import PairModel, PassageWords
 
 TOKENIZER = tiny.make_tokenizer()
 
@@ -30,7 +30,7 @@ def test_the_judge_weighs_three_times_the_sum_of_both_scores() -> None:
 def test_a_rare_word_is_one_of_at_most_three_passages() -> None:
     """Of zebra (two passages), tiger (three), lion (four) and rain (two, but a word of the question)."""
     blocks = passages_with("zebra tiger lion rain", "zebra tiger lion rain", "tiger lion", "lion", "sun")
-    shared = Passages.of("When did rain fall?", blocks, range(5)).features[:, 12]
+    shared = PassageWords.of("When did rain fall?", blocks, range(5)).features[:, 12]
     zebra, tiger = (math.log(1 + (5 - count + 0.5) / (count + 0.5)) for count in (2, 3))
     expected = [zebra + tiger, tiger, 0, 0, tiger, 0, 0, 0, 0, 0]  # the pairs (0, 1), (0, 2), … in order
     assert shared.tolist() == pytest.approx(expected)
@@ -41,5 +41,5 @@ def test_words_that_no_other_passage_has_count_up_to_ten() -> None:
     several = " ".join(letters[:3])
     for words, expected in ((several, 3), (" ".join(letters), 10)):
         blocks = passages_with(f"{words} tiger rain", f"{words} tiger rain", "tiger")
-        only_two = Passages.of("When did rain fall?", blocks, range(3)).features[:, 13]
+        only_two = PassageWords.of("When did rain fall?", blocks, range(3)).features[:, 13]
         assert only_two.tolist() == [expected, 0, 0], "tiger is in three passages, rain is in the question"
