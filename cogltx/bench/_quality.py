@@ -25,7 +25,7 @@ from cogltx.cli._yaml_config import load_yaml, parse_changes, validated
 from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
-from cogltx.tasks import Task, make_task
+from cogltx.tasks import TASKS, Task, make_task
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
 from cogltx.training._data import expand, read_examples
 from cogltx.training.config import RunConfig
@@ -75,11 +75,13 @@ class Comparison:
         return [text.removeprefix(f"{name}:") for name, text in named if name == reader]
 
     def changes_of(self, reader: Reader) -> list[str]:
-        """Return the changes that a reader makes, without settings that the run's reasoner lacks."""
-        known = type(self.run.reasoner).model_fields
+        """Return the changes that a reader makes, without settings that the run's reasoner or task lacks."""
+        known = {
+            "reasoner": type(self.run.reasoner).model_fields, "task.options": TASKS[self.run.task.name].model_fields
+        }  # fmt: skip
         changes = [*reader.changes, *self.special(reader.name)]
-        of_reasoner = [re.match(r"reasoner\.(\w+)", change) for change in changes]
-        return [change for change, of in zip(changes, of_reasoner, strict=True) if of is None or of[1] in known]
+        parts = [re.match(r"(reasoner|task\.options)\.(\w+)", change) for change in changes]
+        return [change for change, of in zip(changes, parts, strict=True) if of is None or of[2] in known[of[1]]]
 
     def model_of(self, reader: Reader) -> ModelConfig:
         """Configuration of the model that a reader evaluates; raises ConfigError if a change is wrong."""

@@ -79,7 +79,7 @@ def test_the_given_runs_are_right() -> None:
         ("length=16", "--set: length must be greater than or equal to 32, but is 16"),
         ("training.steps=0", "--set: training.steps must be greater than or equal to 1, but is 0"),
         ("encoder.positions.base=2", "--set: base is not a setting of encoder.positions; choose from length, method, alpha"),
-        ("reasoner.name=span", "--set: reasoner is not a setting; choose from encoder, data, length, training"),
+        ("reasoner.name=span", "--set: reasoner is not a setting; choose from task, encoder, data, length, training"),
         ("data=null", "--set: data must be "),
     ],
 )  # fmt: skip
@@ -105,7 +105,7 @@ def test_a_masked_run_with_a_wrong_key_or_value(tmp_path: Path, change: str, wor
         ("  train: $FOLDER/train.jsonl\n", "", 10, "data.train is missing$"),
         ("  epochs: 2", "  epochs: 0", 14, "training.epochs must be greater than or equal to 1, but is 0$"),
         ("1e-4}", "-1}", 15, "training.judge.learning_rate must be greater than 0, but is -1$"),
-        ("1e-4}", "1e-4, lr: 3}", 15, "lr is not a setting of training.judge; choose from learning_rate, head_rate, "),
+        ("1e-4}", "1e-4, lr: 3}", 15, "lr is not a setting of training.judge; choose from learning_rate, head_rate"),
         ("  name: minilm", "  precision: float16", 5, "encoder.precision must be 'auto', 'float32' or 'bfloat16', but is 'float16'$"),
         ("task: {name: jsonl}", "task: jsonl", 3, "task must be .*, but is 'jsonl'$"),
     ],
@@ -129,12 +129,12 @@ def test_a_wrong_key_or_value(tmp_path: Path, old: str, new: str, line: int, wor
         ("task:\n  name: jsonl\n  name: squad", r"run\.yaml:3: not valid YAML: the key name occurs twice$"),
         ("reader: cogltx\n", r"run\.yaml: data is missing"),
         (
-            "data: {train: a.jsonl}\ntraining: {judge_passes: 0}",
-            r"training\.judge_passes is 0, but the judge is new; name a",
+            "data: {train: a.jsonl}\ntraining: {judge_epochs: 0}",
+            r"training\.judge_epochs is 0, but the judge is new; name a",
         ),
         (
-            "data: {train: a.jsonl}\njudge: {init_from: reasoner}\ntraining: {judge_passes: 0}",
-            r"training\.judge_passes is 0, but the judge is new; name a",
+            "data: {train: a.jsonl}\njudge: {init_from: reasoner}\ntraining: {judge_epochs: 0}",
+            r"training\.judge_epochs is 0, but the judge is new; name a",
         ),
         ("data: {train: a.jsonl}\njudge: {args: {a: 1}}", r"run\.yaml:2: judge: args: the judge encoder takes none"),
         ("a: " + "[" * 9_000, r"run\.yaml: not valid YAML: nested too deeply"),
@@ -167,9 +167,9 @@ def test_changes(tmp_path: Path) -> None:
     assert run.judge.name == "bm25"
     assert run.encoder.name == "a=b"
     rates = load_yaml(
-        RunConfig, path, ["training.judge=null", "training.judge.warmup=0.2", "training.reasoner.warmup=0.2"]
+        RunConfig, path, ["training.judge=null", "training.judge.head_rate=2", "training.reasoner.head_rate=2"]
     ).training
-    assert (rates.judge.learning_rate, rates.reasoner.learning_rate, rates.judge.warmup) == (4e-5, 1e-4, 0.2)
+    assert (rates.judge.learning_rate, rates.reasoner.learning_rate, rates.judge.head_rate) == (4e-5, 1e-4, 2)
     values = {"a": {"b": 1}}
     assert changed(values, parse_changes(["a.c=null", "d=x"])) == {"a": {"b": 1, "c": None}, "d": "x"}
     assert values == {"a": {"b": 1}}
