@@ -4,7 +4,6 @@ import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -83,8 +82,7 @@ def best(
     outputs: np.ndarray, window: Window, blocks: Blocks = BLOCKS, count: int = 3, **options: Any
 ) -> Prediction:  # fmt: skip
     """The prediction of so many answers from the logits of one window."""
-    with patch("cogltx.reasoners.span._ANSWERS", count):
-        return bare_reasoner(**options).predict(layout_of(blocks), [(window, outputs)])
+    return bare_reasoner(top_k=count, **options).predict(layout_of(blocks), [(window, outputs)])
 
 
 def answers_of(prediction: Prediction) -> list[Answer]:
