@@ -42,7 +42,9 @@ def test_a_folder_of_something_else_is_not_trained_into(files: Files, call: Call
     (tmp_path / "epoch-7" / "mine").touch()
     for more in ([], ["--resume"]):
         done = call("train", files.config, "--output", tmp_path, *more)
-        expected = f"{tmp_path}: the folder is not empty and is not a run (found 'epoch-7'); choose a new or empty folder"
+        expected = (
+            f"{tmp_path}: the folder is not empty and is not a run (found 'epoch-7'); choose a new or empty folder"
+        )
         assert (done.code, done.err) == (2, f"cogltx: {expected}\n")
     assert [path.name for path in tmp_path.rglob("*")] == ["epoch-7", "mine"]
 
