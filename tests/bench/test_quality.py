@@ -85,7 +85,7 @@ def test_every_row_has_its_metrics_seconds_and_memory(measured: dict[str, Any], 
 def test_a_measurement_says_where_it_comes_from(measured: dict[str, Any], folder: Path) -> None:
     assert measured["title"] == "run"
     assert measured["examples"] == 5
-    assert measured["command"].startswith("cogltx ")
+    assert measured["command"].startswith("cogltx")
     assert set(measured["sha256"]) == {str(folder / "examples.jsonl")}
     assert all(len(digest) == 64 for digest in measured["sha256"].values())
     for named in (measured, *measured["rows"]):

@@ -117,7 +117,6 @@ def ran(*arguments: object, path: str | None = None) -> subprocess.CompletedProc
             ["recall", "RUN", "--document", "DOCUMENT", "--set", "memrecall.capacity=0"],
             "memrecall.capacity must be greater than or equal to 32, but is 0",
         ),
-        (["bench", "cost", "--readers", "all", "--limit", "inf"], "--limit: inf is not a number above 0"),
         (
             ["evaluate", "RUN", "--data", "DATA", "--split", "dev"],
             "'--split': 'dev' is not one of 'train', 'validation', 'test'; see cogltx evaluate --help",
