@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 CLAUSES = ("Document Name", "Parties", "Agreement Date", "Governing Law")
 FILLER = " ".join(f"In {number} the people walked a piece of the way to the city." for number in range(1900, 1910))
 SMALLER = {  # what a configuration says: what it says here
-    r"\bepochs: \d+": "epochs: 1", r"\bsteps: \d+": "steps: 1", r"\bbatch_size: \d+": "batch_size: 4", r"\bvalidation_limit: \d+": "validation_limit: 4",
+    r"\bepochs: \d+": "epochs: 1", r"\bsteps: \d+": "steps: 1", r"\bbatch_size: \d+": "batch_size: 8", r"\bvalidation_limit: \d+": "validation_limit: 4",
     r"\bheld_out: 820": "held_out: 82", r"\bheld_out: (?!82\b)\d+": "held_out: 4",
     "^encoder: {": "encoder: {precision: float32, ", r"^  train_limit: .*\n": "",
     r"^data:\n(?=  train: \$COGLTX_DATA/(?!texts|cuad/multilabel))": "data:\n  train_limit: 12\n", r"^data:\n(?=  train:\n)": "data:\n  train_limit: 12\n",
