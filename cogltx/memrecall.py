@@ -7,9 +7,11 @@
         rehearse   the judge scores the blocks in z again, together
         decay      the best stay in z; how many may stay grows by s
 
-After the last step the reasoner reads all of z, or what ``read`` makes of it (``cogltx.reading``). Between steps, two
-or more blocks take at most half of the room, so that new blocks fit. A document that fits one window is read whole. A
-block that is the query is not a candidate.
+The judge's score of a block is its relevance. Blocks enter z by their ``competition_scores`` and stay by their
+``decay_scores``: the relevance, to which a judge that wraps another may add (``cogltx.judges``). The last decay removes
+nothing: it marks the blocks that would stay. The reasoner then reads all of z, or what ``read`` makes of it: the
+passages around the best blocks (``cogltx.reading``). A document that fits one window is read whole, with the judge's
+scores as evidence. A block that is the query is not a candidate.
 """
 
 from collections.abc import Callable, Sequence
@@ -144,7 +146,7 @@ class MemRecall:
     def _fill(self, search: Search, coarse: BlockScores, number: int) -> list[int]:
         """Let the best blocks enter z while they fit."""
         blocks = search.layout.blocks
-        competing = self.judge.competing(search.memory(search.z), coarse)
+        competing = self.judge.competition_scores(search.memory(search.z), coarse)
         new = fill(competing, blocks, search.layout.room - blocks.total_size(search.z))
         search.z = [*search.z, *new]
         search.relevance.update((block, float(coarse[block])) for block in new)

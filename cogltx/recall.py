@@ -23,9 +23,9 @@ class Step:
     Attributes:
         coarse: coarse score of every block, shape [blocks]; NaN for blocks already in z or not scored.
         retrieved: the blocks that entered z, best first.
-        fine: score of every block in z after rehearsal.
+        fine: score of every block in z after rehearsal; without rehearsal, its coarse score.
         kept: the blocks that stay, best first.
-        decayed: the blocks that leave z (after the last step: that only fill the window), best first.
+        decayed: the other blocks of z, best first; they leave it, but in the last step they fill the window.
     """
 
     coarse: BlockScores
@@ -105,7 +105,7 @@ class Search:
         z: the blocks of z, best first.
         kept: those that survived the latest decay.
         limit: how many blocks may stay: the sum of the strides so far.
-        relevance: the judge's latest score of each block that was in z.
+        relevance: the judge's latest score of each block that was in z, coarse or fine.
         first_step: the step in which each block of z entered it.
         trace: the finished steps.
     """
@@ -130,7 +130,7 @@ class Search:
     def best_first(self, blocks: Sequence[int], judge: Judge) -> list[int]:
         """Sort blocks by the score that decides which of them stay; earlier blocks win ties."""
         memory = self.memory(blocks)
-        strength = dict(zip(memory.kept, judge.staying(memory).tolist(), strict=True))
+        strength = dict(zip(memory.kept, judge.decay_scores(memory).tolist(), strict=True))
         return sorted(memory.kept, key=lambda block: -strength[block])
 
     @property
@@ -148,7 +148,7 @@ class Search:
         return Recall(
             layout=self.layout,
             key_blocks=memory.kept,
-            scores=tuple(np.minimum(judge.staying(memory), limit).tolist()),
+            scores=tuple(np.minimum(judge.decay_scores(memory), limit).tolist()),
             kept=frozenset(self.kept).intersection(memory.kept) or frozenset(memory.kept),
             steps=tuple(self.first_step[block] for block in memory.kept),
             trace=tuple(self.trace),

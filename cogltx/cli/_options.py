@@ -24,8 +24,8 @@ JudgeOption = Annotated[
     str | None,
     typer.Option(
         "--judge",
-        help="bm25, another model such as qa-minilm, or module:Class, in place of the model's own; also to allow its "
-        "own class.",
+        help="bm25, embedding, another model such as qa-minilm, or module:Class, in place of the model's own; also to "
+        "allow its own class.",
     ),
 ]
 DeviceOption = Annotated[

@@ -93,6 +93,8 @@ def _read(path: Path, module: str, noun: str) -> Document | None:
     try:
         read: Callable[[Path], Sections] = import_module(f"cogltx.formats._{module}").read
     except ModuleNotFoundError as error:
+        if str(error.name).startswith("cogltx"):
+            raise
         raise DataError(
             f'{path}: the package {error.name} is not installed, which reads a {noun}; pip install "cogltx[files]"'
         ) from None

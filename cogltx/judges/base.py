@@ -19,7 +19,7 @@ class Memory:
     Attributes:
         layout: the query and the document.
         kept: the blocks of z, in document order.
-        relevance: the judge's latest score of each block of z; empty if unknown.
+        relevance: the judge's latest score of each block of z, NaN if it has none; empty where it is not needed.
         shortlist: the blocks that may enter z, in document order; None: all.
     """
 
@@ -74,11 +74,11 @@ class Judge:
         """Compute fine scores of the blocks in z together (rehearsal, CogLTX §3.2), in the order of ``kept``."""
         return [self.scores(memory, list(memory.kept)) for memory in memories]
 
-    def competing(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+    def competition_scores(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
         """Return the scores by which candidates compete for z: the coarse scores, unless a wrapper adds to them."""
         return coarse
 
-    def staying(self, memory: Memory) -> Float[np.ndarray, " kept"]:
+    def decay_scores(self, memory: Memory) -> Float[np.ndarray, " kept"]:
         """Return the scores by which blocks stay in z: their relevance, unless a wrapper adds to it."""
         return np.array(memory.relevance)
 
@@ -118,13 +118,13 @@ class WrappedJudge(Judge):
         """See ``Judge.rehearse``."""
         return self.judge.rehearse(memories)
 
-    def competing(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        """See ``Judge.competing``."""
-        return self.judge.competing(memory, coarse)
+    def competition_scores(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+        """See ``Judge.competition_scores``."""
+        return self.judge.competition_scores(memory, coarse)
 
-    def staying(self, memory: Memory) -> Float[np.ndarray, " kept"]:
-        """See ``Judge.staying``."""
-        return self.judge.staying(memory)
+    def decay_scores(self, memory: Memory) -> Float[np.ndarray, " kept"]:
+        """See ``Judge.decay_scores``."""
+        return self.judge.decay_scores(memory)
 
     def shortlisted(self, memory: Memory) -> Memory:
         """See ``Judge.shortlisted``."""

@@ -22,18 +22,20 @@ class Headings(WrappedJudge):
         super().__init__(judge)
         self.weight = weight
 
-    def competing(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        """See ``Judge.competing``; blocks of z count with their relevance."""
+    def competition_scores(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+        """See ``Judge.competition_scores``; blocks of z count with their relevance."""
         known = coarse.copy()
         known[list(memory.kept)] = memory.relevance
-        return np.asarray(self.judge.competing(memory, coarse) + self.weight * memory.blocks.mentions.best(known))
+        return np.asarray(
+            self.judge.competition_scores(memory, coarse) + self.weight * memory.blocks.mentions.best(known)
+        )
 
-    def staying(self, memory: Memory) -> Float[np.ndarray, " kept"]:
-        """See ``Judge.staying``."""
+    def decay_scores(self, memory: Memory) -> Float[np.ndarray, " kept"]:
+        """See ``Judge.decay_scores``."""
         kept, mentions = list(memory.kept), memory.blocks.mentions
         scores = np.full(len(memory.blocks), np.nan)
         scores[kept] = memory.relevance
         gain = mentions.best(scores)
         if isinstance(memory.query, Query):
             gain = gain + mentions.named(memory.query.text)
-        return np.asarray(self.judge.staying(memory) + self.weight * gain[kept])
+        return np.asarray(self.judge.decay_scores(memory) + self.weight * gain[kept])

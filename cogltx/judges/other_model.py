@@ -72,12 +72,12 @@ class ModelJudge(WrappedJudge):
             for memory, scores in zip(memories, fine, strict=True)
         ]
 
-    def competing(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        """See ``Judge.competing``; other bonuses of the other model do not count."""
+    def competition_scores(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+        """See ``Judge.competition_scores``; other bonuses of the other model do not count."""
         return coarse
 
-    def staying(self, memory: Memory) -> Float[np.ndarray, " kept"]:
-        """See ``Judge.staying``; other bonuses of the other model do not count."""
+    def decay_scores(self, memory: Memory) -> Float[np.ndarray, " kept"]:
+        """See ``Judge.decay_scores``; other bonuses of the other model do not count."""
         return np.array(memory.relevance)
 
     @property

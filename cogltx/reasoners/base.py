@@ -59,7 +59,7 @@ class ReasonerConfig(BaseModel):
         return False
 
     def missing_in_checkpoints(self) -> tuple[str, ...]:
-        """Return the settings of the run that need weights which a model of ``transformers`` does not have."""
+        """Return the parts of the reasoner that a model of ``transformers`` does not have."""
         return ()
 
     def check(self, reader: str) -> None:

@@ -53,7 +53,7 @@ class ClassificationConfig(ReasonerConfig):
     gold: ClassVar[str] = "labels"
     labels_texts: ClassVar[bool] = True
 
-    name: Literal["classification"]
+    name: Literal["classification"] = "classification"
     labels: tuple[str, ...] = ()
     multi_label: bool = False
     pooling: Literal["first", "mean"] = "first"

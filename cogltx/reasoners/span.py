@@ -70,7 +70,7 @@ class SpanReasonerConfig(ReasonerConfig):
 
     def missing_in_checkpoints(self) -> tuple[str, ...]:
         """See ``ReasonerConfig.missing_in_checkpoints``."""
-        return () if self.as_in_transformers else ("reasoner.kinds",)
+        return () if self.as_in_transformers else ("head for yes and no",)
 
     def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
         """Return no-answer thresholds from never to always; none if every example has an answer."""

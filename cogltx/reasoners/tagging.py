@@ -41,7 +41,7 @@ class TaggingConfig(ReasonerConfig):
     gold: ClassVar[str] = "entities"
     default_judge: ClassVar[str] = "bm25"
 
-    name: Literal["tagging"]
+    name: Literal["tagging"] = "tagging"
     labels: tuple[str, ...] = ()
     crf: bool = True
 

@@ -126,7 +126,7 @@ def reasoner_windows(
         competing[gold] = np.nan
         if fill_with != "random":
             memory = Memory(layout, tuple(sorted(gold)), (1.0,) * len(gold))
-            competing = reader.memrecall.judge.competing(memory, competing)
+            competing = reader.memrecall.judge.competition_scores(memory, competing)
         window = layout.window(sorted(_read(layout, gold, competing, reader.config.memrecall.passages)))
         target = reader.model.reasoner.target(example, layout.blocks, window)
         targets.append(None if target is None else ReasonerTarget(layout, window, target))

@@ -29,10 +29,10 @@ def test_candidates_compete_with_the_best_block_that_names_them_or_that_they_nam
     """Block 1 names the heading of block 2; what is in z counts with its relevance."""
     headings = Headings(Judge(), 0.5)
     coarse = np.array([0.1, 0.8, 0.2, 0.3])
-    np.testing.assert_allclose(headings.competing(memory(), coarse), [0.1, 0.9, 0.6, 0.3])
+    np.testing.assert_allclose(headings.competition_scores(memory(), coarse), [0.1, 0.9, 0.6, 0.3])
     coarse[1] = np.nan
     in_z = memory(kept=(1,), relevance=(0.8,))
-    np.testing.assert_allclose(headings.competing(in_z, coarse), [0.1, np.nan, 0.6, 0.3])
+    np.testing.assert_allclose(headings.competition_scores(in_z, coarse), [0.1, np.nan, 0.6, 0.3])
 
 
 @pytest.mark.parametrize(("query", "gains"), [("alpha", {}), ("over", {3: 0.5}), ("Delta", {2: 0.5})])
@@ -42,9 +42,9 @@ def test_in_z_a_heading_that_the_question_names_counts_too(query: str, gains: di
     for block, gain in gains.items():
         expected[block] += gain
     state = memory(Query(query), (0, 1, 2, 3), scores)
-    np.testing.assert_allclose(Headings(Judge(), 0.5).staying(state), expected)
+    np.testing.assert_allclose(Headings(Judge(), 0.5).decay_scores(state), expected)
     np.testing.assert_allclose(
-        Headings(Judge(), 0.5).competing(memory(Query(query)), np.array(scores)), [0.1, 0.9, 0.6, 0.3]
+        Headings(Judge(), 0.5).competition_scores(memory(Query(query)), np.array(scores)), [0.1, 0.9, 0.6, 0.3]
     )
 
 

@@ -172,7 +172,7 @@ def test_a_folder_without_a_tokenizer(bert: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "changes"),
     [
-        ("reasoner.kinds", {"reasoner.kinds": "learned"}),
+        ("head for yes and no", {"reasoner.kinds": "learned"}),
         ("judge", {"judge.name": "encoder"}),
         ("retriever", {"memrecall.shortlist": 8, "memrecall.retriever": "trained"}),
     ],
