@@ -14,7 +14,7 @@ import pytest
 import typer
 import world
 import yaml
-from command_line import invoke
+from command_line import Call, invoke
 
 from cogltx.cli.app import app
 from cogltx.training import RunConfig
@@ -59,6 +59,14 @@ def test_examples_print_what_the_page_shows(page: str, checkout: Path) -> None:
         with contextlib.redirect_stdout(printed):
             exec(compile(code, page, "exec"), namespace)
         assert not expected or printed.getvalue() == expected, code
+
+
+def test_the_first_answer_is_as_shown(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^    cogltx (ask .*pdf .*)\n\n```\n", text, re.MULTILINE)
+    _, _, shown = text.partition(f"{command}\n\n```\n")
+    assert call(*shlex.split(command)).out.strip() == shown.partition("\n```")[0].strip()
 
 
 def test_the_judge_of_the_page_scores_tokens() -> None:

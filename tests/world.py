@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 CLAUSES = ("Document Name", "Parties", "Agreement Date", "Governing Law")
 FILLER = " ".join(f"In {number} the people walked a piece of the way to the city." for number in range(1900, 1910))
 SMALLER = {  # what a configuration says: what it says here
-    r"\bepochs: \d+": "epochs: 1", r"\bsteps: \d+": "steps: 1",
+    r"\bepochs: \d+": "epochs: 1", r"\bsteps: \d+": "steps: 1", r"\bbatch_size: \d+": "batch_size: 8", r"\bvalidation_limit: \d+": "validation_limit: 4",
     r"\bheld_out: 820": "held_out: 82", r"\bheld_out: (?!82\b)\d+": "held_out: 4",
     "^encoder: {": "encoder: {precision: float32, ", r"^  train_limit: .*\n": "",
     r"^data:\n(?=  train: \$COGLTX_DATA/(?!texts|cuad/multilabel))": "data:\n  train_limit: 12\n", r"^data:\n(?=  train:\n)": "data:\n  train_limit: 12\n",
@@ -86,7 +86,7 @@ def _data_sets(folder: Path) -> None:
         _write(folder / "squad" / f"{name}.json.gz", _squad(questions, absent=name.endswith("2.0")))
     for name in ("train", "test"):
         _write(folder / "cuad" / f"{name}.json.gz", _contracts(8))
-        _write(folder / "cuad" / f"multilabel-{name}.jsonl.gz", [_labelled(number) for number in range(4)], lines=True)
+        _write(folder / "cuad" / f"multilabel-{name}.jsonl.gz", [_labelled(number) for number in range(6)], lines=True)
     _write(folder / "newsqa" / "combined-newsqa-data-v1.json.gz", {"version": "1", "data": _stories(9)})
     for name in ("train", "dev", "test"):
         _write(folder / "litbank" / f"{name}.jsonl.gz", [_tagged(number) for number in range(3)], lines=True)
@@ -162,12 +162,10 @@ def _contracts(count: int) -> dict[str, Any]:
 
 
 def _labelled(number: int) -> dict[str, Any]:
-    law = "This agreement is governed by the laws of Sweden. " if number % 2 else ""
-    return {
-        "id": f"m{number}",
-        "text": f"{FILLER} {FILLER} {law}{FILLER} {FILLER}",
-        "labels": ["Governing Law"] if law else ["Parties"],
-    }
+    law = "This agreement is governed by the laws of Sweden. " * (number % 3 > 0)
+    text = f"Page {number}. {FILLER} {FILLER} {law}{FILLER} {FILLER}"
+    labels = (["Parties"], ["Governing Law"], ["Governing Law", "Parties"])
+    return {"id": f"m{number}", "text": text, "labels": labels[number % 3]}
 
 
 def _stories(count: int) -> list[dict[str, Any]]:
