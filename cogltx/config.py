@@ -43,8 +43,8 @@ class MemRecallConfig(BaseModel):
         shortlist: number of blocks that the judge scores per step, proposed by a retriever for the question and the
             blocks in z; None scores every block.
         retriever: proposes the shortlist: ``bm25``, or ``trained``: vectors that are trained with the judge, and BM25.
-        headings: weight of the bonus for blocks whose headings name each other; see ``cogltx.judges.Headings``.
-        passages: number of passages that the reasoner reads instead of single blocks; see ``cogltx.reading.Passages``.
+        headings: bonus, in units of a score, for blocks whose headings the question or another found block names.
+        passages: number of whole paragraphs that the reasoner reads, instead of single blocks.
         pairs: choose the passages by a model of which two a question needs together. It is trained on questions whose
             marked evidence lies in two passages. Needs ``passages`` of at least 2.
     """
