@@ -160,11 +160,12 @@ def _row(comparison: Comparison, reader: Reader) -> dict[str, Any]:
     """Measure a reader with every seed; the row's origin is that of its oldest run."""
     runs = [_measure(comparison, reader, seed) for seed in comparison.seeds]
     origins = [one.pop("origin") for one in runs]
+    here, anywhere = str(expand(comparison.data)), comparison.data
     return {
         "reader": reader.name, "label": reader.label, "notes": comparison.special(reader.name),
         "changes": comparison.changes_of(reader), "judge": reader.judge, "seeds": list(comparison.seeds),
         **min(origins, key=lambda one: str(one["date"])), "runs": runs, "difference": {},
-        "commands": list(map(_shell, comparison.commands(reader, comparison.seeds[0]))),
+        "commands": [_shell(one).replace(here, anywhere) for one in comparison.commands(reader, comparison.seeds[0])],
     }  # fmt: skip
 
 

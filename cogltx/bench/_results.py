@@ -71,8 +71,8 @@ def section(data: Data) -> list[str]:
     shown = table([[line[column] for column in used] for line in cells])
     missing = [name for name in data["by_default"] if name not in [row["reader"] for row in rows]]
     lines = [f"### {data['title']}", "", shown, "", *(f"{line}  " for line in notes.lines)]
-    lines += [f"Not measured: {', '.join(missing)}.  "] if missing else []
-    return [*lines, f"{data['examples']:,} examples; {described(newest)}:", "", f"    {data['command']}"]
+    omitted = f"Not measured: {', '.join(missing)}. " if missing else ""
+    return [*lines, f"{omitted}{data['examples']:,} examples; {described(newest)}:", "", f"    {data['command']}"]
 
 
 def _marks(row: Data, newest: Data, notes: Notes) -> str:

@@ -55,7 +55,7 @@ def test_a_section() -> None:
         "### A data set", "",
         "|  | F1 | F1, difference [95 %] | training, s |\n|---|---:|---:|---:|\n"
         "| A | 52.0 ± 1.0 | – | 1,005 ± 5 |\n| B | 50.0 ± 0.0 | −2.0 [−3.0, +0.5] | – |",
-        "", "Not measured: c.  ", "1,200 examples; version 1.0, commit abcdef0, a machine, 2026-12-01:", "",
+        "", "Not measured: c. 1,200 examples; version 1.0, commit abcdef0, a machine, 2026-12-01:", "",
         "    cogltx bench quality",
     ]  # fmt: skip
 
