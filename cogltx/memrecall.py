@@ -74,7 +74,6 @@ class MemRecall:
         self.form = form or WindowFormat(self.tokenizer, self.config.capacity)
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
-        self.strides = self.config.strides
         self.plain_judge = with_runner(make_judge(judge), runner)
         self.judge = self._wrapped(self.plain_judge, retriever)
         self.read = self._reading(pairs)
@@ -115,7 +114,7 @@ class MemRecall:
         searches = [Search(layout) for layout in layouts]
         self._read_whole([search for search in searches if search.layout.fits])
         long = [search for search in searches if not search.layout.fits]
-        for number, stride in enumerate(self.strides, start=1):
+        for number, stride in enumerate(self.config.strides, start=1):
             logger.debug("step %d of MemRecall: %d documents", number, len(long))
             self._step(long, number, stride)
         return self.read(searches, self.judge)
@@ -135,11 +134,11 @@ class MemRecall:
         if self.config.rehearse:
             self._rehearse(searches)
         for search, scores, new in zip(searches, coarse, retrieved, strict=True):
-            self._decay(search, stride, is_last=number == len(self.strides))
-            left = tuple(block for block in search.z if block not in set(search.kept))
+            self._decay(search, stride, is_last=number == len(self.config.strides))
+            kept, decayed = tuple(search.kept), tuple(search.z[len(search.kept) :])
             fine = {block: search.relevance[block] for block in sorted(search.z)}
-            search.trace.append(Step(scores, tuple(new), fine, tuple(search.kept), left))
-            if number < len(self.strides):
+            search.trace.append(Step(scores, tuple(new), fine, kept, decayed))
+            if number < len(self.config.strides):
                 search.z = search.kept
                 search.first_step = {block: search.first_step[block] for block in search.z}
 

@@ -1,4 +1,4 @@
-"""Where a measurement comes from: commit, version, machine, date, and the fingerprint of its data."""
+"""Commit, version, machine and date of a measurement, and the fingerprint of its data."""
 
 import datetime
 import hashlib

@@ -37,7 +37,7 @@ _FOR_READER = re.compile(r"(\w+):")  # before `KEY=VALUE`
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is compared on which data.
+    """The readers to compare, and the data to compare them on.
 
     Attributes:
         config: YAML file of the run that all readers share.
@@ -101,7 +101,7 @@ class Comparison:
         trained = READERS[reader.trained or reader.name]
         folder = str(self.path("runs", trained.name, seed))
         changes = _options([*self.special(None), *self.changes_of(trained), f"training.seed={seed}"])
-        evaluate = ["evaluate", folder, "--data", str(expand(self.data)), "--split", "test"]
+        evaluate = ["evaluate", folder, "--data", self.data, "--split", "test"]
         evaluate += _options(self.changes_of(reader)) if reader.trained else []
         evaluate += ["--limit", str(self.limit)] if self.limit else []
         evaluate += ["--longer-than", str(self.longer_than)] if self.longer_than is not None else []
@@ -160,12 +160,11 @@ def _row(comparison: Comparison, reader: Reader) -> dict[str, Any]:
     """Measure a reader with every seed; the row's origin is that of its oldest run."""
     runs = [_measure(comparison, reader, seed) for seed in comparison.seeds]
     origins = [one.pop("origin") for one in runs]
-    here, anywhere = str(expand(comparison.data)), comparison.data
     return {
         "reader": reader.name, "label": reader.label, "notes": comparison.special(reader.name),
         "changes": comparison.changes_of(reader), "judge": reader.judge, "seeds": list(comparison.seeds),
         **min(origins, key=lambda one: str(one["date"])), "runs": runs, "difference": {},
-        "commands": [_shell(one).replace(here, anywhere) for one in comparison.commands(reader, comparison.seeds[0])],
+        "commands": list(map(_shell, comparison.commands(reader, comparison.seeds[0]))),
     }  # fmt: skip
 
 

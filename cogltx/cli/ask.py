@@ -86,7 +86,7 @@ def _answers_questions(reader: "Reader") -> bool:
 
 
 def _questions_of(reader: "Reader") -> list[str | None]:
-    """What a model is asked by itself: nothing, its label names, or no question."""
+    """Return the questions of a model when the user gives none: its label names, or one empty question."""
     options = reader.config.task.options
     return [] if _answers_questions(reader) else [*options["labels"]] if options.get("label_queries") else [None]
 

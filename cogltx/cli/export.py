@@ -37,7 +37,7 @@ def export(
 
 
 def _trained(run: Path, judge: str | None) -> dict[str, Any]:
-    """What the model card says about the training of a run; the metrics only if it was validated with this judge."""
+    """Return a run's data and settings for the model card; metrics only if it was validated with this judge."""
     from cogltx._files import read_json
     from cogltx.training.config import RunConfig
     from cogltx.training.run import CONFIG_FILE
