@@ -4,7 +4,7 @@ Every position is a character offset into ``Document.text``: ``start`` inclusive
 """
 
 import os
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -52,13 +52,28 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Line:
+    """A printed line: its span in the text, its page, and its box on the page.
+
+    ``box`` is left, top, right and bottom in points (1/72 inch) from the upper left corner of the page as shown.
+    """
+
+    start: int
+    end: int
+    page: int
+    box: tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
 class Document:
     """A text of any length; every answer and evidence span is an exact slice of it.
 
     Attributes:
         segments: in text order, without overlap; the text between two segments forms segments, too.
         parts: id and first character of each document that this one was joined from.
-        pages: first character and number of each page, in text order.
+        pages: first character of each page, in text order, with its number, or a name such as "slide 4".
+        lines: the printed lines of a PDF, in text order.
+        notes: what a reader of files could not read, one line each.
 
     Raises:
         DataError: the text is blank, or segments leave the text, overlap or are out of order.
@@ -68,7 +83,9 @@ class Document:
     id: str = ""
     segments: tuple[Segment, ...] = ()
     parts: tuple[tuple[str, int], ...] = field(default=(), repr=False)
-    pages: tuple[tuple[int, int], ...] = field(default=(), repr=False)
+    pages: tuple[tuple[int, int | str], ...] = field(default=(), repr=False)
+    lines: tuple[Line, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         name = f"document {self.id!r}"
@@ -94,10 +111,12 @@ class Document:
         if not documents:
             raise DataError("there is no document to join")
         starts = accumulate((len(document.text) + len(BETWEEN_PARAGRAPHS) for document in documents), initial=0)
-        parts, pages, segments = [], [], []
+        parts, pages, lines, notes, segments = [], list[tuple[int, int | str]](), list[Line](), list[str](), []
         for document, start in zip(named_apart(documents), starts, strict=False):
             parts.append((document.id, start))
             pages += [(start + first, number) for first, number in document.pages or ((0, 0),)]
+            lines += [replace(line, start=start + line.start, end=start + line.end) for line in document.lines]
+            notes += [f"{document.id}: {note}" for note in document.notes]
             ends = [0, *(segment.end for segment in document.segments)]
             first = document.segments[0].start if document.segments else 0
             outer = (Segment(0, first), Segment(ends[-1], len(document.text)))  # not marked, but end with the document
@@ -105,10 +124,17 @@ class Document:
                 if segment.start < segment.end:
                     segments.append(Segment(start + segment.start, start + segment.end, segment.heading))
         text = BETWEEN_PARAGRAPHS.join(document.text for document in documents)
-        return cls(text, f"{len(documents)} documents", tuple(segments), tuple(parts), tuple(pages))
+        id = f"{len(documents)} documents"
+        return cls(text, id, tuple(segments), tuple(parts), tuple(pages), tuple(lines), tuple(notes))
 
-    def page(self, start: int) -> int | None:
-        """Return the number of a character's page; None without pages."""
+    def lines_of(self, start: int, end: int) -> tuple[Line, ...]:
+        """Return the printed lines, each with its box, that share a character with ``start:end``; none but in a PDF."""
+        first = bisect_right(self.lines, start, key=lambda line: line.end)
+        last = bisect_left(self.lines, end, key=lambda line: line.start)
+        return self.lines[first:last]
+
+    def page(self, start: int) -> int | str | None:
+        """Return the number, or name, of a character's page; None without pages."""
         number = bisect_right([first for first, _ in self.pages], start) - 1
         return (self.pages[number][1] or None) if number >= 0 else None
 

@@ -32,7 +32,7 @@ class Evidence(_InDocument):
         step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
         kept: the block survived the last decay; the others only fill the reasoner's window.
         document: id of the document, if several were joined; ``start`` and ``end`` count in it.
-        page: the page on which the block begins, from 1; None if the document has no pages.
+        page: number (from 1) or name ("slide 4") of the page on which the block begins; None without pages.
     """
 
     start: int
@@ -42,7 +42,7 @@ class Evidence(_InDocument):
     step: int
     kept: bool = True
     document: str = ""
-    page: int | None = None
+    page: int | str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class PredictedEntity(_InDocument):
     label: str
     score: float
     document: str = ""
-    page: int | None = None
+    page: int | str | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Answer(_InDocument):
     end: int | None
     score: float
     document: str = ""
-    page: int | None = None
+    page: int | str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class Prediction:
         entities: for tagging, in document order, without overlap.
         n_unread: for tagging, number of tokens that no window contained, for example after truncation.
         document: id of the document with the answer, if several were joined; ``start`` and ``end`` count in it.
-        page: the page on which the answer begins, from 1; None if the document has no pages.
+        page: number or name of the page on which the answer begins; None without pages.
     """
 
     id: str
@@ -116,7 +116,7 @@ class Prediction:
     n_blocks: int = 0
     n_unread: int = 0
     document: str = ""
-    page: int | None = None
+    page: int | str | None = None
 
     def within(self, document: Document) -> "Prediction":
         """Count characters from the beginnings of the joined documents, and name them and the pages."""

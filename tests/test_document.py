@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cogltx.document import Document, Entity, Example, Query, Segment, Span, named_apart
+from cogltx.document import Document, Entity, Example, Line, Query, Segment, Span, named_apart
 from cogltx.errors import DataError
 
 
@@ -83,3 +83,14 @@ def test_joined_documents_have_names_of_their_own() -> None:
     assert [name for name, _ in Document.joined(documents).parts] == names
     assert [document.id for document in named_apart(documents)] == names
     assert named_apart(documents[:1]) == documents[:1]
+
+
+def test_lines_of_a_span_and_of_joined_documents() -> None:
+    box = (72.0, 80.0, 300.0, 92.0)
+    lines = (Line(0, 5, 1, box), Line(6, 11, 1, box), Line(13, 18, 2, box))
+    document = Document("first line\n\nsecond"[:18], "a.pdf", lines=lines, notes=("page 3 is a picture",))
+    assert document.lines_of(0, 6) == lines[:1]
+    assert document.lines_of(4, 14) == lines
+    joined = Document.joined([Document("before", "b"), document])
+    assert joined.lines_of(8, 9) == (Line(8, 13, 1, box),)
+    assert joined.notes == ("a.pdf: page 3 is a picture",)

@@ -213,7 +213,7 @@ def _place(block: "Evidence", documents: Sequence[Document]) -> str:
     """The file, if there are several, and the page, the line of a text file or the heading of another one."""
     document = next((one for one in documents if one.id == block.document), documents[0])
     if block.page:
-        place = f"page {block.page}"
+        place = f"page {block.page}" if isinstance(block.page, int) else block.page
     elif Path(document.id).suffix.lower() in FORMATS:  # its lines are not those of the text
         headings = (part.heading for part in document.segments if part.start <= block.start < part.end)
         place = next((f"“{heading}”" for heading in headings if heading), "")

@@ -4,6 +4,7 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile, is_zipfile
 from zlib import error as zlib_error
@@ -57,6 +58,8 @@ def read_document(path: str | Path) -> Document:
         document = Document(text, id="" if str(path) == "-" else Path(path).name) if text.strip() else None
     if document is None:
         raise DataError(f"{name}: the document has no text")
+    for note in document.notes:
+        logger.warning(f"{name}: {note}")
     return document
 
 
@@ -88,10 +91,10 @@ def _check_text(path: Path) -> None:
 
 def _read(path: Path, module: str, noun: str) -> Document | None:
     """Read a file with the module of its format; None without text."""
-    if not path.is_file():
-        raise DataError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'file not found'}")
+    with open_binary(path) as file:
+        content = file.read()
     try:
-        read: Callable[[Path], Sections] = import_module(f"cogltx.formats._{module}").read
+        read: Callable[[bytes], Sections] = import_module(f"cogltx.formats._{module}").read
     except ModuleNotFoundError as error:
         if str(error.name).startswith("cogltx"):
             raise
@@ -99,12 +102,14 @@ def _read(path: Path, module: str, noun: str) -> Document | None:
             f'{path}: the package {error.name} is not installed, which reads a {noun}; pip install "cogltx[files]"'
         ) from None
     try:
-        if is_zipfile(path):
-            with ZipFile(path) as archive:
+        if is_zipfile(BytesIO(content)):
+            with ZipFile(BytesIO(content)) as archive:
                 if sum(part.file_size - part.compress_size for part in archive.infolist()) > _MOST_EXPANSION:
                     raise ValueError(f"it expands to more than {_MOST_EXPANSION:,} bytes")
-        return read(path).document(path.name)
-    except (DataError, MemoryError):
+        return read(content).document(path.name)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    except MemoryError:
         raise
     except (Exception, zlib_error) as error:  # whatever the libraries raise for a broken file
         reason = " ".join(str(error).split())[:120] or type(error).__name__

@@ -4,7 +4,7 @@ Includes content controls, text boxes (after their paragraph) and tracked insert
 """
 
 from collections.abc import Iterator
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import docx
@@ -19,9 +19,9 @@ _SECOND_COPY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fal
 _TEXT = {qn("w:t"): None, qn("w:tab"): "\t", qn("w:br"): "\n", qn("w:cr"): "\n", qn("w:noBreakHyphen"): "-"}
 
 
-def read(path: Path) -> Sections:
+def read(content: bytes) -> Sections:
     """Read a Word file."""
-    sections, document = Sections(), docx.Document(str(path))
+    sections, document = Sections(), docx.Document(BytesIO(content))
     for item in _paragraphs_and_tables(document.element.body):
         if item.tag == _TABLE:
             for row in _own(item, "w:tr"):

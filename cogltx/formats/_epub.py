@@ -1,7 +1,7 @@
 """EPUB files: the chapters in reading order, each an HTML file in the archive (EbookLib's licence is AGPL)."""
 
 import posixpath
-from pathlib import Path
+from io import BytesIO
 from urllib.parse import unquote
 from xml.etree import ElementTree
 from zipfile import ZipFile
@@ -14,10 +14,10 @@ _CONTAINER = "{urn:oasis:names:tc:opendocument:xmlns:container}"
 _PACKAGE = "{http://www.idpf.org/2007/opf}"
 
 
-def read(path: Path) -> Sections:
+def read(content: bytes) -> Sections:
     """Read an EPUB file; raises DataError if it is encrypted."""
     sections = Sections()
-    with ZipFile(path) as archive:
+    with ZipFile(BytesIO(content)) as archive:
         container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
         package_path = container.find(f".//{_CONTAINER}rootfile").attrib["full-path"]  # type: ignore[union-attr]
         has_key = "META-INF/encryption.xml" in archive.namelist()
@@ -28,6 +28,6 @@ def read(path: Path) -> Sections:
             file = unquote(files[reference.get("idref")])
             name = posixpath.normpath(posixpath.join(posixpath.dirname(package_path), file))
             if name in encrypted:
-                raise DataError(f"{path}: the EPUB file is encrypted (DRM)")
+                raise DataError("the EPUB file is encrypted (DRM)")
             html.add(archive.read(name), sections)
     return sections

@@ -3,13 +3,11 @@
 import re
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
 
 from bs4 import BeautifulSoup
 from bs4.builder import HTMLTreeBuilder
 from bs4.element import NavigableString, PreformattedString, Tag
 
-from cogltx._files import open_binary
 from cogltx.formats._sections import Sections
 
 _LEFT_OUT = ("script", "style", "noscript", "template", "svg", "math", "title", "button", "select", "textarea", "nav")
@@ -20,11 +18,10 @@ _HEADING = re.compile("h[1-6]")
 _SPACE = re.compile(r"\s+")
 
 
-def read(path: Path) -> Sections:
+def read(content: bytes) -> Sections:
     """Read an HTML file."""
     sections = Sections()
-    with open_binary(path) as file:
-        add(file.read(), sections)
+    add(content, sections)
     return sections
 
 

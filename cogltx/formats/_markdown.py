@@ -1,22 +1,21 @@
 """Markdown files, by markdown-it: the text without markup; headings begin sections."""
 
 import re
-from pathlib import Path
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from cogltx._files import read_text
 from cogltx.formats import _html as html
+from cogltx.formats._encoding import decode
 from cogltx.formats._sections import Sections
 
 _FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(?:[^\n]*\S[^\n]*\n)*?---[^\S\n]*(?:\n|\Z)")  # settings, as of a blog
 _BREAKS = ("softbreak", "hardbreak")
 
 
-def read(path: Path) -> Sections:
+def read(content: bytes) -> Sections:
     """Read a Markdown file."""
-    text, sections = read_text(path), Sections()
+    text, sections = decode(content), Sections()
     if front := _FRONT_MATTER.match(text):
         sections.paragraph(front[0])
         text = text[front.end() :]

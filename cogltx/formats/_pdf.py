@@ -1,7 +1,6 @@
 """PDF files, by pypdfium2: the text of each page, its lines joined to paragraphs."""
 
 import re
-from pathlib import Path
 from statistics import quantiles
 
 import pypdfium2
@@ -13,14 +12,14 @@ _HYPHEN = re.compile("[\ufffe\x02]\n?|\u00ad\n")  # pdfium's marks of a word tha
 _FULL = 0.8  # a line of at least this share of the page's long lines continues in the next
 
 
-def read(path: Path) -> Sections:
+def read(content: bytes) -> Sections:
     """Read a PDF file; raises DataError if it needs a password, or no page has text."""
     sections = Sections()
     try:
-        file = pypdfium2.PdfDocument(path)
+        file = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
-            raise DataError(f"{path}: the PDF file is encrypted; remove its password first") from None
+            raise DataError("the PDF file is encrypted; remove its password first") from None
         raise
     with_text = 0
     with file:
@@ -31,7 +30,7 @@ def read(path: Path) -> Sections:
                 sections.paragraph(paragraph)
             with_text += bool(text.strip())
         if not with_text:
-            raise DataError(f"{path}: no page has text, probably a scan; recognise its text first (OCR)")
+            raise DataError("no page has text, probably a scan; recognise its text first (OCR)")
     return sections
 
 

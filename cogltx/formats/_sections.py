@@ -1,8 +1,10 @@
 """Builds a document from paragraphs, headings and pages."""
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 
-from cogltx.document import BETWEEN_PARAGRAPHS, Document, Segment
+from cogltx.document import BETWEEN_PARAGRAPHS, Document, Line, Segment
 
 _HEADING_CHARACTERS = 120  # of a heading before each block
 _UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
@@ -15,11 +17,19 @@ class Sections:
         self._pieces: list[str] = []
         self._length = 0
         self._sections: list[tuple[int, str]] = []
-        self._pages: list[tuple[int, int]] = []
+        self._pages: list[tuple[int, int | str]] = []
+        self._lines: list[Line] = []
+        self._notes: list[str] = []
 
-    def paragraph(self, text: str) -> None:
-        """Add a paragraph; white space around it is removed."""
+    def paragraph(self, text: str, lines: Iterable[Line] = ()) -> None:
+        """Add a paragraph; white space around it is removed.
+
+        Args:
+            text: the paragraph.
+            lines: its printed lines; their positions count from the beginning of ``text``.
+        """
         text = _UNPRINTABLE.sub("\ufffd", text.strip())
+        self._lines += [replace(line, start=self._next + line.start, end=self._next + line.end) for line in lines]
         if text:
             piece = (BETWEEN_PARAGRAPHS if self._pieces else "") + text
             self._pieces.append(piece)
@@ -32,9 +42,13 @@ class Sections:
             self._sections.append((self._next, text[:_HEADING_CHARACTERS]))
             self.paragraph(text)
 
-    def page(self, number: int) -> None:
-        """Begin a page."""
+    def page(self, number: int | str) -> None:
+        """Begin a page with a number, or with a name, such as "slide 4"."""
         self._pages.append((self._next, number))
+
+    def note(self, problem: str) -> None:
+        """Report in one line what cannot be read; the rest of the file is read."""
+        self._notes.append(problem)
 
     @property
     def _next(self) -> int:
@@ -49,4 +63,4 @@ class Sections:
         ends = [start - len(BETWEEN_PARAGRAPHS) for start, _ in self._sections[1:]] + [len(text)]
         segments = [Segment(start, end, heading) for (start, heading), end in zip(self._sections, ends, strict=False)]
         pages = tuple(page for page in self._pages if page[0] < len(text))
-        return Document(text, id, tuple(segments), pages=pages)
+        return Document(text, id, tuple(segments), pages=pages, lines=tuple(self._lines), notes=tuple(self._notes))

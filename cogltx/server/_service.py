@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anyio import CapacityLimiter, to_thread
@@ -121,4 +121,4 @@ def _read_upload(name: str, content: bytes) -> Document:
             document = read_document(path)
         except DataError as error:
             raise DataError(str(error).replace(str(path), title)) from None
-    return Document(document.text, title, document.segments, pages=document.pages)
+    return replace(document, id=title)

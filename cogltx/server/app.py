@@ -176,7 +176,8 @@ def _hold(service: Service, document: Document) -> schemas.HeldDocument:
 
 
 def _held(id: str, document: Document) -> schemas.HeldDocument:
-    pages = document.pages[-1][1] if document.pages else None
+    last = document.pages[-1][1] if document.pages else None
+    pages = last if isinstance(last, int) else None
     return schemas.HeldDocument(id=id, name=document.id, characters=len(document.text), pages=pages)
 
 

@@ -207,7 +207,7 @@ def test_joined_documents_keep_pages_and_sections(tmp_path: Path, name: str, mak
         ("a.docx", b"PK no zip", r"a\.docx: not a readable Word file \("),
         ("a.epub", b"", r"a\.epub: not a readable EPUB file \("),
         ("a.html", b"<p> <script>x</script>", r"a\.html: the document has no text$"),
-        ("a.md", b"\xff\xfe", r"a\.md:1: not UTF-8 \(byte 0xff\); save it as UTF-8$"),
+        ("a.md", b"\xff\xfe", r"a\.md: line 1: not UTF-8 \(byte 0xff\); save it as UTF-8$"),
         ("a.txt", b" \n", r"a\.txt: the document has no text$"),
         ("a.bin", b"a\0b", r"a\.bin: not a text file; known formats are \.pdf, \.docx, "),
         ("a.doc", b"\xd0\xcf\x11\xe0\0\0\0\0", r"a\.doc: not a text file; known formats are"),
