@@ -1,6 +1,7 @@
 """The objects of a long JSON list, read by ijson one after another; does not depend on what they mean."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,22 @@ _REASONS = {
 }
 
 
-def read_json_list(path: Path, key: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
+def read_json_list(
+    path: Path, key: str | None = None, of_objects: Collection[str] = ()
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ``FILE: item NUMBER`` and each object of the list in the file, or under a key of the object in the file.
 
-    Only one object is held in memory. Raises DataError if there is no such list.
+    With ``of_objects``, keys of the objects, they may also be in a list without a key, or one after another as in JSON
+    Lines. Only one object is held in memory. Raises DataError if there is no such list.
     """
     n_items = 0
     with open_binary(path) as file, errors_at(str(path)):
         if file.peek(3)[:3] == _BOM:  # type: ignore[attr-defined]
             file.read(3)
         try:
-            events = _checked(ijson.parse(_shallow(ijson.basic_parse(file, use_float=True))), key)
-            for item in ijson.items(events, "item" if key is None else f"{key}.item", map_type=_UniqueKeys):
+            parsed = ijson.basic_parse(file, use_float=True, multiple_values=bool(of_objects))
+            prefix, events = _located(ijson.parse(_shallow(parsed)), key, of_objects)
+            for item in ijson.items(events, prefix, map_type=_UniqueKeys):
                 n_items += 1
                 where = f"{path}: item {n_items}"
                 if not isinstance(item, dict):
@@ -60,6 +65,22 @@ def _shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         if depth > _DEEPEST:
             raise DataError("not valid JSON (nested too deeply)")
         yield event, value
+
+
+def _located(
+    events: Iterator[tuple[str, str, Any]], key: str | None, of_objects: Collection[str]
+) -> tuple[str, Iterator[tuple[str, str, Any]]]:
+    """Find the prefix of the objects, by the first bracket or key that decides; also return all events."""
+    before = list[tuple[str, str, Any]]()
+    for prefix, event, value in events if of_objects else ():
+        before.append((prefix, event, value))
+        if (prefix, event) == ("", "start_array"):
+            return "item", chain(before, events)
+        if (prefix, event) == ("", "map_key") and value in (key, *of_objects):
+            if value != key:
+                return "", chain(before, events)
+            break
+    return "item" if key is None else f"{key}.item", _checked(chain(before, events), key)
 
 
 def _checked(events: Iterable[tuple[str, str, Any]], key: str | None) -> Iterator[tuple[str, str, Any]]:

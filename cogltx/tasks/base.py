@@ -6,16 +6,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError
 
 from cogltx.document import Example, Span
-from cogltx.errors import DataError, describe
+from cogltx.errors import DataError, describe, shorten
 from cogltx.prediction import Prediction
 from cogltx.tasks.metrics import Fractions, answer_score, sums_by_document
 
 Split = Literal["train", "validation", "test"]
+
+
+def _id(value: object) -> str:
+    if not isinstance(value, str | int) or isinstance(value, bool):
+        raise ValueError(f"must be a string or an integer, but is {shorten(value)}")
+    return str(value)
+
+
+Id = Annotated[str, PlainValidator(_id)]
+"""The id of an object in a file: a string, or an integer, which becomes a string."""
 
 
 @dataclass

@@ -4,14 +4,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, Self, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
-from pydantic import BaseModel, Field, StrictInt, StrictStr
+from pydantic import BaseModel, Field, StrictInt, StrictStr, model_validator
 
 from cogltx.document import Document, Example, Query, Segment, Span
 from cogltx.prediction import Prediction
 from cogltx.tasks._json_list import read_json_list
-from cogltx.tasks.base import ReadReport, Split, Task, errors_at, occurrences
+from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at, occurrences
 from cogltx.tasks.metrics import Score, answer_score
 
 _Fact: TypeAlias = tuple[str, int]  # a paragraph's title and the number of a sentence in it, from 0
@@ -20,13 +20,25 @@ _THRESHOLDS = (None, *(step / 20 for step in range(20, 0, -1)))  # of equally go
 
 
 class _Question(BaseModel):
-    id: StrictStr = Field(alias="_id")
+    id: Id = Field(alias="_id")
     question: StrictStr
     answer: StrictStr | None = None
     supporting_facts: list[tuple[StrictStr, StrictInt]] | None = None
     context: list[tuple[StrictStr, list[StrictStr]]]
     type: object = None
     level: object = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_columns(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Accept a list per field, as the library ``datasets`` has them."""
+        values = {"_id": values["id"]} | values if "id" in values else values
+        for name in ("context", "supporting_facts"):
+            match values.get(name):
+                case {"title": [*titles], "sentences": [*others]} | {"title": [*titles], "sent_id": [*others]}:
+                    if len(titles) == len(others):
+                        values = values | {name: list(zip(titles, others, strict=True))}
+        return values
 
 
 class HotpotQA(Task):
@@ -52,13 +64,13 @@ class HotpotQA(Task):
     fact_threshold: Annotated[float, Field(ge=0, le=1)] | Literal["tuned"] | None = None
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the questions of the official JSON, a list.
+        """Yield the questions of the official JSON, a list, or of JSON Lines.
 
         An answer's spans are its occurrences in the supporting sentences; without any, those in the whole document.
         """
         report = report or ReadReport()
-        for where, values in read_json_list(path):
-            where = f"{where}: question {values.get('_id')!r}"
+        for where, values in read_json_list(path, of_objects=("question",)):
+            where = f"{where}: question {values.get('_id', values.get('id'))!r}"
             with errors_at(where):
                 record = _Question.model_validate(values)
                 example = _example(record, report)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, PlainValidator, StrictInt, StrictStr
 from cogltx._files import read_json_lines, write_file
 from cogltx.document import Document, Entity, Example, Query, Segment, Span
 from cogltx.errors import DataError, shorten
-from cogltx.tasks.base import ReadReport, Split, Task, errors_at, occurrences
+from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at, occurrences
 
 
 class JsonLines(Task):
@@ -139,7 +139,7 @@ class _Segment(BaseModel):
 
 class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    id: StrictStr | StrictInt | None = None
+    id: Id | None = None
     document: StrictStr | None = None
     text: StrictStr
     question: StrictStr | None = None
@@ -189,7 +189,7 @@ def _bare(text: str) -> str:
 
 def _example(values: Mapping[str, Any], id: str, report: ReadReport) -> Example:
     line = _Line.model_validate(dict(values))
-    id = id if line.id is None else str(line.id)
+    id = id if line.id is None else line.id
     segments = tuple(Segment(one.start, one.end, one.heading or "") for one in line.segments or [])
     labels = [line.label] if line.label is not None else line.labels
     return Example(

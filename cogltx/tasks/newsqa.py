@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, StrictBool, StrictInt, StrictStr, model_v
 from cogltx.document import Document, Example, Query, Span
 from cogltx.prediction import Prediction
 from cogltx.tasks._json_list import read_json_list
-from cogltx.tasks.base import ReadReport, Split, Task, errors_at
+from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at
 
 _TYPES: dict[Split, str] = {"train": "train", "validation": "dev", "test": "test"}
 _TRAILING = re.compile(r"[\s.,;:!?\"'”’]+$")  # ranges often include these; the scores ignore them anyway
@@ -35,7 +35,7 @@ class _Question(BaseModel):
 
 
 class _Story(BaseModel):
-    id: StrictStr = Field(alias="storyId")
+    id: Id = Field(alias="storyId")
     text: StrictStr
     type: Literal["train", "dev", "test"]
     questions: list[_Question]
@@ -56,7 +56,8 @@ class NewsQA(Task):
         """Yield the questions of one split; one file holds all three, by each story's ``type``."""
         report = report or ReadReport()
         for where, values in read_json_list(path, "data"):
-            with errors_at(f"{where}: story {values.get('storyId')!r}"):
+            where = f"{where}: story {values.get('storyId')!r}"
+            with errors_at(where):
                 story = _Story.model_validate(values)
                 document = Document(story.text, story.id)
             if story.type != _TYPES[split]:
@@ -64,8 +65,9 @@ class NewsQA(Task):
             for number, asked in enumerate(story.questions):
                 is_bad = bool(asked.consensus.bad_question)
                 if not is_bad or split != "train":
-                    report.examples += 1
-                    yield _example(f"{story.id}#{number}", asked, document, is_bad, report)
+                    id = f"{story.id}#{number}"
+                    report.count(id, where)
+                    yield _example(id, asked, document, is_bad, report)
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
         """``exact_match`` and ``f1``, also for answerable questions only, and the scores of evidence."""

@@ -1,18 +1,22 @@
-"""SQuAD 1.1, 2.0 (Rajpurkar et al. 2016, 2018) and data sets with their schema: CUAD (Hendrycks et al. 2021)."""
+"""SQuAD 1.1, 2.0 (Rajpurkar et al. 2016, 2018) and data sets with their schema: CUAD (Hendrycks et al. 2021).
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate
+Besides the official JSON, an object whose ``data`` is a list of articles, a file may be a list or JSON Lines, and the
+objects may be paragraphs (``context``, ``qas``) or questions (``context``, ``question``), as on the Hugging Face hub.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, count, groupby
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from pydantic import BaseModel, StrictBool, StrictInt, StrictStr
+from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, field_validator
 
 from cogltx.document import BETWEEN_PARAGRAPHS, Document, Example, Query, Segment, Span
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
 from cogltx.tasks._json_list import read_json_list
-from cogltx.tasks.base import ReadReport, Split, Task, errors_at
+from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at
 from cogltx.tasks.metrics import answer_score
 
 
@@ -23,10 +27,21 @@ class _Answer(BaseModel):
 
 
 class _Question(BaseModel):
-    id: StrictStr
+    id: Id | None = None
     question: StrictStr
     answers: list[_Answer] | None = None
     is_impossible: StrictBool | None = None
+
+    @field_validator("answers", mode="before")
+    @classmethod
+    def _from_columns(cls, answers: Any) -> Any:
+        """Accept a list per field, as the library ``datasets`` has them, or a single answer."""
+        match answers:
+            case {"text": [*texts], "answer_start": [*starts]} if len(texts) == len(starts):
+                return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+            case {"text": str()}:
+                return [answers]
+        return answers
 
 
 class _Paragraph(BaseModel):
@@ -56,21 +71,22 @@ class Squad(Task):
     only: tuple[str, ...] = ()
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the questions of the official JSON, an object whose ``data`` is a list of articles."""
-        report = report or ReadReport()
-        for number, (where, values) in enumerate(read_json_list(path, "data")):
+        """Yield the questions of a file; the id of a question without one is its number in the file."""
+        report, numbers = report or ReadReport(), count(1)
+        for number, (where, values) in enumerate(_read_articles(path)):
             title = str(values.get("title") or f"article {number + 1}")
             where = f"{where}: article {title!r}"
             with errors_at(where):
                 article = _Article.model_validate(values)
                 documents = list(self._documents(article.paragraphs, title))
             for paragraph, (document, offset) in zip(article.paragraphs, documents, strict=True):
-                for asked in paragraph.qas:
+                for asked, question_number in zip(paragraph.qas, numbers, strict=False):
                     if self.only and not any(words in asked.question for words in self.only):
                         continue
-                    report.count(asked.id, where)
-                    with errors_at(f"{where}: question {asked.id!r}"):
-                        example = _example(asked, paragraph.context, document, offset, report)
+                    id = str(question_number) if asked.id is None else asked.id
+                    report.count(id, where)
+                    with errors_at(f"{where}: question {id!r}"):
+                        example = _example(id, asked, paragraph.context, document, offset, report)
                     yield example
 
     def per_example(self, example: Example, prediction: Prediction) -> dict[str, float]:
@@ -110,6 +126,27 @@ class Squad(Task):
             yield from ((document, start) for start in starts)
 
 
+def _read_articles(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the place and object of each article; neighbouring questions of a title make one, as do paragraphs."""
+    for _, items in groupby(read_json_list(path, "data", ("paragraphs", "qas", "question")), key=_same_article):
+        (where, first), *others = items
+        if "paragraphs" in first:
+            yield where, first
+        elif "qas" in first:
+            yield where, {"title": first.get("title"), "paragraphs": [first, *(values for _, values in others)]}
+        else:
+            rows = [first, *(values for _, values in others)]
+            paragraphs = [list(same) for _, same in groupby(rows, key=lambda row: row.get("context"))]
+            yield where, {"title": first.get("title"), "paragraphs": [same[0] | {"qas": same} for same in paragraphs]}
+
+
+def _same_article(item: tuple[str, Mapping[str, Any]]) -> tuple[object, ...]:
+    """A value that is equal for the paragraphs or questions of one article."""
+    where, values = item
+    of_paragraph = values.get("title") or (values.get("context") if "question" in values else None)
+    return ("qas" in values, of_paragraph) if of_paragraph and "paragraphs" not in values else (where,)
+
+
 def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float]:
     """SQuAD 2.0's best scores over all no-answer thresholds (find_best_thresh); none for readers without margins."""
     measured = [(example, prediction) for example, prediction in pairs if example.answers is not None]
@@ -127,12 +164,12 @@ def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float
     return {"best_exact_match": 100 * float(best[0]), "best_f1": 100 * float(best[1])}
 
 
-def _example(asked: _Question, context: str, document: Document, offset: int, report: ReadReport) -> Example:
+def _example(id: str, asked: _Question, context: str, document: Document, offset: int, report: ReadReport) -> Example:
     given = [] if asked.is_impossible else asked.answers or []
     is_known = asked.is_impossible or asked.answers is not None
-    spans = _spans(asked.id, given, context, offset, report)
+    spans = _spans(id, given, context, offset, report)
     return Example(
-        id=asked.id,
+        id=id,
         document=document,
         query=Query(asked.question) if asked.question.strip() else None,
         answers=tuple(dict.fromkeys(answer.text for answer in given)) if is_known else None,

@@ -19,8 +19,8 @@ from cogltx.blocks._words import expand_to_words
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction
-from cogltx.tasks._iob2 import litbank_example, read_conll
-from cogltx.tasks.base import ReadReport, Split, Task, errors_at
+from cogltx.tasks._tagged import litbank_example, litbank_scheme, read_conll
+from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.tasks.metrics import Fractions, Score, gold_and_predicted
 
@@ -37,7 +37,7 @@ class _CraftEntity(BaseModel):
 
 
 class _CraftLine(BaseModel):
-    id: StrictStr
+    id: Id
     split: StrictStr | None = None
     text: StrictStr
     entities: list[_CraftEntity]
@@ -118,12 +118,13 @@ def _columns(path: Path) -> Iterator[_Read]:
 
 
 def _json_lines(path: Path, split: Split) -> Iterator[_Read]:
-    is_foreign = False
+    is_foreign, scheme = False, None
     for where, values in read_json_lines(path):
         read: tuple[Example, list[str]] | None
         with errors_at(where):
             if "sentences" in values:
-                read = (litbank_example(values, where), [])
+                scheme = scheme or litbank_scheme(path)
+                read = (litbank_example(values, where, scheme), [])
             elif "split" in values or _has_pieces(values.get("entities")):
                 read = _craft_example(values, split)
             elif is_foreign:

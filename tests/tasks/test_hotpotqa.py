@@ -214,7 +214,7 @@ def test_a_fact_without_a_place_still_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"_id": 3}, "question 3: _id must be a string, but is 3"),
+        ({"_id": None}, "question None: _id must be a string or an integer, but is None"),
         ({"answer": 3}, "question '5a7a': answer must be a string, but is 3"),
         (
             {"context": [["A", ["x", 1]]]},
@@ -241,7 +241,26 @@ def test_missing_field(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"json: item 1: question None: _id is missing; question is missing; context is missing$"
     ):
-        read(tmp_path, {"id": "1"})
+        read(tmp_path, {"x": "1"})
+
+
+@pytest.mark.parametrize("by_line", [False, True])
+def test_rows_with_lists_per_field(tmp_path: Path, by_line: bool) -> None:
+    context = {"title": ["Anvil (film)", "Ann Lee", "Empty"], "sentences": [row[1] for row in QUESTION["context"]]}  # type: ignore[attr-defined]
+    facts = {"title": ["Anvil (film)", "Ann Lee"], "sent_id": [0, 1]}
+    row = {"id": 7, "question": QUESTION["question"], "answer": "York", "context": context, "supporting_facts": facts}
+    path = tmp_path / "rows.json"
+    path.write_text(
+        "\n".join(map(json.dumps, (row, row | {"id": 8}))) if by_line else json.dumps([row, row | {"id": 8}])
+    )
+    (official,), _ = read(tmp_path, QUESTION | {"_id": 7})
+    one, other = HotpotQA().read(path, split="train")
+    assert (one.id, other.id) == ("7", "8")
+    assert (one.document, one.answer_spans, one.relevant) == (
+        official.document,
+        official.answer_spans,
+        official.relevant,
+    )
 
 
 def test_real_data(data_folder: Path) -> None:

@@ -85,6 +85,13 @@ def test_splits(tmp_path: Path) -> None:
         assert (example.answers, example.relevant) == ((), ())
 
 
+def test_ids_of_stories(tmp_path: Path) -> None:
+    (example,), _ = read(tmp_path, story(question({"s": 22, "e": 25})) | {"storyId": 7})
+    assert (example.id, example.document.id) == ("7#0", "7")
+    with pytest.raises(DataError, match=r"item 2: story 7: the id '7#0' is already used at .*item 1: story 7"):
+        read(tmp_path, *[story(question({"s": 22, "e": 25})) | {"storyId": 7}] * 2)
+
+
 def test_bad_questions(tmp_path: Path) -> None:
     bad, good = (
         question({"badQuestion": True}, isQuestionBad=1.0),

@@ -188,7 +188,14 @@ def test_an_offset_outside_the_text(tmp_path: Path, start: int) -> None:
         ({"qas": []}, "paragraphs[0].context is missing"),
         ({"context": " ", "qas": []}, "document 'Cities#0': the text is only white space"),
         ({"context": "x", "qas": {}}, "paragraphs[0].qas must be a list, but is {}"),
-        ({"context": "x", "qas": [{"question": "?"}]}, "paragraphs[0].qas[0].id is missing"),
+        (
+            {"context": "x", "qas": [question("1") | {"id": True}]},
+            "paragraphs[0].qas[0].id must be a string or an integer, but is True",
+        ),
+        (
+            {"context": "x", "qas": [question("1") | {"answers": {"text": ["x"], "answer_start": []}}]},
+            "paragraphs[0].qas[0].answers must be a list, but is {'text': ['x'], 'answer_start': []}",
+        ),
         (
             {"context": "x", "qas": [{"id": "1"}]},
             "paragraphs[0].qas[0].question is missing",
@@ -203,6 +210,81 @@ def test_wrong_files(tmp_path: Path, paragraph: dict[str, object], expected: str
     with pytest.raises(DataError) as error:
         read(tmp_path, Squad(), {"title": "Cities", "paragraphs": [paragraph]})
     assert str(error.value) == f"{tmp_path / 'squad.json'}: item 1: article 'Cities': {expected}"
+
+
+def test_ids_that_are_numbers_or_missing(tmp_path: Path) -> None:
+    unnamed = {"question": "Where?", "answers": []}
+    asked = article([question("a") | {"id": 7}, unnamed, question("b") | {"id": None}], [unnamed])
+    examples, _ = read(tmp_path, Squad(), asked)
+    assert [(example.id, example.answers) for example in examples] == [("7", ()), ("2", ()), ("3", ()), ("4", ())]
+    with pytest.raises(DataError, match="the id '2' is already used"):
+        read(tmp_path, Squad(), article([question("a") | {"id": 2}, unnamed], []))
+
+
+ROWS = [
+    {
+        "id": 1,
+        "title": "Cities",
+        "context": FIRST,
+        "question": "What?",
+        "answers": {"text": ["Rome"], "answer_start": [0]},
+    },
+    {"id": 2, "title": "Cities", "context": FIRST, "question": "Who?", "answers": {"text": [], "answer_start": []}},
+    {
+        "id": 3,
+        "title": "Cities",
+        "context": SECOND,
+        "question": "Where?",
+        "answers": {"text": "Seine", "answer_start": 18},
+    },
+]
+PARAGRAPHS = [
+    {"title": "Cities", "context": FIRST, "qas": [row | {"context": 0} for row in ROWS[:2]]},
+    {"title": "Cities", "context": SECOND, "qas": ROWS[2:]},
+]
+
+
+@pytest.mark.parametrize("join", [False, True])
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps({"data": [{"title": "Cities", "paragraphs": PARAGRAPHS}]}),
+        json.dumps([{"title": "Cities", "paragraphs": PARAGRAPHS}]),
+        json.dumps({"title": "Cities", "paragraphs": PARAGRAPHS}, indent=2),
+        json.dumps({"version": 1, "data": PARAGRAPHS}),
+        "\n".join(map(json.dumps, PARAGRAPHS)),
+        json.dumps({"data": ROWS}),
+        json.dumps(ROWS),
+        "\n".join(map(json.dumps, ROWS)) + "\n",
+    ],
+)
+def test_other_files_with_the_same_questions(tmp_path: Path, content: str, join: bool) -> None:
+    path = tmp_path / "squad.json"
+    path.write_text(content)
+    a, b, c = Squad(join_paragraphs=join).read(path, split="train")
+    assert (a.id, b.id, c.id) == ("1", "2", "3")
+    assert (texts(a), b.answers, texts(c)) == (["Rome"], (), ["Seine"])
+    assert a.document is b.document
+    assert (a.document.id, c.document.id) == (("Cities", "Cities") if join else ("Cities#0", "Cities#1"))
+    assert a.document.text == (f"{FIRST}\n\n{SECOND}" if join else FIRST)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "the file ends early, after 0 complete items"),
+        ('{"version": 1}', "must be a JSON object with a list 'data'; choose another format with --set task.name"),
+        (json.dumps(ROWS[0]) + '\n{"id": 2, "con', "the file ends early, after 1 complete items"),
+        (json.dumps(ROWS[0]) + "\n3", "item 2 must be a JSON object, but is 3"),
+        ('{"question": "x", "id": 1}', "item 1: article 'article 1': paragraphs[0].context is missing"),
+    ],
+)
+def test_files_that_are_nearly_right(tmp_path: Path, content: str, expected: str) -> None:
+    path = tmp_path / "squad.json"
+    path.write_text(content)
+    with pytest.raises(DataError) as error:
+        list(Squad().read(path, split="train"))
+    assert str(error.value) == f"{path}: {expected}"
 
 
 @pytest.mark.parametrize("name", ["squad/dev-v1.1", "squad/dev-v2.0", "cuad/test"])

@@ -13,7 +13,8 @@ from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.tasks import ReadReport, make_task
-from cogltx.tasks._iob2 import _entities, _join
+from cogltx.tasks._tag_schemes import Scheme
+from cogltx.tasks._tagged import _join
 from cogltx.tasks.jsonl import JsonLines, write_examples
 from cogltx.tasks.metrics import Score, count_labels
 from cogltx.tasks.tagging import _flat
@@ -82,12 +83,26 @@ def test_a_brace_is_a_word(tmp_path: Path) -> None:
         ("Anna B-PER\nsat\n", "a.conll:2: 1 column, but line 1 has 2"),
         ("Anna B-PER\nsat X O\n", "a.conll:2: 3 columns, but line 1 has 2"),
         ("Anna\n", "a.conll:1: 1 column, but a word and its tag are needed"),
-        ("Anna O\nsat I-PER\n", r"a.conll:2: I-PER follows O, but only B-PER begins an entity (IOB2)"),
-        ("Anna B-LOC\nsat I-PER\n", "a.conll:2: I-PER follows B-LOC, but only B-PER begins an entity (IOB2)"),
-        ("Anna B-PER\n\nsat I-PER\n", "a.conll:3: I-PER follows O, but only B-PER begins an entity (IOB2)"),
-        ("Anna PER\n", "a.conll:1: the tag 'PER' is not O, B-TYPE or I-TYPE"),
-        ("Anna S-PER\n", "a.conll:1: the tag 'S-PER' is not O, B-TYPE or I-TYPE"),
-        ("Anna B-\n", "a.conll:1: the tag 'B-' is not O, B-TYPE or I-TYPE"),
+        ("Bo B-PER\nsat O\nAnna I-PER\n", "a.conll:3: I-PER follows O, but in this file B begins an entity"),
+        ("Anna B-LOC\nsat I-PER\n", "a.conll:2: I-PER follows B-LOC, but in this file B begins an entity"),
+        (
+            "Anna B-PER\n\nsat I-PER\n",
+            "a.conll:3: I-PER follows the beginning of a sentence, but in this file B begins",
+        ),
+        ("Anna S-PER\n\nBo E-PER\n", "a.conll:3: E-PER follows the beginning of a sentence, but in this file B begins"),
+        (
+            "Anna U-PER\nsat O\nBo B-PER\nis O\n",
+            "a.conll:3: B-PER is the last word of an entity, which in this file has",
+        ),
+        (
+            "Anna B-PER\nBo I-PER\nsat O\nBo B-PER\nCarl L-PER\n",
+            "a.conll:2: I-PER is the last word of an entity, which",
+        ),
+        ("Anna B-PER\nBo L-PER\nCarl I-PER\n", "a.conll:3: I-PER follows L-PER, but in this file B begins an entity"),
+        ("Anna PER\n", "a.conll:1: the tag 'PER' is not O, or B, I, E, S, L or U with a type, such as B-PER"),
+        ("Anna X-PER\n", "a.conll:1: the tag 'X-PER' is not O, or B, I, E, S, L or U with a type"),
+        ("Anna B-\n", "a.conll:1: the tag 'B-' is not O, or B, I, E, S, L or U with a type"),
+        ("Anna B\n", "a.conll:1: the tag 'B' is not O, or B, I, E, S, L or U with a type"),
     ],
 )
 def test_wrong_columns(tmp_path: Path, text: str, expected: str) -> None:
@@ -122,18 +137,89 @@ def test_words_keep_their_places(sentences: list[list[str]]) -> None:
     assert text.count("\n") == len(sentences) - 1
 
 
-@settings(max_examples=200)
-@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from(["O", "PER", "LOC"])), max_size=8))
-def test_tags_say_what_they_were_made_from(pieces: list[tuple[int, str]]) -> None:
-    tags: list[str] = []
-    gold: list[tuple[int, int, str]] = []
+def encode(pieces: list[tuple[int, str]], scheme: str) -> list[str]:
+    """The tags of a sentence whose pieces, entities or O, have so many words."""
+    first, last, single = {"BILOU": "BLU", "BMES": "BES"}.get(scheme, "BES")
+    inside = "M" if scheme == "BMES" else "I"
+    tags, before = list[str](), "O"
     for length, label in pieces:
-        if label != "O":
-            gold.append((len(tags), len(tags) + length, label))
-        tags += ["O"] * length if label == "O" else [f"B-{label}", *[f"I-{label}"] * (length - 1)]
-    starts = [2 * place for place in range(len(tags))]
-    found = _entities([("x", tag, "a:1") for tag in tags], starts)
-    assert [(own.start // 2, own.end // 2 + 1, own.label) for own in found] == gold
+        if label == "O":
+            tags += ["O"] * length
+        elif scheme in ("IOB1", "IOB2"):
+            start = "B" if scheme == "IOB2" or before == label else "I"
+            tags += [f"{start}-{label}", *[f"I-{label}"] * (length - 1)]
+        elif length == 1:
+            tags.append(f"{single}-{label}")
+        else:
+            tags += [f"{first}-{label}", *[f"{inside}-{label}"] * (length - 2), f"{last}-{label}"]
+        before = label
+    return tags
+
+
+def decode(*sentences: list[str]) -> list[list[tuple[int, int, str]]]:
+    words = [[("x", tag, "a:1") for tag in tags] for tags in sentences]
+    scheme = Scheme.of(words)
+    return [scheme.entities(sentence) for sentence in words]
+
+
+PIECES = st.lists(st.tuples(st.integers(1, 4), st.sampled_from(["O", "PER", "LOC", "E-MAIL"])), max_size=8)
+SCHEMES = ["IOB1", "IOB2", "BIOES", "BILOU", "BMES"]
+
+
+@settings(max_examples=200)
+@given(sentences=st.lists(PIECES, min_size=1, max_size=4), separator=st.sampled_from("-_"), lower=st.booleans())
+def test_each_scheme_says_what_it_was_made_from(
+    sentences: list[list[tuple[int, str]]], separator: str, lower: bool
+) -> None:
+    gold = []
+    for pieces in sentences:
+        ends = list(itertools.accumulate(length for length, _ in pieces))
+        gold.append(
+            [(end - size, end - 1, label) for end, (size, label) in zip(ends, pieces, strict=True) if label != "O"]
+        )
+    for scheme in SCHEMES:
+        tags = [encode(pieces, scheme) for pieces in sentences]
+        tags = [[tag.replace("-", separator, 1) for tag in own] for own in tags]
+        tags = [[tag[0].lower() + tag[1:] if lower else tag for tag in own] for own in tags]
+        assert decode(*tags) == gold, scheme
+
+
+SAMPLES = {
+    "IOB1": "Anna I-PER\nKarl I-PER\nBo B-PER\nin O\nOslo I-LOC\n",
+    "IOB2": "Anna B-PER\nKarl I-PER\nBo B-PER\nin O\nOslo B-LOC\n",
+    "BIOES": "Anna B-PER\nKarl E-PER\nBo S-PER\nin O\nOslo S-LOC\n",
+    "BILOU": "Anna B-PER\nKarl L-PER\nBo U-PER\nin O\nOslo U-LOC\n",
+    "BMEWO": "Anna B-PER\nKarl E-PER\nBo W-PER\nin O\nOslo W-LOC\n",
+    "IOE2": "Anna I-PER\nKarl E-PER\nBo E-PER\nin O\nOslo E-LOC\n",
+    "IOE1": "Anna I-PER\nKarl E-PER\nBo I-PER\nin O\nOslo I-LOC\n",
+    "IOBE": "Anna B-PER\nKarl E-PER\nBo B-PER\nin O\nOslo B-LOC\n",
+    "tabs, underscores and small letters": "Anna\tb_PER\nKarl\ti_PER\nBo\tb_PER\nin\to\nOslo\tb_LOC\n",
+}
+
+
+@pytest.mark.parametrize("scheme", SAMPLES)
+def test_a_file_of_each_scheme(tmp_path: Path, scheme: str) -> None:
+    (example,) = read(write(tmp_path, SAMPLES[scheme]))
+    assert shown(example) == [("Anna Karl", "PER"), ("Bo", "PER"), ("Oslo", "LOC")]
+
+
+def test_the_scheme_is_that_of_the_whole_file(tmp_path: Path) -> None:
+    first = SAMPLES["IOB1"].replace("Oslo I-LOC", "-DOCSTART- O\n\nOslo I-LOC")
+    assert [shown(one) for one in read(write(tmp_path, first))] == [
+        [("Anna Karl", "PER"), ("Bo", "PER")],
+        [("Oslo", "LOC")],
+    ]
+    broken = "Anna I-PER\n\n-DOCSTART- O\n\nsat O\nBo B-PER\n"  # IOB2 whose first tag is wrong
+    with pytest.raises(DataError, match=r"a\.conll:1: I-PER follows the beginning of a sentence, but in this file B"):
+        read(write(tmp_path, broken))
+    rows = [
+        {"id": 0, "sentences": [["a", "b"]], "tags": [["I-X", "B-X"]]},
+        {"id": 7, "sentences": [["c"]], "tags": [["I-X"]]},
+    ]
+    one, other = read(lines(tmp_path, *rows))
+    assert (one.id, shown(one), other.id, shown(other)) == ("0", [("a", "X"), ("b", "X")], "7", [("c", "X")])
+    with pytest.raises(DataError, match=r"a\.jsonl:1: tags\[0\]\[0\]\[0\]: I-X follows the beginning"):
+        read(lines(tmp_path, *rows, {"sentences": [[], ["d", "e"]], "tags": [[], ["O", "B-X"]]}))
 
 
 LITBANK = {
@@ -178,7 +264,7 @@ def test_nested_layers(tmp_path: Path) -> None:
     [
         ({"tags": [[["O"] * 4, ["O"] * 2]]}, ":1: tags[0][0] has 4 tags for 5 words"),
         ({"tags": [[["O"] * 5]]}, ":1: tags[0] has 1 sentences, but sentences has 2"),
-        ({"tags": [[["O"] * 4 + ["I-PER"], ["O"] * 2]]}, ":1: tags[0][0][4]: I-PER follows O"),
+        ({"tags": [[["B-X", "O", "O", "O", "I-X"], ["O"] * 2]]}, ":1: tags[0][0][4]: I-X follows O"),
         ({"tags": [3]}, ":1: tags[0] must be a list, but is 3"),
         ({"sentences": [["a", 3]]}, ":1: sentences[0][1] must be a string, but is 3"),
         ({"sentences": [], "tags": []}, ":1: document '1': "),
@@ -205,6 +291,8 @@ def test_standoff_in_pieces(tmp_path: Path) -> None:
     assert train.extra == {"entities_left_out": 1}
     (validation,) = make_task("tagging", {}).read(path, split="validation")
     assert (validation.id, validation.entities) == ("2", ())
+    (numbered,) = read(lines(tmp_path, record | {"id": 7, "entities": [whole]}))
+    assert numbered.id == "7"
     wrong = lines(tmp_path, record | {"entities": [{"type": "CL", "spans": [3]}]})
     with pytest.raises(DataError, match=r":1: entities\[0\]\.spans\[0\] must be a list, but is 3"):
         read(wrong)

@@ -1,4 +1,4 @@
-"""Sentences of words with IOB2 tags: ``B-TYPE`` begins every entity, ``I-TYPE`` continues one.
+"""Sentences of words with tags of any scheme.
 
 CoNLL columns have one word per line with its tag in the last column, separated by tabs or spaces, and a blank line
 between sentences; ``-DOCSTART-`` begins a document. LitBank's JSON Lines are ``{"id", "sentences", "tags"}`` with
@@ -8,62 +8,85 @@ between sentences; ``-DOCSTART-`` begins a document. LitBank's JSON Lines are ``
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, StrictInt, StrictStr, field_validator
+from pydantic import BaseModel, StrictStr, field_validator
 
-from cogltx._files import read_lines
+from cogltx._files import read_json_lines, read_lines
 from cogltx.blocks._characters import unspaced
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import DataError
-
-_Word: TypeAlias = tuple[str, str, str]  # word, tag, and place for messages
+from cogltx.tasks._tag_schemes import Scheme, Word
+from cogltx.tasks.base import Id, errors_at
 
 
 class _Line(BaseModel):
-    id: StrictStr | StrictInt | None = None
+    id: Id | None = None
     sentences: list[list[StrictStr]]
     tags: list[list[list[StrictStr]]]
 
     @field_validator("tags", mode="before")
     @classmethod
     def _layers(cls, tags: Any) -> Any:
-        match tags:
-            case [[str(), *_], *_]:
-                return [tags]
-        return tags
+        rows = tags if isinstance(tags, list) else []
+        return [tags] if any(isinstance(tag, str) for row in rows if isinstance(row, list) for tag in row) else tags
 
 
 def read_conll(path: Path) -> Iterator[Example]:
     """Yield the documents of a file of columns; their ids are their numbers from 1."""
+    scheme = Scheme.of(sentence for sentences in _documents(path) for sentence in sentences)
     for number, sentences in enumerate(_documents(path), start=1):
         text, starts = _join([[word for word, *_ in sentence] for sentence in sentences])
-        entities = [one for sentence, at in zip(sentences, starts, strict=True) for one in _entities(sentence, at)]
+        entities = [
+            one for sentence, at in zip(sentences, starts, strict=True) for one in _entities(sentence, at, scheme)
+        ]
         yield Example(id=str(number), document=Document(text, str(number)), entities=tuple(entities))
 
 
-def litbank_example(values: Mapping[str, Any], where: str) -> Example:
+def litbank_scheme(path: Path) -> Scheme:
+    """Tell the scheme of the tags in a file of LitBank's lines."""
+    lines = (item for item in read_json_lines(path) if "sentences" in item[1])
+    return Scheme.of(sentence for where, values in lines for layer in _layers(values, where)[1] for sentence in layer)
+
+
+def litbank_example(values: Mapping[str, Any], where: str, scheme: Scheme) -> Example:
     """Convert a line of LitBank, at ``where``, to a document with the entities of all layers."""
-    line = _Line.model_validate(values)
-    id = str(line.id or where.rpartition(":")[2])
+    line, layers = _layers(values, where)
+    id = where.rpartition(":")[2] if line.id is None else line.id
     text, starts = _join(line.sentences)
-    entities: list[Entity] = []
-    for layer, rows in enumerate(line.tags):
-        name = f"{where}: tags[{layer}]"
-        if len(rows) != len(starts):
-            raise DataError(f"{name} has {len(rows)} sentences, but sentences has {len(starts)}")
-        for number, (words, tags, at) in enumerate(zip(line.sentences, rows, starts, strict=True)):
-            if len(tags) != len(words):
-                raise DataError(f"{name}[{number}] has {len(tags)} tags for {len(words)} words")
-            places = [f"{name}[{number}][{index}]" for index in range(len(words))]
-            entities += _entities(list(zip(words, tags, places, strict=True)), at)
+    entities = [
+        entity
+        for layer in layers
+        for sentence, at in zip(layer, starts, strict=True)
+        for entity in _entities(sentence, at, scheme)
+    ]
     return Example(id=id, document=Document(text, id), entities=tuple(entities))
 
 
-def _documents(path: Path) -> Iterator[list[list[_Word]]]:
+def _layers(values: Mapping[str, Any], where: str) -> tuple[_Line, list[list[list[Word]]]]:
+    """Validate a line of LitBank; also return the tagged sentences of each layer."""
+    with errors_at(where):
+        line = _Line.model_validate(values)
+    return line, [_layer(line.sentences, rows, f"{where}: tags[{number}]") for number, rows in enumerate(line.tags)]
+
+
+def _layer(sentences: list[list[str]], rows: list[list[str]], where: str) -> list[list[Word]]:
+    """Put words and tags together."""
+    if len(rows) != len(sentences):
+        raise DataError(f"{where} has {len(rows)} sentences, but sentences has {len(sentences)}")
+    layer = []
+    for number, (words, tags) in enumerate(zip(sentences, rows, strict=True)):
+        if len(tags) != len(words):
+            raise DataError(f"{where}[{number}] has {len(tags)} tags for {len(words)} words")
+        places = (f"{where}[{number}][{index}]" for index in range(len(words)))
+        layer.append(list(zip(words, tags, places, strict=True)))
+    return layer
+
+
+def _documents(path: Path) -> Iterator[list[list[Word]]]:
     """The sentences of each document of columns."""
-    sentences: list[list[_Word]] = [[]]
+    sentences: list[list[Word]] = [[]]
     first: tuple[int, int] | None = None
     for number, line in enumerate(read_lines(path), start=1):
         columns = [column.strip() for column in line.split("\t" if "\t" in line else " ") if column.strip()]
@@ -101,23 +124,9 @@ def _join(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[int]]]:
     return "\n".join(separator.join(sentence) for sentence in sentences), starts
 
 
-def _entities(sentence: Sequence[_Word], starts: Sequence[int]) -> list[Entity]:
-    """The entities of one sentence whose words have these offsets.
-
-    >>> _entities([("in", "O", ""), ("New", "B-LOC", ""), ("York", "I-LOC", "")], [0, 3, 7])
-    [Entity(start=3, end=11, label='LOC')]
-    """
-    entities: list[Entity] = []
-    before = "O"
-    for (word, tag, place), start in zip(sentence, starts, strict=True):
-        kind, _, label = tag.partition("-")
-        if tag != "O" and (kind not in ("B", "I") or not label.strip()):
-            raise DataError(f"{place}: the tag {tag!r} is not O, B-TYPE or I-TYPE")
-        if kind == "I" and before not in (f"B-{label}", f"I-{label}"):
-            raise DataError(f"{place}: I-{label} follows {before}, but only B-{label} begins an entity (IOB2)")
-        if kind == "B":
-            entities.append(Entity(start, start + len(word), label))
-        elif kind == "I":
-            entities[-1] = Entity(entities[-1].start, start + len(word), label)
-        before = tag
-    return entities
+def _entities(sentence: Sequence[Word], starts: Sequence[int], scheme: Scheme) -> list[Entity]:
+    """The entities of one sentence whose words have these offsets."""
+    return [
+        Entity(starts[first], starts[last] + len(sentence[last][0]), label)
+        for first, last, label in scheme.entities(sentence)
+    ]
