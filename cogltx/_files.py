@@ -9,6 +9,7 @@ import secrets
 import shutil
 import sys
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from itertools import islice
@@ -25,16 +26,16 @@ _WEIGHTS = ".safetensors"
 def read_text(path: Path | str, kind: type[CogltxError] = DataError) -> str:
     """Read a plain or gzipped UTF-8 file, ``-`` for the standard input; raises ``kind`` if that is impossible."""
     if str(path) == "-":
-        return _decode(sys.stdin.buffer.read(), "standard input", 1, kind)
+        return decode_utf8(sys.stdin.buffer.read(), "standard input", 1, kind)
     with open_binary(Path(path), kind) as file:
-        return _decode(file.read(), str(path), 1, kind)
+        return decode_utf8(file.read(), str(path), 1, kind)
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a plain or gzipped UTF-8 file, without line ends; errors as ``read_text``."""
     with open_binary(path) as file:
         for number, raw in enumerate(file, 1):
-            yield _decode(raw, str(path), number).rstrip("\r\n")
+            yield decode_utf8(raw, str(path), number).rstrip("\r\n")
 
 
 def read_json_lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -53,25 +54,35 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def open_binary(path: Path, kind: type[CogltxError] = DataError) -> Iterator[IO[bytes]]:
-    """Open a file for reading; decompress it if its first bytes are gzip's."""
+def open_binary(path: Path, kind: type[CogltxError] = DataError, name: str = "") -> Iterator[IO[bytes]]:
+    """Open a file for reading, called ``name`` in messages; decompress it if its first bytes are gzip's."""
+    name = name or str(path)
     try:
         with open(path, "rb") as raw:
             yield gzip.GzipFile(fileobj=raw) if raw.peek(2)[:2] == b"\x1f\x8b" else raw  # type: ignore[misc]
     except FileNotFoundError:
-        raise kind(f"{path}: file not found") from None
+        raise kind(f"{name}: file not found") from None
     except IsADirectoryError:
-        raise kind(f"{path}: is a folder, not a file") from None
+        raise kind(f"{name}: is a folder, not a file") from None
     except EOFError:
-        raise kind(f"{path}: the gzip file ends early") from None
+        raise kind(f"{name}: the gzip file ends early") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise kind(f"{path}: the gzip file is broken ({error})") from None
+        raise kind(f"{name}: the gzip file is broken ({error})") from None
     except OSError as error:
-        raise kind(f"{path}: cannot be read: {error.strerror or error}") from None
+        raise kind(f"{name}: cannot be read: {error.strerror or error}") from None
     except ValueError:
         if "\0" not in str(path):
             raise
         raise kind(f"{str(path)!r}: a file name cannot hold a null character") from None
+
+
+def decode_utf8(raw: bytes, name: str, line: int = 1, kind: type[CogltxError] = DataError) -> str:
+    """Decode UTF-8; ``line`` is the number of the first line. Raises ``kind``."""
+    try:
+        return raw.decode("utf-8-sig" if line == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        line += raw[: error.start].count(10)
+        raise kind(f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x}); save it as UTF-8") from None
 
 
 def is_hidden(path: Path) -> bool:
@@ -248,15 +259,6 @@ def _leaves(values: Mapping[str, Any], parents: str = "") -> Iterator[tuple[str,
             yield f"{parents}{key}", value
 
 
-def _decode(raw: bytes, name: str, line: int, kind: type[CogltxError] = DataError) -> str:
-    """Decode UTF-8; ``line`` is the number of the first line."""
-    try:
-        return raw.decode("utf-8-sig" if line == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        line += raw[: error.start].count(10)
-        raise kind(f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x}); save it as UTF-8") from None
-
-
 def _object(text: str, where: str, kind: type[CogltxError] = DataError) -> dict[str, Any]:
     """Parse a JSON object."""
     try:
@@ -283,5 +285,5 @@ def _unique(fields: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build a JSON object; raises ValueError for a duplicate key."""
     keys, values = [key for key, _ in fields], dict(fields)
     if len(values) < len(keys):
-        raise ValueError(f"the key {shorten(next(key for key in keys if keys.count(key) > 1))} comes twice")
+        raise ValueError(f"the key {shorten(Counter(keys).most_common(1)[0][0])} comes twice")
     return values

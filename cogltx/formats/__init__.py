@@ -2,22 +2,22 @@
 
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
-from collections.abc import Callable, Iterable
-from importlib import import_module
-from io import BytesIO
+from collections.abc import Iterable
+from functools import partial
+from os.path import realpath
 from pathlib import Path
-from zipfile import ZipFile, is_zipfile
-from zlib import error as zlib_error
 
 from more_itertools import unique_everseen
 
-from cogltx._files import is_hidden, open_binary, read_text
+from cogltx._files import decode_utf8, is_hidden, read_text
 from cogltx._progress import logger
 from cogltx.document import Document
 from cogltx.errors import DataError
-from cogltx.formats._sections import Sections
+from cogltx.formats._limits import Limits
+from cogltx.formats._parse import read_content
+from cogltx.formats._processes import read_apart
 
-__all__ = ["FORMATS", "find_files", "read_document"]
+__all__ = ["FORMATS", "ending", "find_files", "read_document"]
 
 FORMATS = {
     ".pdf": ("pdf", "PDF file"),
@@ -31,36 +31,45 @@ FORMATS = {
 }
 """Module and noun of each format by the ending of a file's name; all others are text."""
 
-_MOST_EXPANSION = 200_000_000  # bytes that the text of a zipped document grows by; more is an attack
 _NOT_TEXT = f"not a text file; known formats are {', '.join(FORMATS)} and UTF-8 text"
-_FIRST_BYTES = 4096
 ENDINGS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 
 
-def read_document(path: str | Path) -> Document:
+def read_document(path: str | Path, *, seconds: float | None = None, megabytes: float | None = None) -> Document:
     """Read a file in the format of its name's ending, or else as UTF-8 text; ``-`` is the standard input.
 
-    Sections become segments with their headings; ``Document.pages`` holds the pages of a PDF.
+    Sections become segments with their headings; ``Document.pages`` holds the pages of a PDF. Any file may be gzipped.
+
+    Args:
+        path: the file.
+        seconds: limit of processor time, for all formats but text; by default 40 per megabyte, from 1.5 to 600.
+        megabytes: limit of memory; by default 250, and 50 more per megabyte of the file, at most 2,000. A compressed
+            file may expand to a third of it.
 
     Raises:
-        DataError: the file is missing, broken, encrypted or without text, or a package for its format is missing.
+        DataError: the file is missing, broken, encrypted or without text, a package for its format is missing, or
+            reading it exceeds a limit.
     """
     name = "standard input" if str(path) == "-" else str(path)
-    ending = Path(path).suffix.lower()
-    if ending in FORMATS:
-        document = _read(Path(path), *FORMATS[ending])
+    module, noun = FORMATS.get(ending(path), ("", ""))
+    if str(path) == "-":
+        document = _text(read_text(path), name, "")
     else:
-        if str(path) != "-":
-            _check_text(Path(path))
-        text = read_text(path)
-        if "\0" in text:
-            raise DataError(f"{name}: {_NOT_TEXT}")
-        document = Document(text, id="" if str(path) == "-" else Path(path).name) if text.strip() else None
+        limits = Limits.of(_size(Path(path)), seconds, megabytes)
+        document = (
+            read_apart(Path(path), name, module, noun, limits) if module else _read_text(Path(path), name, limits)
+        )
     if document is None:
         raise DataError(f"{name}: the document has no text")
     for note in document.notes:
         logger.warning(f"{name}: {note}")
     return document
+
+
+def ending(path: str | Path) -> str:
+    """Return the ending of a file's name in small letters, without ``.gz``: ``.pdf`` of ``book.PDF.gz``."""
+    name = Path(path).name
+    return Path(name[:-3] if name.lower().endswith(".gz") else name).suffix.lower()
 
 
 def find_files(paths: Iterable[str | Path]) -> list[Path]:
@@ -78,39 +87,31 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
             counts = ", ".join(f"{count} {ending}" for ending, count in sorted(others.items()))
             logger.info(f"{path}: files of other formats are not read: {counts}")
         files += known
-    return list(unique_everseen(files, key=Path.resolve))
+    return list(unique_everseen(files, key=realpath))
 
 
-def _check_text(path: Path) -> None:
-    """Check that a file is not binary."""
-    with open_binary(path) as file:
-        first = file.read(_FIRST_BYTES)
+def _size(path: Path) -> int:
+    """Size of a file; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def _read_text(path: Path, name: str, limits: Limits) -> Document | None:
+    """Read a text file; None without text."""
+    content = read_content(path, name, limits, check=partial(_check_text, name))
+    return _text(decode_utf8(content, name), name, path.name)
+
+
+def _check_text(name: str, first: bytes) -> None:
+    """Check that the first bytes of a file are not those of a binary one."""
     if first.startswith(b"{\\rtf") or (b"\0" in first and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE))):
-        raise DataError(f"{path}: {_NOT_TEXT}")
+        raise DataError(f"{name}: {_NOT_TEXT}")
 
 
-def _read(path: Path, module: str, noun: str) -> Document | None:
-    """Read a file with the module of its format; None without text."""
-    with open_binary(path) as file:
-        content = file.read()
-    try:
-        read: Callable[[bytes], Sections] = import_module(f"cogltx.formats._{module}").read
-    except ModuleNotFoundError as error:
-        if str(error.name).startswith("cogltx"):
-            raise
-        raise DataError(
-            f'{path}: the package {error.name} is not installed, which reads a {noun}; pip install "cogltx[files]"'
-        ) from None
-    try:
-        if is_zipfile(BytesIO(content)):
-            with ZipFile(BytesIO(content)) as archive:
-                if sum(part.file_size - part.compress_size for part in archive.infolist()) > _MOST_EXPANSION:
-                    raise ValueError(f"it expands to more than {_MOST_EXPANSION:,} bytes")
-        return read(content).document(path.name)
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
-    except MemoryError:
-        raise
-    except (Exception, zlib_error) as error:  # whatever the libraries raise for a broken file
-        reason = " ".join(str(error).split())[:120] or type(error).__name__
-        raise DataError(f"{path}: not a readable {noun} ({reason})") from error
+def _text(text: str, name: str, id: str) -> Document | None:
+    """Make the document of a text; None if it is blank."""
+    if "\0" in text:
+        raise DataError(f"{name}: {_NOT_TEXT}")
+    return Document(text, id) if text.strip() else None

@@ -10,7 +10,7 @@ from anyio import CapacityLimiter, to_thread
 
 from cogltx.document import Document, Query
 from cogltx.errors import DataError
-from cogltx.formats import FORMATS, read_document
+from cogltx.formats import FORMATS, ending, read_document
 from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, batches_of_texts
 from cogltx.prediction import Prediction
 from cogltx.recall import Recall
@@ -110,12 +110,10 @@ class Service:
 
 def _read_upload(name: str, content: bytes) -> Document:
     """Read a file from a temporary folder; messages and the document have the client's name."""
-    ending = Path(name).suffix.lower()
+    kind = ending(name)
     title = name.replace("\\", "/").rpartition("/")[2][:200] or "file"
-    if content.startswith(b"\x1f\x8b"):
-        raise DataError(f"{title}: compressed by gzip; upload the file itself")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"upload{ending if ending in FORMATS else '.txt'}"
+        path = Path(folder) / f"upload{kind if kind in FORMATS else '.txt'}"
         path.write_bytes(content)
         try:
             document = read_document(path)

@@ -18,6 +18,7 @@ from fpdf.enums import AccessPermission
 from cogltx.document import Document
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, find_files, read_document
+from cogltx.formats._parse import load_reader
 from cogltx.formats._pdf import _paragraphs
 
 BRIDGE = "The Harbour Bridge was designed by the engineer Ilse Brandt. She drew its first plans in the winter of 1911."
@@ -255,15 +256,14 @@ def test_files_of_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
         find_files([tmp_path / "empty"])
 
 
-def test_a_package_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     monkeypatch.delitem(sys.modules, "cogltx.formats._pdf", raising=False)
-    (tmp_path / "a.pdf").touch()
     with pytest.raises(
         DataError,
-        match=r'the package pypdfium2 is not installed, which reads a PDF file; pip install "cogltx\[files\]"$',
+        match=r'^a.pdf: the package pypdfium2 is not installed, which reads a PDF file; pip install "cogltx\[files\]"$',
     ):
-        read_document(tmp_path / "a.pdf")
+        load_reader("pdf", "PDF file", "a.pdf")
 
 
 def test_no_package_is_imported_before_it_is_needed() -> None:

@@ -1,0 +1,76 @@
+"""The process that reads files: a job per line of its standard input, a reply per line of its standard output."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from cogltx.document import Document, Line, Segment
+from cogltx.errors import DataError
+from cogltx.formats._limits import Limits
+from cogltx.formats._parse import load_reader, parse
+
+READY = b"ready\n"
+NO_MEMORY = 77
+"""Exit code of the process if it needed more memory."""
+
+
+def main() -> None:
+    """Read files until the standard input ends, as it does when the process that started this one has ended."""
+    with os.fdopen(os.dup(1), "wb") as replies:
+        os.dup2(2, 1)  # what libraries print is no reply
+        if os.name == "posix":
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
+            for number in (signal.SIGPROF, signal.SIGALRM):
+                signal.signal(number, signal.SIG_DFL)
+        replies.write(READY)
+        replies.flush()
+        for job in sys.stdin.buffer:
+            replies.write(json.dumps(_reply(**json.loads(job))).encode() + b"\n")
+            replies.flush()
+
+
+def _reply(path: str, name: str, module: str, noun: str, seconds: float, megabytes: float) -> dict[str, Any]:
+    """Read one file within limits; end this process if it lacks memory."""
+    limits = Limits(seconds, megabytes)
+    try:
+        load_reader(module, noun, name)  # takes time once
+        with limits.in_force():
+            document = parse(Path(path), name, module, noun, limits)
+    except DataError as error:
+        if error.__cause__ is None or not limits.memory_is_used():  # libraries call its lack a fault of the file
+            return {"error": str(error)}
+        os._exit(NO_MEMORY)
+    except MemoryError:
+        os._exit(NO_MEMORY)
+    return {} if document is None else pack(document)
+
+
+def pack(document: Document) -> dict[str, Any]:
+    """Return a document as plain values."""
+    return {
+        "text": document.text,
+        "id": document.id,
+        "segments": [(one.start, one.end, one.heading) for one in document.segments],
+        "pages": document.pages,
+        "lines": [(one.start, one.end, one.page, one.box) for one in document.lines],
+        "notes": document.notes,
+    }
+
+
+def unpack(values: dict[str, Any]) -> Document | None:
+    """Make a document of a reply; None without text. Raises the DataError of a file that cannot be read."""
+    if "error" in values:
+        raise DataError(values["error"])
+    if not values:
+        return None
+    return Document(
+        values["text"],
+        values["id"],
+        tuple(Segment(*one) for one in values["segments"]),
+        pages=tuple((first, number) for first, number in values["pages"]),
+        lines=tuple(Line(start, end, page, tuple(box)) for start, end, page, box in values["lines"]),
+        notes=tuple(values["notes"]),
+    )
