@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line; an interrupt during the imports is reported in one line, too."""
     try:
-        import cogltx.bench.cli  # noqa: F401 - registers the commands quickstart and bench
+        import cogltx.bench.cli  # noqa: F401 - registers the command bench
         from cogltx.cli.app import run
 
         run()

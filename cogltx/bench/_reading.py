@@ -4,6 +4,7 @@
 """
 
 import json
+import random
 import statistics
 import sys
 import time
@@ -13,9 +14,9 @@ import torch
 
 from cogltx.baselines import reader_class
 from cogltx.bench._process import high_water_mark
-from cogltx.bench.quickstart._corpus import generate
 from cogltx.blocks import load_tokenizer
 from cogltx.config import MemRecallConfig, ModelConfig
+from cogltx.document import Document
 from cogltx.encoding.encoder import Batch, Encoder, Precision, load_encoder
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
@@ -30,6 +31,12 @@ _WINDOW = 512  # tokens
 _ROOM = 64  # for the question and special tokens
 _BATCH_SIZES = (1, 2, 4, 8, 16)
 _REPEATS = 3
+_QUESTION = "Who built the old bridge over the river?"
+_WORDS = (
+    "the a an of in on by with from to and but or was is had has been were who which that his her their old new long "
+    "small great first last bridge river house street city garden winter summer year day family letter paper water "
+    "stone wood road train music school friend mother captain engineer built came went found made sold wrote saw left"
+)
 
 
 def read_once(reader: str, length: int, *, encoder: str = "minilm", seed: int = 0) -> dict[str, Any]:
@@ -43,28 +50,35 @@ def read_once(reader: str, length: int, *, encoder: str = "minilm", seed: int = 
         CogltxError: the encoder cannot be loaded, or cannot read so many tokens.
     """
     torch.manual_seed(seed)
-    short, long = (
-        next(generate(1, seed=seed, split="test", tokens=n_tokens, chains=(1, 1), gap=0))
-        for n_tokens in (min(length, 2 * _WINDOW), length)
-    )
-    ids = load_tokenizer(encoder)(long.document.text, add_special_tokens=False, verbose=False)["input_ids"]
+    short, long = (Document(_text(n_tokens, seed)) for n_tokens in (min(length, 2 * _WINDOW), length))
+    ids = load_tokenizer(encoder)(long.text, add_special_tokens=False, verbose=False)["input_ids"]
     config = _config(reader, len(ids), EncoderConfig(name=encoder))
     model = reader_class(config.reader).create(config)
-    model.predict(short.document, short.query)
+    model.predict(short, _QUESTION)
     if reader == "further":
-        model.predict(long.document, "What happened before?")
+        model.predict(long, "What happened before?")
     parts = [part for part in (model.model.reasoner, model.model.judge) if isinstance(part, torch.nn.Module)]
     encoders = [module for part in parts for module in part.modules() if isinstance(module, Encoder)]
     n_read = list[int]()
     for one in encoders:
         one.register_forward_pre_hook(lambda module, inputs: n_read.append(int(inputs[0].attention_mask.sum())))
     start = time.perf_counter()
-    model.predict(long.document, long.query)
+    model.predict(long, _QUESTION)
     seconds = time.perf_counter() - start
     precision, speed = model.model.runner.precision, sum(n_read) / seconds
     peak = torch.cuda.max_memory_reserved() if precision.device.type == "cuda" else high_water_mark()
     ratio = speed / _encoder_speed(encoders[0], precision) if reader in _WITH_THROUGHPUT else None
     return {"length": length, "document_tokens": len(ids), "seconds": seconds, "peak_bytes": peak, "ratio": ratio}
+
+
+def _text(n_tokens: int, seed: int) -> str:
+    """Generate sentences of random words; a word is about one token."""
+    rng, known, sentences, size = random.Random(seed), _WORDS.split(), list[str](), 0
+    while size < n_tokens:
+        words = rng.choices(known, k=rng.randint(6, 24))
+        sentences.append(" ".join(words).capitalize() + ".")
+        size += len(words) + 1
+    return " ".join(sentences)
 
 
 def _config(reader: str, document_tokens: int, encoder: EncoderConfig) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""Options of `cogltx quickstart` and `cogltx bench`.
+"""Options of `cogltx bench`.
 
 torch is imported only by the commands that need it, so that `--help` is fast.
 """
@@ -18,17 +18,6 @@ app.add_typer(bench, name="bench")
 ResultsOption = Annotated[
     Path | None, typer.Option(help="Folder of measurements to update, such as data/results, or one file of it.")
 ]
-
-
-@app.command("quickstart")
-def _quickstart(
-    output: Annotated[Path, typer.Option(help="Folder for the corpus and the runs.")] = Path("runs/quickstart"),
-    seed: SeedOption = 0,
-) -> None:
-    """Train CogLTX on a generated corpus of long documents, and compare it with truncation and a sliding window."""
-    from cogltx.bench.quickstart._run import run
-
-    run(output, seed=seed)
 
 
 @bench.command("quality")

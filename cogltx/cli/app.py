@@ -26,7 +26,7 @@ from cogltx.cli.train import train
 from cogltx.errors import CogltxError
 
 _RESUMABLE = (  # commands that save what is done, some only with an option
-    {"train"}, {"predict"}, {"quickstart"}, {"bench", "quality"}, {"bench", "cost", "--output"},
+    {"train"}, {"predict"}, {"bench", "quality"}, {"bench", "cost", "--output"},
     {"evaluate", "--predictions"},
 )  # fmt: skip
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a primitive")  # torch's
