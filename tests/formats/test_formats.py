@@ -19,7 +19,6 @@ from cogltx.document import Document
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, find_files, read_document
 from cogltx.formats._parse import load_reader
-from cogltx.formats._pdf import _paragraphs
 
 BRIDGE = "The Harbour Bridge was designed by the engineer Ilse Brandt. She drew its first plans in the winter of 1911."
 MILL = "The mill on the river was sold in 1924 to the family Okoro, who made paper there until the flood of 1957."
@@ -100,18 +99,6 @@ def test_pages_of_a_pdf(tmp_path: Path) -> None:
     assert document.page(document.text.index("Ilse")) == 1
     assert document.page(document.text.index("Okoro")) == 3
     assert [number for _, number in document.pages] == [1, 2, 3]
-
-
-def test_lines_of_a_pdf_become_paragraphs() -> None:
-    lines = [
-        "A line of the full length of the page,",
-        "and another one of about this length.",
-        "The end.",
-        "A new paragraph of the full length on",
-    ]
-    assert _paragraphs("\r\n".join(lines)) == [" ".join(lines[:3]), lines[3]]
-    assert _paragraphs("a\n\nb") == ["a", "b"]
-    assert _paragraphs("") == []
 
 
 def test_sections_of_a_word_file(tmp_path: Path) -> None:

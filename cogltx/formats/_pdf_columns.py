@@ -1,0 +1,176 @@
+"""The reading order of a PDF page: pieces of lines to columns, tables and lines."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from cogltx.formats._pdf_lines import LEADER, Line, merged
+
+_GUTTER = 0.7  # least width of the space between columns, in type sizes
+_LABEL = re.compile(r"\W{1,3}|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivxlcIVXLC]{1,5})[.)\]:]{0,2}|[(\[]?\d+(?:\.\d+)+\.?[)\]]?")
+Gaps = list[tuple[float, float]]
+_PROSE = 18  # least characters of most lines of a column of prose
+_SAME_ROW = 0.35
+
+
+@dataclass
+class Block:
+    """Lines of a column from top to bottom, or the rows of a table, each of which is several lines joined."""
+
+    lines: list[Line]
+    is_table: bool = False
+
+
+def blocks(parts: Sequence[Line]) -> list[Block]:
+    """Put the pieces of a page in reading order."""
+    return [block for block in _ordered(list(parts), 0) if block.lines]
+
+
+def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
+    """Divide a region into runs of rows that share the space between columns, and rows that do not."""
+    rows = _rows(parts)
+    size = median(part.size for part in parts) if parts else 0
+    start, single = 0, list[Line]()
+    while start < len(rows):
+        end, gutters = _columns(rows, start, _GUTTER * size) if depth < 4 else (start, [])
+        kind = _kind(rows[start:end], gutters) if gutters else ""
+        if not kind:
+            single += rows[start]
+            start += 1
+            continue
+        yield Block(_lines(single))
+        single = []
+        inside = [part for row in rows[start:end] for part in row]
+        if kind == "table":
+            yield from _table(rows[start:end], gutters)
+        else:
+            for column in _divided(inside, gutters):
+                yield from _ordered(column, depth + 1)
+        start = end
+    yield Block(_lines(single))
+
+
+def _rows(parts: list[Line]) -> list[list[Line]]:
+    """Group pieces that overlap vertically, from top to bottom."""
+    rows: list[list[Line]] = []
+    bottom = float("-inf")
+    for part in sorted(parts, key=lambda part: part.top):
+        if part.top + 0.25 * part.size >= bottom:
+            rows.append([])
+        rows[-1].append(part)
+        bottom = max(bottom, part.bottom - 0.05 * part.size) if len(rows[-1]) > 1 else part.bottom - 0.05 * part.size
+    return rows
+
+
+def _free(row: list[Line], width: float) -> Gaps:
+    """Return the spaces between the pieces of a row, with those outside it."""
+    edge, free = float("-inf"), []
+    for part in sorted(row, key=lambda part: part.left):
+        if part.left - edge >= width:
+            free.append((edge, part.left))
+        edge = max(edge, part.right)
+    return [*free, (edge, float("inf"))]
+
+
+def _columns(rows: list[list[Line]], start: int, width: float) -> tuple[int, Gaps]:
+    """Return the end of the longest run of rows that share a space with text on both sides, and all such spaces."""
+    if len(rows[start]) < 2:
+        return start, []
+    free, best = _free(rows[start], width), (start, Gaps())
+    left = min(part.left for part in rows[start])
+    right = max(part.right for part in rows[start])
+    inner = [gap for gap in free if left < gap[0] and gap[1] < right]
+    if not inner:
+        return start, []
+    end = start + 1
+    best = (end, inner)
+    while end < len(rows):
+        free = _common(free, _free(rows[end], width), width)
+        left = min(left, *(part.left for part in rows[end]))
+        right = max(right, *(part.right for part in rows[end]))
+        inner = [gap for gap in free if left <= gap[0] and gap[1] <= right]
+        if not inner or _begins_anew(rows, start, end, inner):
+            break
+        end += 1
+        best = (end, inner)
+    return best
+
+
+def _begins_anew(rows: list[list[Line]], start: int, end: int, gutters: Gaps) -> bool:
+    """Check for a row on one side only that is set apart from the columns above it, as a heading below them is."""
+    row = rows[end]
+    if len(_divided(row, gutters)) > 1 or end == start:
+        return False
+    above = max(part.bottom for part in rows[end - 1])
+    top = min(part.top for part in row)
+    return top - above > 1.2 * max(part.size for part in row)
+
+
+def _common(one: Gaps, other: Gaps, width: float) -> Gaps:
+    shared = [(max(a, c), min(b, d)) for a, b in one for c, d in other]
+    return [(a, b) for a, b in shared if b - a >= width]
+
+
+def _divided(parts: list[Line], gutters: Gaps) -> list[list[Line]]:
+    """Divide pieces at gutters; without the columns that are empty."""
+    return [column for column in _cells(parts, gutters) if column]
+
+
+def _cells(parts: list[Line], gutters: Gaps) -> list[list[Line]]:
+    cells: list[list[Line]] = [[] for _ in range(len(gutters) + 1)]
+    for part in parts:
+        cells[sum(part.left >= gutter[1] - 0.01 for gutter in gutters)].append(part)
+    return cells
+
+
+def _kind(rows: list[list[Line]], gutters: Gaps) -> str:
+    """Return "columns" or "table", or nothing for labels of lists and code."""
+    parts = [part for row in rows for part in row]
+    columns = _divided(parts, gutters)
+    if len(columns) < 2 or median(part.style.fixed for part in parts):
+        return ""
+    if all(_LABEL.fullmatch(part.text) for part in columns[0]) and len(columns) == 2:
+        return ""
+    if all(part.text.isalnum() for part in columns[-1]) and any(LEADER.search(part.text) for part in parts):
+        return ""  # a table of contents
+    both = sum(len(_divided(row, gutters)) > 1 for row in rows)
+    order = sorted((part.index, number) for number, column in enumerate(columns) for part in column)
+    switches = sum(a != b for (_, a), (_, b) in pairwise(order))
+    prose = all(_is_prose(column) for column in columns)
+    if switches < len(columns) * 1.5 and min(map(len, columns)) >= 2:
+        return "columns"
+    if prose and both >= 2:
+        return "columns"
+    return "table" if both >= 2 else ""
+
+
+def _is_prose(column: list[Line]) -> bool:
+    """Check for lines that are long, fill the column, and go on in the next."""
+    width = max(part.right for part in column) - min(part.left for part in column)
+    full = median((part.right - part.left) / max(width, 1) for part in column)
+    text = median(len(part.text) for part in column)
+    return len(column) >= 3 and full > 0.7 and text * max(part.size for part in column) >= 0 and text >= _PROSE
+
+
+def _lines(parts: list[Line]) -> list[Line]:
+    """Join the pieces on one baseline to lines, from top to bottom."""
+    found: list[list[Line]] = []
+    for part in sorted(parts, key=lambda part: part.y):
+        if found and abs(part.y - found[-1][-1].y) < _SAME_ROW * min(part.size, found[-1][-1].size):
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return [merged(line) for line in found]
+
+
+def _table(rows: list[list[Line]], gutters: Gaps) -> Iterator[Block]:
+    """Join the cells of each row, empty ones included."""
+    lines = []
+    for row in rows:
+        cells = [_lines(cell) for cell in _cells(row, gutters)]
+        line = merged([part for cell in cells for part in cell])
+        line.text = " | ".join(" ".join(part.text for part in cell) for cell in cells)
+        lines.append(line)
+    yield Block(lines, is_table=True)

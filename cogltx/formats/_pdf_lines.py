@@ -1,0 +1,170 @@
+"""Lines of a PDF page: words on one baseline, joined to the text that a reader sees."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from cogltx.formats._pdf_words import Box, Frame, Style, Word
+
+_FAR = 1.2  # type sizes between two pieces of text on one baseline
+_TOUCHING = 0.08
+_RAISED, _SMALL = 0.15, 0.88  # baseline and size of a raised figure, in the sizes of the line
+_UNIT = re.compile(r"(?:^|[^\w])([cdkmµn]?m|s|[kc]?Hz|kg|cd|mol|[A-Za-zα-ω])$")
+_NO_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
+    "\uff01-\uff60\U00020000-\U0003ffff]"
+)
+LEADER = re.compile(r"\s*(?:[.·…‥]\s?){4,}\s*|\s*(?:\s[.·]){2,}\s+")
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """A piece of a printed line, or all of it; ``first`` is the width of its first word, ``y`` its baseline."""
+
+    text: str
+    left: float
+    right: float
+    y: float
+    style: Style
+    is_bold: bool
+    first: float
+    index: int
+    frame: Frame
+    page: int
+
+    @property
+    def size(self) -> float:
+        """Type size of most characters."""
+        return self.style.size
+
+    @property
+    def top(self) -> float:
+        """Upper edge in the frame."""
+        return self.y - 0.8 * self.size
+
+    @property
+    def bottom(self) -> float:
+        """Lower edge in the frame."""
+        return self.y + 0.2 * self.size
+
+    @property
+    def box(self) -> Box:
+        """Place on the page as shown."""
+        return self.frame.shown(self.left, self.right, self.y, self.size)
+
+
+def is_right_to_left(text: str) -> bool:
+    """Check whether most letters of a text are written from right to left."""
+    if text.isascii():
+        return False
+    directions = Counter(map(unicodedata.bidirectional, text))
+    return directions["R"] + directions["AL"] > directions["L"]
+
+
+def without_spaces(left: str, right: str) -> bool:
+    """Check that the scripts of two neighbouring characters write no space between words."""
+    return bool(_NO_SPACES.match(left) and _NO_SPACES.match(right))
+
+
+def pieces(words: Sequence[Word], frame: Frame, page: int) -> list[Line]:
+    """Join neighbouring words of the content to pieces of lines, which end at wide gaps."""
+    found: list[list[Word]] = []
+    for word in _with_marks(words):
+        if found and _continues(found[-1][-1], word):
+            found[-1].append(word)
+        else:
+            found.append([word])
+    return [_line(piece, frame, page) for piece in found]
+
+
+def _with_marks(words: Sequence[Word]) -> list[Word]:
+    """Put small raised figures that are drawn apart from their line after the word at their left."""
+    ordered, usual = list(words), median(word.size for word in words)
+    marks = [word for before, word in pairwise([None, *words]) if word and _is_mark_apart(before, word)]
+    for mark in (mark for mark in marks if mark.size < _SMALL * usual):
+        ordered.remove(mark)
+        beside = (n for n, word in enumerate(ordered) if word.size > mark.size and _touches(word, mark))
+        ordered.insert(next(beside, len(ordered) - 1) + 1, mark)
+    return ordered
+
+
+def _is_mark_apart(before: Word | None, word: Word) -> bool:
+    return word.text.isdecimal() and len(word.text) < 4 and (before is None or not -1 < word.left - before.right < 9)
+
+
+def _touches(word: Word, mark: Word) -> bool:
+    raised = (word.y - mark.y) / word.size
+    return (
+        _RAISED < raised < 0.7 and -0.1 < (mark.left - word.right) / word.size < 0.3 and mark.size < _SMALL * word.size
+    )
+
+
+def _continues(last: Word, word: Word) -> bool:
+    size, drop = max(last.size, word.size), abs(word.y - last.y)
+    gap = max(word.left - last.right, last.left - word.right)
+    if not -0.5 * size < gap < _FAR * size:
+        return False
+    if min(last.size, word.size) < 0.5 * size:
+        return drop < 0.6 * size and drop > 0.1 * size
+    return drop < (0.25 if last.size == word.size else 0.6) * size
+
+
+def _line(words: list[Word], frame: Frame, page: int) -> Line:
+    styles = Counter[Style]()
+    for word in words:
+        styles[word.style] += len(word.text)
+    style = styles.most_common(1)[0][0]
+    y = next(word.y for word in words if word.style == style)
+    left, right = min(word.left for word in words), max(word.right for word in words)
+    bold = all(word.style.bold for word in words if any(map(str.isalnum, word.text)))
+    first = words[0].right - words[0].left
+    return Line(_joined(words, y, style.size), left, right, y, style, bold, first, words[0].position, frame, page)
+
+
+def _joined(words: Sequence[Word], y: float, size: float) -> str:
+    """Join the words of a piece; small raised figures become "10^6" after figures and units, and else "[1]"."""
+    text, last = "", None
+    for word in words:
+        piece, spaced = word.text, last is not None and _is_apart(last, word)
+        if word.size < _SMALL * size and y - word.y > _RAISED * size:
+            piece, spaced = _raised(text, piece, spaced)
+        elif last is not None and text.endswith("]") and last.y < y - _RAISED * size:
+            spaced = word.text[0].isalnum()
+        text += " " + piece if spaced else piece
+        last = word
+    return text
+
+
+def _is_apart(last: Word, word: Word) -> bool:
+    if word.position == last.position + len(last.text) and word.left - last.right < word.size:  # pdfium saw no space
+        return False
+    gap = max(word.left - last.right, last.left - word.right) / max(last.size, word.size)
+    return gap > (0.8 if without_spaces(last.text[-1], word.text[0]) else _TOUCHING)
+
+
+def _raised(text: str, piece: str, spaced: bool) -> tuple[str, bool]:
+    """Return what a raised piece becomes after ``text``, and whether a space precedes it."""
+    if piece.strip("−-–+0123456789") or not any(map(str.isdigit, piece)):
+        return piece, spaced  # an ordinal's letters, a trade mark
+    if text[-1:].isdigit() or (_UNIT.search(text) and not spaced):
+        return "^" + piece, False
+    return f"[{piece}]", bool(text)
+
+
+def merged(parts: Sequence[Line], separator: str = " ") -> Line:
+    """Join pieces on one baseline to a line, in the direction of their script."""
+    backwards = is_right_to_left("".join(part.text for part in parts))
+    ordered = sorted(parts, key=lambda part: -part.right if backwards else part.left)
+    text = ordered[0].text
+    for before, part in pairwise(ordered):
+        gap = max(part.left - before.right, before.left - part.right)
+        text += part.text if gap < _TOUCHING * part.size else separator + part.text
+    main = max(parts, key=lambda part: len(part.text))
+    left, right = min(part.left for part in parts), max(part.right for part in parts)
+    bold = all(part.is_bold for part in parts)
+    first, index = ordered[0].first, min(part.index for part in parts)
+    return Line(text, left, right, main.y, main.style, bold, first, index, main.frame, main.page)

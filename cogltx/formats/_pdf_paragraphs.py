@@ -1,0 +1,250 @@
+"""Paragraphs of a PDF: lines that continue each other, across columns and pages."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from cogltx.formats._pdf_columns import Block
+from cogltx.formats._pdf_hyphens import HYPHEN
+from cogltx.formats._pdf_lines import LEADER, Line, is_right_to_left
+
+_SPACED = 1.25  # usual distances of lines: more is the space between paragraphs
+_INDENT = 0.7  # type sizes
+_ENDS = re.compile(r"[.!?:;。！？：；…؟۔।][\"'”’»)\]」』）]*(?:\s?\[\d+\])?$")
+_SENTENCE_ENDS = re.compile(r"[.!?。！？…؟۔।][\"'”’»)\]」』）]*(?:\s?\[\d+\])?$")
+_BULLET = re.compile(r"[•◦▪▫–—·‣●○■□◆▶►✓✗*-](?:\s|$)")
+_NUMBERED = re.compile(r"(?:\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\([ivx]{1,4}\)|[ivx]{1,4}[.)]|\[\d+\])(?:\s|$)")
+_NOTE = re.compile(r"(?:\[?\d{1,3}\]?|[*†‡§¶]{1,3})\s?\S")
+_NOTE_SIZE = 0.93  # of the size of the text
+
+
+@dataclass(eq=False)
+class Paragraph:
+    """Lines that belong together; ``kind`` is text, table, code or note."""
+
+    kind: str
+    lines: list[Line] = field(default_factory=list)
+    edge: float = 0  # where its lines end at most
+
+    @property
+    def size(self) -> float:
+        """Type size of most lines."""
+        return Counter(line.size for line in self.lines).most_common(1)[0][0]
+
+    @property
+    def text(self) -> str:
+        """Its lines joined by spaces."""
+        return " ".join(line.text for line in self.lines)
+
+
+class Paragraphs:
+    """Builds paragraphs with what is usual in the document: the type size of its text and the distance of its lines."""
+
+    def __init__(self, pages: Sequence[Sequence[Block]]) -> None:
+        sizes, fixed, steps = Counter[float](), Counter[bool](), defaultdict[float, Counter[float]](Counter)
+        for block in (block for page in pages for block in page):
+            for line in block.lines:
+                sizes[line.size] += len(line.text)
+                fixed[line.style.fixed] += len(line.text)
+            for before, line in pairwise(block.lines):
+                if before.size == line.size:
+                    steps[line.size][round(line.y - before.y, 1)] += 1
+        self.size = sizes.most_common(1)[0][0] if sizes else 0.0
+        self._all_fixed = fixed[True] > 0.9 * fixed.total()
+        self._steps = {size: counts.most_common(1)[0][0] for size, counts in steps.items()}
+        self._open_note: Paragraph | None = None
+
+    def all(self, pages: Iterable[Sequence[Block]]) -> Iterator[Paragraph]:
+        """Yield the paragraphs of all pages; one that goes on on the next page is whole, and footnotes follow it."""
+        last: Paragraph | None = None
+        notes: list[Paragraph] = []
+        for page in pages:
+            page_notes: list[Paragraph] = []
+            page_paragraphs: list[Paragraph] = []
+            for block in page:
+                page_paragraphs = self._stitched(page_paragraphs, self._of(block, page_notes))
+            if last:
+                position = self._continuation(last, page_paragraphs)
+                if position is not None:
+                    last.lines += page_paragraphs.pop(position).lines
+                if not page_paragraphs:
+                    notes += page_notes
+                    continue
+                yield last
+            yield from notes
+            notes = page_notes
+            yield from page_paragraphs[:-1]
+            last = page_paragraphs[-1] if page_paragraphs else None
+        if last:
+            yield last
+        yield from notes
+
+    def _stitched(self, before: list[Paragraph], after: list[Paragraph]) -> list[Paragraph]:
+        if before and after and self._goes_on(before[-1], after[0]):
+            before[-1].lines += after[0].lines
+            before[-1].edge = after[0].edge
+            return before + after[1:]
+        return before + after
+
+    def _continuation(self, last: Paragraph, following: list[Paragraph]) -> int | None:
+        """Return which paragraph of a page continues the last one of the page before."""
+        texts = [number for number, paragraph in enumerate(following) if paragraph.kind == "text"]
+        for number in texts[:4]:
+            if self._goes_on(last, following[number], nearby=number == 0):
+                return number
+        return None
+
+    def _goes_on(self, last: Paragraph, following: Paragraph, nearby: bool = True) -> bool:
+        """Check whether a sentence of a paragraph goes on in the next column, or on the next page."""
+        if last.kind != "text" or following.kind != "text" or abs(last.lines[-1].size - following.lines[0].size) > 0.4:
+            return False
+        end, begin = last.lines[-1], following.lines[0]
+        if end.is_bold != begin.is_bold or _BULLET.match(begin.text) or _SENTENCE_ENDS.search(end.text):
+            return False
+        if end.text[-1:] in HYPHEN or begin.text[0].islower():
+            return True
+        if end.page == begin.page and begin.y > end.y:
+            return False
+        full = self._is_full(end, last.edge, begin)
+        indented = len(following.lines) > 1 and begin.left > following.lines[1].left + _INDENT * begin.size
+        return nearby and full and not indented and not _ENDS.search(end.text) and not _NUMBERED.match(begin.text)
+
+    def _of(self, block: Block, notes: list[Paragraph]) -> list[Paragraph]:
+        """Divide a block; its footnotes go to ``notes``."""
+        if block.is_table:
+            return [Paragraph("table", [line]) for line in block.lines]
+        lines = self._without_notes(block.lines, notes)
+        return [paragraph for run in self._runs(lines) for paragraph in self._divided(run)]
+
+    def _without_notes(self, lines: list[Line], notes: list[Paragraph]) -> list[Line]:
+        """Take the small lines at the end of a column, if they begin as notes do."""
+        start = len(lines)
+        while start and lines[start - 1].size < _NOTE_SIZE * self.size:
+            start -= 1
+        if start == len(lines) or start == 0:
+            return lines
+        found = [paragraph for run in self._runs(lines[start:]) for paragraph in self._divided(run)]
+        first = next((n for n, paragraph in enumerate(found) if _NOTE.match(paragraph.text)), None)
+        if first is None or first > 1:
+            return lines
+        merged: list[Paragraph] = []
+        for paragraph in found:
+            if merged and not _NOTE.match(paragraph.text):
+                merged[-1].lines += paragraph.lines
+            else:
+                merged.append(paragraph)
+        for paragraph in merged:
+            paragraph.kind = "note"
+        notes += merged
+        return lines[:start]
+
+    def _runs(self, lines: list[Line]) -> Iterator[list[Line]]:
+        """Divide lines where their distance or their type size changes."""
+        run: list[Line] = []
+        for line in lines:
+            if run and not self._is_near(run[-1], line):
+                yield run
+                run = []
+            run.append(line)
+        if run:
+            yield run
+
+    def _is_near(self, before: Line, line: Line) -> bool:
+        if abs(before.size - line.size) > 0.08 * line.size and not self._is_inline(before, line):
+            return False
+        usual = self._steps.get(line.size, 1.2 * line.size)
+        usual = min(max(usual, line.size), 2.5 * line.size)
+        return 0.5 * line.size < line.y - before.y < max(_SPACED * usual, 1.3 * line.size)
+
+    def _is_inline(self, before: Line, line: Line) -> bool:
+        """Check for text in fixed pitch, which is often set smaller, within a paragraph."""
+        return before.style.fixed != line.style.fixed and 0.8 < before.size / line.size < 1.25
+
+    def _divided(self, run: list[Line]) -> Iterator[Paragraph]:
+        """Divide near lines by what their edges and beginnings say."""
+        backwards = is_right_to_left("".join(line.text for line in run[:3]))
+        edge = self._edge(run, backwards)
+        if _is_list(run):
+            yield from (Paragraph(self._kind(line), [line], edge) for line in run)
+            return
+        paragraph = Paragraph(self._kind(run[0]), [run[0]], edge)
+        for number in range(1, len(run)):
+            line = run[number]
+            following = run[number + 1] if number + 1 < len(run) else None
+            if self._begins(paragraph, line, following, backwards):
+                yield paragraph
+                paragraph = Paragraph(self._kind(line), [line], edge)
+            else:
+                paragraph.lines.append(line)
+        yield paragraph
+
+    def _kind(self, line: Line) -> str:
+        return "code" if line.style.fixed and not self._all_fixed else "text"
+
+    def _edge(self, run: list[Line], backwards: bool) -> float:
+        """Return where lines end at most, as a distance from the left or, backwards, to the right."""
+        ends = [_end(line, backwards) for line in run]
+        usual, count = Counter(map(round, ends)).most_common(1)[0]
+        return usual if count > max(2, 0.3 * len(run)) else max(ends)
+
+    def _is_full(self, before: Line, edge: float, line: Line, backwards: bool = False) -> bool:
+        """Check that the first word of a line had no room at the end of the line before."""
+        return _end(before, backwards) + line.first + 0.2 * line.size > edge - 0.3 * line.size
+
+    def _is_cut(self, before: Line, line: Line, edge: float, backwards: bool) -> bool:
+        """Check for a sentence that goes on although there was room, as in text with an uneven edge."""
+        if before.text[-1] in HYPHEN and before.text[-2:-1].isalnum():
+            return line.text[0].isalnum()
+        width = edge - _start(before, backwards)
+        return line.text[0].islower() and not _ENDS.search(before.text) and _end(before, backwards) > edge - 0.3 * width
+
+    def _begins(self, paragraph: Paragraph, line: Line, following: Line | None, backwards: bool) -> bool:
+        """Check whether a line begins a paragraph."""
+        before, edge = paragraph.lines[-1], paragraph.edge
+        full = self._is_full(before, edge, line, backwards)
+        indent = (_start(line, backwards) - _start(before, backwards)) / line.size
+        if paragraph.kind == "code" and self._kind(line) == "code":
+            return False
+        if self._kind(line) != paragraph.kind:
+            return not (full and abs(indent) < _INDENT and not _ENDS.search(before.text))
+        if LEADER.search(before.text):
+            return True
+        if not full and not self._is_cut(before, line, edge, backwards):
+            return True
+        if before.is_bold != line.is_bold and _is_whole(before, line):
+            return True
+        if _BULLET.match(line.text) and indent <= _INDENT:
+            return not (line.text[0] in "-–—*·" and abs(indent) < 0.1 and not _BULLET.match(paragraph.text))
+        is_first = len(paragraph.lines) == 1
+        if _NUMBERED.match(line.text) and (_SENTENCE_ENDS.search(before.text) or _NUMBERED.match(paragraph.text)):
+            return not is_first or indent < _INDENT
+        if indent > _INDENT:
+            returns = following is not None and _start(following, backwards) < _start(line, backwards) - 0.5 * line.size
+            return not is_first or (returns and bool(_ENDS.search(before.text)))
+        if indent < -_INDENT:
+            return not is_first
+        return False
+
+
+def _is_list(run: list[Line]) -> bool:
+    """Check for lines that all begin anew: with a capital or a figure, after a line that is no sentence's part."""
+    if len(run) < 3 or any(line.text[-1] in HYPHEN + "," or line.text.isupper() for line in run):
+        return False
+    words = [line.text.split()[0] for line in run]
+    anew = all(word[0].isupper() or word[0].isdigit() for word in words)
+    return anew and (len(run) > 6 or len(set(words)) == 1)
+
+
+def _is_whole(before: Line, line: Line) -> bool:
+    """Check that a change between bold and plain type is one between paragraphs."""
+    return bool(before.is_bold and not line.text[0].islower()) or bool(line.is_bold and _ENDS.search(before.text))
+
+
+def _end(line: Line, backwards: bool) -> float:
+    return -line.left if backwards else line.right
+
+
+def _start(line: Line, backwards: bool) -> float:
+    return -line.right if backwards else line.left
