@@ -1,12 +1,127 @@
-"""The character encoding of text files."""
+"""The character encoding of files: as they say it, else UTF-8, else as a detector is sure of.
+
+A file says it by a byte order mark, HTML also by a ``meta`` element and XML by its first line. Of Western and Central European
+encodings, that one is sure in which all letters belong to the alphabet of one language; of other scripts, the choice of
+charset-normalizer from some length on.
+"""
+
+import codecs
+import re
+import unicodedata
+from functools import partial
 
 from cogltx.errors import DataError
 
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark begins it
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_DECLARED = re.compile(rb"""(?:<meta\b[^<>]{0,300}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
+_FIRST_BYTES = 4096  # that hold the declaration
+_WIDER = {  # as browsers read these names
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "utf-16": "utf-8",
+    "utf-16-le": "utf-8", "utf-16-be": "utf-8",
+}  # fmt: skip
+_NAMES = re.compile(r"cp(?=125\d)")
+_PUNCTUATION = frozenset("€‚„…†‡‰‘’“”•–—™¡§©«®°±²³´µ·¹»¼½¾¿×÷ªº\xa0\xad ")
+_LANGUAGES = {
+    "cp1252": ("äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíîòóù", "åäöéü", "æøåéöä", "áðéíóúýþæö", "éëïöüèáóê"),
+    "cp1250": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţ", "čćđšž"),
+    "cp1254": ("çğıöşüâîû",),
+}  # fmt: skip
+_OTHER_SCRIPTS = "cp1251 koi8_r cp1253 cp1255 cp1256 cp874 cp932 euc_jp gb18030 big5 cp949".split()
+_SURE_BYTES = 80  # beyond ASCII; shorter texts in other scripts are taken for one another
+_SURE_SHARE = 0.99
+_DETECTED_BYTES = 100_000
 
-def decode(content: bytes) -> str:
-    """Decode UTF-8, with or without a byte order mark; raises DataError with the line of the first wrong byte."""
+
+def decode(content: bytes, declared: str = "") -> tuple[str, str]:
+    """Decode the bytes of a text file; also returns a note if a detector chose the encoding, else an empty string.
+
+    Args:
+        content: the whole file.
+        declared: an encoding that the file names; a byte order mark outranks it.
+
+    Raises:
+        DataError: the encoding is not stated, and no encoding is sure.
+    """
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return content.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace"), ""
+    if declared:
+        text = content.decode(declared, "replace")
+        wrong = text.count("\ufffd") - content.count("\ufffd".encode())
+        return text, f"{wrong:,} bytes are not {_name(declared)}, which the file states" if wrong > 0 else ""
     try:
-        return content.decode("utf-8-sig")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = 1 + content[: error.start].count(10)
-        raise DataError(f"line {line}: not UTF-8 (byte 0x{content[error.start]:02x}); save it as UTF-8") from None
+        if encoding := _detected(content):
+            return content.decode(encoding, "replace"), f"read as {_name(encoding)} (not stated in the file)"
+        line, byte = 1 + content[: error.start].count(10), content[error.start]
+        raise DataError(
+            f"line {line}: not UTF-8 (byte 0x{byte:02x}), and no other encoding is sure; save it as UTF-8"
+        ) from None
+    seven_bits = "iso2022_jp" if b"\x1b$" in content and _fits(content, "iso2022_jp") else ""
+    if encoding := seven_bits or (_wide(content) if "\0" in text else ""):
+        return content.decode(encoding, "replace"), f"read as {_name(encoding)} (not stated in the file)"
+    return text, ""
+
+
+def decode_markup(content: bytes) -> tuple[str, str]:
+    """Decode HTML or XML, which may state its encoding; see ``decode``."""
+    stated = _DECLARED.search(content[:_FIRST_BYTES])
+    try:
+        encoding = codecs.lookup(stated[1].decode()).name if stated else ""
+        b"".decode(encoding or "ascii")
+    except LookupError:
+        encoding = ""
+    return decode(content, _WIDER.get(encoding, encoding))
+
+
+def _name(encoding: str) -> str:
+    return _NAMES.sub("windows-", encoding.replace("_", "-"))
+
+
+def _fits(content: bytes, encoding: str) -> bool:
+    try:
+        content.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _detected(content: bytes) -> str:
+    """The encoding of text that is not UTF-8; empty if none is sure."""
+    start = content[:_DETECTED_BYTES]
+    if b"\0" in start:
+        return _wide(start)
+    runs = re.findall(rb"[\x80-\xff]+", start)
+    if max(map(len, runs)) < 4 and sum(map(len, runs)) < 2 * len(runs):
+        return next(filter(partial(_is_one_language, start), _LANGUAGES), "")
+    if sum(map(len, runs)) < _SURE_BYTES:
+        return ""
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(start[: start.rfind(b"\n") + 1] or start, cp_isolation=_OTHER_SCRIPTS).best()
+    return best.encoding if best is not None else ""
+
+
+def _is_one_language(content: bytes, encoding: str) -> bool:
+    """All letters beyond ASCII belong to the alphabet of one language of the encoding."""
+    letters = [c for c in content.decode(encoding, "replace").lower() if not c.isascii() and c not in _PUNCTUATION]
+    needed = _SURE_SHARE * len(letters)
+    return any(sum(letter in alphabet for letter in letters) >= needed for alphabet in _LANGUAGES[encoding])
+
+
+def _wide(content: bytes) -> str:
+    """UTF-16 without a byte order mark; empty if that is not sure."""
+    for encoding in ("utf-16-le", "utf-16-be"):
+        text = content[: len(content) // 2 * 2].decode(encoding, "replace")
+        odd = sum(unicodedata.category(c) in ("Cn", "Co", "Cc", "Cs") and c not in "\t\r\n\f" for c in text)
+        if odd + text.count("\ufffd") <= (1 - _SURE_SHARE) * len(text) and re.search("[ \n。、]", text):
+            return encoding
+    return ""

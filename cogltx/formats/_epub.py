@@ -1,33 +1,100 @@
 """EPUB files: the chapters in reading order, each an HTML file in the archive (EbookLib's licence is AGPL)."""
 
 import posixpath
+from collections.abc import Iterator
 from io import BytesIO
+from itertools import chain
 from urllib.parse import unquote
-from xml.etree import ElementTree
-from zipfile import ZipFile
+from zipfile import BadZipFile, ZipFile
+from zlib import error as zlib_error
+
+from lxml import etree
 
 from cogltx.errors import DataError
 from cogltx.formats import _html as html
+from cogltx.formats import _xml as xml
+from cogltx.formats._encoding import decode_markup
 from cogltx.formats._sections import Sections
 
-_CONTAINER = "{urn:oasis:names:tc:opendocument:xmlns:container}"
-_PACKAGE = "{http://www.idpf.org/2007/opf}"
+_UNREADABLE = (BadZipFile, zlib_error, EOFError, RuntimeError, NotImplementedError, OSError)
+_PICTURES = ("image/", "audio/", "video/")
+_NAMED = 3  # chapters that a note names
 
 
 def read(content: bytes) -> Sections:
-    """Read an EPUB file; raises DataError if it is encrypted."""
-    sections = Sections()
+    """Read an EPUB file; raises DataError if no chapter is readable."""
+    sections, problems = Sections(), list[str]()
     with ZipFile(BytesIO(content)) as archive:
-        container = ElementTree.fromstring(archive.read("META-INF/container.xml"))
-        package_path = container.find(f".//{_CONTAINER}rootfile").attrib["full-path"]  # type: ignore[union-attr]
-        has_key = "META-INF/encryption.xml" in archive.namelist()
-        encrypted = archive.read("META-INF/encryption.xml").decode(errors="replace") if has_key else ""
-        package = ElementTree.fromstring(archive.read(package_path))
-        files = {item.get("id"): item.get("href", "") for item in package.iter(f"{_PACKAGE}item")}
-        for reference in package.iter(f"{_PACKAGE}itemref"):
-            file = unquote(files[reference.get("idref")])
-            name = posixpath.normpath(posixpath.join(posixpath.dirname(package_path), file))
-            if name in encrypted:
-                raise DataError("the EPUB file is encrypted (DRM)")
-            html.add(archive.read(name), sections)
+        container = xml.parse(archive.read("META-INF/container.xml"))
+        package_path = next(container.iter("{*}rootfile")).attrib["full-path"]
+        package, folder = xml.parse(archive.read(package_path)), posixpath.dirname(package_path)
+        chapters, titles, encrypted = _chapters(package, folder), _titles(archive, package, folder), _encrypted(archive)
+        for name in chapters:
+            try:
+                if name in encrypted:
+                    raise DataError("encrypted")
+                text, _ = decode_markup(archive.read(name))
+                html.add(text, sections, is_xml=True, titles=titles.get(name, ()))
+            except KeyError:
+                problems.append(f"{name} (missing)")
+            except DataError as error:
+                problems.append(f"{name} ({error})")
+            except _UNREADABLE:
+                problems.append(f"{name} (damaged)")
+    if problems and len(problems) == len(chapters):
+        is_encrypted = all(name in encrypted for name in chapters)
+        raise DataError("the EPUB file is encrypted (DRM)" if is_encrypted else f"no chapter can be read: {problems[0]}")
+    if problems:
+        more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+        named = ", ".join(problems[:_NAMED]) + more
+        sections.note(f"{len(problems)} of {len(chapters)} chapters cannot be read: {named}")
     return sections
+
+
+def _path(folder: str, link: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, unquote(link.partition("#")[0])))
+
+
+def _chapters(package: etree._Element, folder: str) -> list[str]:
+    """Files of the chapters, each once; those beside the reading order come last."""
+    files, main, beside = {item.get("id"): item for item in package.iter("{*}item")}, list[str](), list[str]()
+    for reference in package.iter("{*}itemref"):
+        id = reference.get("idref", "")
+        item = files.get(id)
+        if item is None or not item.get("media-type", "").startswith(_PICTURES):
+            link = id if item is None else item.get("href", "")
+            (beside if reference.get("linear") == "no" else main).append(_path(folder, link))
+    return list(dict.fromkeys(main + beside))
+
+
+def _encrypted(archive: ZipFile) -> set[str]:
+    """Files that are encrypted; fonts often are, in free books too."""
+    if "META-INF/encryption.xml" not in archive.namelist():
+        return set()
+    references = xml.parse(archive.read("META-INF/encryption.xml")).iter("{*}CipherReference")
+    return {_path("", reference.get("URI", "")) for reference in references}
+
+
+def _titles(archive: ZipFile, package: etree._Element, folder: str) -> dict[str, set[str]]:
+    """Titles in the table of contents, by file: those of EPUB 3 (HTML) and EPUB 2 (NCX)."""
+    titles: dict[str, set[str]] = {}
+    for item in package.iter("{*}item"):
+        if "nav" in item.get("properties", "").split() or item.get("media-type") == "application/x-dtbncx+xml":
+            path = _path(folder, item.get("href", ""))
+            try:
+                contents = xml.parse(archive.read(path))
+            except (KeyError, DataError, etree.XMLSyntaxError, *_UNREADABLE):
+                continue
+            for link, title in chain(_links(contents), _points(contents)):
+                titles.setdefault(_path(posixpath.dirname(path), link), set()).add(" ".join(title.split()))
+    return titles
+
+
+def _links(contents: etree._Element) -> Iterator[tuple[str, str]]:
+    return ((link.get("href", ""), "".join(link.itertext())) for link in contents.iter("{*}a"))
+
+
+def _points(contents: etree._Element) -> Iterator[tuple[str, str]]:
+    for point in contents.iter("{*}navPoint"):
+        for target in point.iterfind("{*}content"):
+            yield target.get("src", ""), "".join(point.findtext("{*}navLabel/{*}text") or "")

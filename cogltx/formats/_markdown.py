@@ -1,51 +1,70 @@
-"""Markdown files, by markdown-it: the text without markup; headings begin sections."""
+"""Markdown files, by cmark-gfm: rendered as HTML, which is read without markup; headings begin sections."""
 
 import re
+from html import escape, unescape
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
+import cmarkgfm
+from cmarkgfm.cmark import Options
 
+from cogltx.formats import _formulas as formulas
 from cogltx.formats import _html as html
 from cogltx.formats._encoding import decode
 from cogltx.formats._sections import Sections
 
-_FRONT_MATTER = re.compile(r"\A---[^\S\n]*\n(?:[^\n]*\S[^\n]*\n)*?---[^\S\n]*(?:\n|\Z)")  # settings, as of a blog
-_BREAKS = ("softbreak", "hardbreak")
+_OPTIONS = (
+    Options.CMARK_OPT_UNSAFE
+    | Options.CMARK_OPT_HARDBREAKS
+    | Options.CMARK_OPT_FOOTNOTES
+    | Options.CMARK_OPT_STRIKETHROUGH_DOUBLE_TILDE
+)
+_EXTENSIONS = ("table", "strikethrough", "tasklist")
+_SETTING = re.compile(r"[\w\"'.-][^:\n]*:|[\s#-]|\Z")  # begins a line of settings
+_CODE = re.compile(r"(</?(?:pre|code)\b[^>]{0,200}>)")
+_FORMULA = re.compile(r"\$\$([^$]{1,2000})\$\$|\$(?=\S)([^$\n]{1,200})(?<=\S)\$(?!\d)")
+_TEX = re.compile(r"\\[a-zA-Z]|\^|_\{")
+_TAG = re.compile(r"<[^<>]*>")
 
 
 def read(content: bytes) -> Sections:
-    """Read a Markdown file."""
-    text, sections = decode(content), Sections()
-    if front := _FRONT_MATTER.match(text):
-        sections.paragraph(front[0])
-        text = text[front.end() :]
-    cells, opening = list[str](), ""
-    for token in MarkdownIt().enable("table").parse(text):
-        if token.type == "inline":
-            if opening in ("th_open", "td_open"):
-                cells.append(_plain(token))
-            elif opening == "heading_open" and token.level == 1:  # not in a quotation
-                sections.heading(_plain(token))
-            else:
-                sections.paragraph(_plain(token))
-        elif token.type == "tr_close":
-            sections.paragraph(" | ".join(filter(None, cells)))
-            cells = []
-        elif token.type in ("fence", "code_block"):
-            sections.paragraph(token.content)
-        elif token.type == "html_block":
-            html.add(token.content, sections)
-        opening = token.type
+    """Read a Markdown file; settings before the text, as of a blog, are a paragraph."""
+    text, note = decode(content)
+    sections = Sections()
+    if note:
+        sections.note(note)
+    settings, text = _front_matter(text)
+    sections.paragraph(settings)
+    rendered = cmarkgfm.markdown_to_html_with_extensions(text, _OPTIONS, extensions=_EXTENSIONS)
+    html.add(_with_formulas(rendered), sections, line_break="\n")
     return sections
 
 
-def _plain(inline: Token) -> str:
-    """The text of a paragraph, a heading or a cell; of a picture, what it shows."""
-    return "".join(map(_text, inline.children or ()))
+def _with_formulas(rendered: str) -> str:
+    """Write formulas between dollar signs, but not in code, as linear text."""
+    pieces, in_code = _CODE.split(rendered), 0
+    for index, piece in enumerate(pieces):
+        if index % 2:
+            in_code += -1 if piece.startswith("</") else 1
+        elif in_code <= 0:
+            pieces[index] = _FORMULA.sub(_formula, piece)
+    return "".join(pieces)
 
 
-def _text(child: Token) -> str:
-    is_tag = child.type == "html_inline"
-    if child.type in _BREAKS or (is_tag and child.content.lower().startswith("<br")):
-        return "\n"
-    return "" if is_tag else child.content
+def _formula(match: re.Match[str]) -> str:
+    source = match[1] or match[2]
+    return escape(formulas.tex(unescape(_TAG.sub(" ", source)))) if _TEX.search(source) else match[0]
+
+
+def _front_matter(text: str) -> tuple[str, str]:
+    """Split settings in YAML from the text after them.
+
+    >>> _front_matter("---\\nauthor: Ada\\n---\\nText")
+    ('---\\nauthor: Ada\\n---\\n', 'Text')
+    """
+    lines = text.split("\n")
+    if lines[0].rstrip() == "---":
+        for number, line in enumerate(lines[1:], start=1):
+            if line.rstrip() in ("---", "..."):
+                return "\n".join(lines[: number + 1]) + "\n", "\n".join(lines[number + 1 :])
+            if not _SETTING.match(line):
+                break
+    return "", text
