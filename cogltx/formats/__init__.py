@@ -1,6 +1,6 @@
 """Read text, Markdown, HTML, PDF, Word and EPUB files. To add a format, write a module with ``read`` and a line."""
 
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -9,10 +9,11 @@ from pathlib import Path
 
 from more_itertools import unique_everseen
 
-from cogltx._files import decode_utf8, is_hidden, read_text
+from cogltx._files import is_hidden
 from cogltx._progress import logger
 from cogltx.document import Document
 from cogltx.errors import DataError
+from cogltx.formats._encoding import decode, is_text
 from cogltx.formats._limits import Limits
 from cogltx.formats._parse import read_content
 from cogltx.formats._processes import read_apart
@@ -31,12 +32,12 @@ FORMATS = {
 }
 """Module and noun of each format by the ending of a file's name; all others are text."""
 
-_NOT_TEXT = f"not a text file; known formats are {', '.join(FORMATS)} and UTF-8 text"
+_NOT_TEXT = f"not a text file; known formats are {', '.join(FORMATS)} and text"
 ENDINGS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 
 
 def read_document(path: str | Path, *, seconds: float | None = None, megabytes: float | None = None) -> Document:
-    """Read a file in the format of its name's ending, or else as UTF-8 text; ``-`` is the standard input.
+    """Read a file in the format of its name's ending, or else as text; ``-`` is the standard input.
 
     Sections become segments with their headings; ``Document.pages`` holds the pages of a PDF. Any file may be gzipped.
 
@@ -53,7 +54,7 @@ def read_document(path: str | Path, *, seconds: float | None = None, megabytes: 
     name = "standard input" if str(path) == "-" else str(path)
     module, noun = FORMATS.get(ending(path), ("", ""))
     if str(path) == "-":
-        document = _text(read_text(path), name, "")
+        document = _text(sys.stdin.buffer.read(), name, "")
     else:
         limits = Limits.of(_size(Path(path)), seconds, megabytes)
         document = (
@@ -100,18 +101,21 @@ def _size(path: Path) -> int:
 
 def _read_text(path: Path, name: str, limits: Limits) -> Document | None:
     """Read a text file; None without text."""
-    content = read_content(path, name, limits, check=partial(_check_text, name))
-    return _text(decode_utf8(content, name), name, path.name)
+    return _text(read_content(path, name, limits, check=partial(_check_text, name)), name, path.name)
 
 
 def _check_text(name: str, first: bytes) -> None:
     """Check that the first bytes of a file are not those of a binary one."""
-    if first.startswith(b"{\\rtf") or (b"\0" in first and not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE))):
+    if not is_text(first):
         raise DataError(f"{name}: {_NOT_TEXT}")
 
 
-def _text(text: str, name: str, id: str) -> Document | None:
+def _text(content: bytes, name: str, id: str) -> Document | None:
     """Make the document of a text; None if it is blank."""
+    try:
+        text, note = decode(content)
+    except DataError as error:
+        raise DataError(f"{name}: {error}") from None
     if "\0" in text:
         raise DataError(f"{name}: {_NOT_TEXT}")
-    return Document(text, id) if text.strip() else None
+    return Document(text, id, notes=(note,) if note else ()) if text.strip() else None

@@ -1,14 +1,14 @@
 """The character encoding of files: as they say it, else UTF-8, else as a detector is sure of.
 
-A file says it by a byte order mark, HTML also by a ``meta`` element and XML by its first line. Of Western and Central European
-encodings, that one is sure in which all letters belong to the alphabet of one language; of other scripts, the choice of
-charset-normalizer from some length on.
+A file says it by a byte order mark, HTML also by a ``meta`` element and XML by its first line. Of Western and Central
+European encodings, that one is sure in which all letters belong to the alphabet of one language; of other scripts, the
+choice of charset-normalizer from some length on.
 """
 
 import codecs
 import re
 import unicodedata
-from functools import partial
+from collections import Counter
 
 from cogltx.errors import DataError
 
@@ -19,7 +19,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_DECLARED = re.compile(rb"""(?:<meta\b[^<>]{0,300}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?\s*([\w.:-]{1,40})""", re.I)
+_DECLARED = re.compile(
+    rb"""(?:<meta\b[^<>]{0,300}?charset|<\?xml[^<>]{0,200}?encoding)\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE
+)
 _FIRST_BYTES = 4096  # that hold the declaration
 _WIDER = {  # as browsers read these names
     "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
@@ -27,13 +29,19 @@ _WIDER = {  # as browsers read these names
     "utf-16-le": "utf-8", "utf-16-be": "utf-8",
 }  # fmt: skip
 _NAMES = re.compile(r"cp(?=125\d)")
-_PUNCTUATION = frozenset("€‚„…†‡‰‘’“”•–—™¡§©«®°±²³´µ·¹»¼½¾¿×÷ªº\xa0\xad ")
-_LANGUAGES = {
-    "cp1252": ("äöüß", "àâæçéèêëîïôœùûüÿ", "áéíñóúü", "áâãàçéêíóôõúü", "àèéìíîòóù", "åäöéü", "æøåéöä", "áðéíóúýþæö", "éëïöüèáóê"),
-    "cp1250": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţ", "čćđšž"),
-    "cp1254": ("çğıöşüâîû",),
+_PUNCTUATION = frozenset("€‚„…†‡‰‘’“”•–—™¡§©«®°±¹²³´µ¶·»¼½¾¿×÷£¥¢ªº\xa0\xad")
+_IN_WORDS = re.compile("(?<=[^\\W\\d_])[^\\w\\s·´’\xad](?=[^\\W\\d_])|(?<=[^\\W\\d_])[ªº¹²³](?=[^\\W\\d_])")
+_CENTRAL = (("łąę", "ćńóśźż"), ("áí", "čďéěňóřšťúůýž"), ("áí", "äčďéĺľňóôŕšťúýž"), ("áé", "íóöőúüű"), ("ăşţ", "âî"),
+            ("šž", "čćđ"))  # fmt: skip
+_LANGUAGES = {  # per encoding, the letters of its languages beyond ASCII: common ones and others
+    "cp1252": (("äöüß", ""), ("éèàç", "âæêëîïôœùûüÿ"), ("áéíóúñ", "ü"), ("áéíóúçã", "âàêôõü"), ("àèéìòù", "íîó"),
+               ("äöå", "éü"), ("æøå", "éöäü"), ("áíóé", "ðúýþæö"), ("éëï", "öüèáóê"), ("àéèóíç", "ïòúü·")),
+    "cp1250": _CENTRAL,
+    "iso8859_2": _CENTRAL,
+    "cp1254": (("ışğ", "çöüâîû"),),
 }  # fmt: skip
-_OTHER_SCRIPTS = "cp1251 koi8_r cp1253 cp1255 cp1256 cp874 cp932 euc_jp gb18030 big5 cp949".split()
+_COMMON = 0.2  # least share of the common letters
+_OTHER_SCRIPTS = "cp1251 koi8_r iso8859_5 cp1253 cp1255 cp1256 cp874 cp932 euc_jp gb18030 big5 cp949".split()
 _SURE_BYTES = 80  # beyond ASCII; shorter texts in other scripts are taken for one another
 _SURE_SHARE = 0.99
 _DETECTED_BYTES = 100_000
@@ -82,6 +90,12 @@ def decode_markup(content: bytes) -> tuple[str, str]:
     return decode(content, _WIDER.get(encoding, encoding))
 
 
+def is_text(first: bytes) -> bool:
+    """Check that the first bytes of a file are not those of a binary one, or of a document with markup of its own."""
+    has_mark = any(first.startswith(mark) for mark, _ in _MARKS)
+    return not first.startswith(b"{\\rtf") and (has_mark or b"\0" not in first or bool(_wide(first)))
+
+
 def _name(encoding: str) -> str:
     return _NAMES.sub("windows-", encoding.replace("_", "-"))
 
@@ -101,20 +115,32 @@ def _detected(content: bytes) -> str:
         return _wide(start)
     runs = re.findall(rb"[\x80-\xff]+", start)
     if max(map(len, runs)) < 4 and sum(map(len, runs)) < 2 * len(runs):
-        return next(filter(partial(_is_one_language, start), _LANGUAGES), "")
+        fitting = [encoding for encoding in _LANGUAGES if _is_one_language(start, encoding)]
+        return fitting[0] if len({start.decode(encoding, "replace") for encoding in fitting}) == 1 else ""
     if sum(map(len, runs)) < _SURE_BYTES:
         return ""
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(start[: start.rfind(b"\n") + 1] or start, cp_isolation=_OTHER_SCRIPTS).best()
-    return best.encoding if best is not None else ""
+    try:
+        from charset_normalizer import from_bytes
+    except ImportError:
+        return ""
+    whole_lines = start[: start.rfind(b"\n") + 1] if len(start) < len(content) else start
+    best = from_bytes(whole_lines or start, cp_isolation=_OTHER_SCRIPTS).best()
+    return best.encoding if best is not None and _fits(content, best.encoding) else ""
 
 
 def _is_one_language(content: bytes, encoding: str) -> bool:
     """All letters beyond ASCII belong to the alphabet of one language of the encoding."""
-    letters = [c for c in content.decode(encoding, "replace").lower() if not c.isascii() and c not in _PUNCTUATION]
-    needed = _SURE_SHARE * len(letters)
-    return any(sum(letter in alphabet for letter in letters) >= needed for alphabet in _LANGUAGES[encoding])
+    text = content.decode(encoding, "replace").replace("İ", "i").lower()
+    letters = Counter(c for c in text if not c.isascii() and c not in _PUNCTUATION)
+    n_letters, n_signs = letters.total(), sum(not c.isascii() for c in _IN_WORDS.findall(text))
+
+    def count(alphabet: str) -> int:
+        return sum(letters[letter] for letter in alphabet)
+
+    return any(
+        count(common + others) >= _SURE_SHARE * n_letters + n_signs and count(common) >= _COMMON * n_letters
+        for common, others in _LANGUAGES[encoding]
+    )
 
 
 def _wide(content: bytes) -> str:

@@ -43,7 +43,9 @@ def read(content: bytes) -> Sections:
                 problems.append(f"{name} (damaged)")
     if problems and len(problems) == len(chapters):
         is_encrypted = all(name in encrypted for name in chapters)
-        raise DataError("the EPUB file is encrypted (DRM)" if is_encrypted else f"no chapter can be read: {problems[0]}")
+        raise DataError(
+            "the EPUB file is encrypted (DRM)" if is_encrypted else f"no chapter can be read: {problems[0]}"
+        )
     if problems:
         more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
         named = ", ".join(problems[:_NAMED]) + more

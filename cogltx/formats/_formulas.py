@@ -18,11 +18,13 @@ _OMML = {  # the operands of each kind of formula, as MathML has them
 }  # fmt: skip
 _TEX = re.compile(r"\\([a-zA-Z]+\*?|.)|([{}^_&])|([^\\{}^_&])", re.DOTALL)
 _TEX_SIGNS = {
-    "infty": "∞", "cdot": "·", "cdots": "…", "ldots": "…", "dots": "…", "partial": "∂", "neq": "≠", "to": "→", "quad": " ",
-    "qquad": " ", ",": " ", ";": " ", ":": " ", " ": " ", "!": "", "\\": "; ", "left": "", "right": "", "displaystyle": "",
-    "textstyle": "", "limits": "", "nolimits": "", "big": "", "Big": "", "bigl": "", "bigr": "", "circ": "∘", "sin": "sin ",
-    "cos": "cos ", "tan": "tan ", "log": "log ", "ln": "ln ", "exp": "exp ", "lim": "lim", "max": "max", "min": "min", "epsilon": "ε",
-    "phi": "φ", "mid": "|", "in": "∈", "star": "*", "bar": "", "hat": "", "vec": "", "dot": "", "rm": "", "bf": "", "it": "", "tt": "", "sf": "", "ast": "*", "prime": "'", "vert": "|", "Vert": "‖", "det": "det ", "mod": "mod ",
+    "infty": "∞", "cdot": "·", "cdots": "…", "ldots": "…", "dots": "…", "partial": "∂", "neq": "≠", "to": "→",
+    "circ": "∘", "epsilon": "ε", "phi": "φ", "mid": "|", "in": "∈", "star": "*", "ast": "*", "prime": "'", "vert": "|",
+    "Vert": "‖", "\\": "; ",
+    **dict.fromkeys([*"quad qquad , ; :".split(), " "], " "),
+    **{name: f"{name} " for name in "sin cos tan log ln exp det mod".split()},
+    **{name: name for name in "lim max min sup inf gcd".split()},
+    **dict.fromkeys("left right big Big bigl bigr limits bar hat vec dot rm bf it tt sf !".split(), ""),
 }  # fmt: skip
 _TEX_FRACTIONS = frozenset("frac dfrac tfrac cfrac".split())
 _TEX_LEFT_OUT = frozenset("begin end label tag hspace vspace phantom color".split())

@@ -19,7 +19,9 @@ from cogltx.formats import _xml as xml
 from cogltx.formats._encoding import decode_markup
 from cogltx.formats._sections import Sections
 
-_SKIPPED = frozenset("style noscript template svg title button head datalist audio video canvas iframe rp noembed".split())
+_SKIPPED = frozenset(
+    "style noscript template svg title button head datalist audio video canvas iframe rp noembed".split()
+)
 _REPLACED = frozenset("math select textarea script".split())
 _COPIES = frozenset(("katex-html", "MathJax_Preview", "link-target"))  # of formulas and of the addresses of links
 _TABLE_PARTS = frozenset("tr tbody thead tfoot caption".split())
@@ -44,8 +46,10 @@ _NOTE_LINKS = re.compile(r"(?<![a-z])(noteref|footnote-?ref(erence)?)(?![a-z])",
 _ARROWS = frozenset("¶#§^↩↑⤴🔗")
 _EMPTY_LINE = re.compile(f"(?:{inline.BREAK} ?){{2,}}")
 _AROUND_BREAK = re.compile(f" ?{inline.BREAK} ?")
-_STYLES = {"decimal": "1", "lower-alpha": "a", "lower-latin": "a", "upper-alpha": "A", "upper-latin": "A", "lower-roman": "i",
-           "upper-roman": "I", "decimal-leading-zero": "01", "none": "", "disc": "", "circle": "", "square": ""}  # fmt: skip
+_STYLES = {
+    "decimal": "1", "lower-alpha": "a", "lower-latin": "a", "upper-alpha": "A", "upper-latin": "A", "lower-roman": "i",
+    "upper-roman": "I", "decimal-leading-zero": "01", "none": "", "disc": "", "circle": "", "square": "",
+}  # fmt: skip
 _STYLE = re.compile(r"list-style(?:-type)?\s*:[^;]*?\b(" + "|".join(sorted(_STYLES, key=len, reverse=True)) + r")\b")
 _PARAGRAPHS, _LETTERS = 2, 300  # of a cell, from which a table is only layout
 _TYPED = frozenset("text email tel url number date time month week datetime-local search color range".split()) | {""}
@@ -195,12 +199,13 @@ class _Reader:
         if attributes and (
             "hidden" in attributes
             or (name != "math" and _NOT_SHOWN.search(attributes.get("style", "")))
-            or (name == "dialog" and "open" not in attributes)
             or attributes.get("class") in _COPIES
         ):
             return True
         if name in _REPLACED:
             self._starts[name](element)
+            return True
+        if name == "dialog" and "open" not in attributes:
             return True
         if not attributes and name in _BLOCKS and name != "nav":
             return False
@@ -249,7 +254,9 @@ class _Reader:
         text, self._pieces = "".join(self._pieces), []
         if not text or text.isspace():
             return
-        text = text.strip("\n").rstrip() if self._open["pre"] else _AROUND_BREAK.sub(inline.BREAK, _SPACE.sub(" ", text))
+        text = (
+            text.strip("\n").rstrip() if self._open["pre"] else _AROUND_BREAK.sub(inline.BREAK, _SPACE.sub(" ", text))
+        )
         for part in _EMPTY_LINE.split(text):
             if part := inline.plain(part.strip(f" {inline.BREAK}"), self._line_break):
                 is_title = is_heading and not self._open["blockquote"]

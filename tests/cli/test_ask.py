@@ -148,7 +148,7 @@ def test_baselines_judges_and_devices(files: Files, call: Call) -> None:
     [
         ("", QUESTION, "document.txt: the document has no text"),
         (" \n\t", QUESTION, "document.txt: the document has no text"),
-        (b"caf\xe9", QUESTION, "document.txt:1: not UTF-8"),
+        (b"caf\xff\x81", QUESTION, "document.txt: line 1: not UTF-8"),
         ("anna has the boat.", "what " * 70, "the question has 70 tokens; at most"),
     ],
 )

@@ -78,7 +78,7 @@ def test_files_keep_their_names_and_pages(client: TestClient) -> None:
         ("a.pdf", b"junk", "a.pdf: not a readable PDF file"),
         ("a.docx", b"PK\x03\x04junk", "a.docx: not a readable Word file"),
         ("a.txt", b"", "a.txt: the document has no text"),
-        ("a.txt", b"\xff\xfe", "a.txt:1: not UTF-8"),
+        ("a.txt", b"\xff\x81", "a.txt: line 1: not UTF-8"),
         ("a.gz", gzip.compress(b"some text", mtime=0)[:-9], "a.gz: the gzip file ends early"),
         ("a.pdf.gz", gzip.compress(b"junk", mtime=0), "a.pdf.gz: not a readable PDF file"),
         ("a.txt.gz", gzip.compress(bytes(100_000_000), mtime=0), "a.txt.gz: not a text file"),
