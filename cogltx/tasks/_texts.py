@@ -1,20 +1,24 @@
-"""Plain texts: a text file, a folder of ``.txt`` files, or JSON Lines with ``text``; each plain or gzipped."""
+"""Texts without labels: a document of any format, a folder of them, or JSON Lines with ``text``."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, StrictStr
 
-from cogltx._files import is_hidden, read_json_lines, read_text
+from cogltx._files import read_json_lines
+from cogltx._progress import logger
 from cogltx.errors import DataError
+from cogltx.formats import find_files, read_document
 from cogltx.tasks.base import errors_at
 
-_TEXTS = (".txt", ".txt.gz")
 _LINES = (".jsonl", ".jsonl.gz")
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a file or folder that are not blank; raises DataError if there are none."""
+    """Yield the texts of a file or folder that are not blank; raises DataError if there are none.
+
+    Of a folder, the files that ``find_files`` lists are read; the log names those that cannot be read.
+    """
     is_empty = True
     for text in filter(str.strip, _all(path)):
         is_empty = False
@@ -28,16 +32,23 @@ class _Line(BaseModel):
 
 
 def _all(path: Path) -> Iterator[str]:
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(_TEXTS) and file.is_file())
-        visible = [file for file in files if not is_hidden(file.relative_to(path))]
-        if not visible:
-            raise DataError(f"{path}: the folder holds no files that end in {' or '.join(_TEXTS)}")
-        yield from map(read_text, visible)
-    elif path.name.endswith(_LINES):
-        for where, values in read_json_lines(path):
-            with errors_at(where):
-                text = _Line.model_validate(values).text
-            yield text
-    else:
-        yield read_text(path)
+    if not path.is_dir():
+        yield from _of_file(path)
+        return
+    for file in find_files([path]):
+        try:
+            texts = list(_of_file(file))
+        except DataError as error:
+            logger.warning(f"left out: {error}")
+        else:
+            yield from texts
+
+
+def _of_file(path: Path) -> Iterator[str]:
+    if not path.name.endswith(_LINES):
+        yield read_document(path).text
+        return
+    for where, values in read_json_lines(path):
+        with errors_at(where):
+            text = _Line.model_validate(values).text
+        yield text

@@ -1,13 +1,15 @@
-"""Classification of texts: JSON Lines with ``label`` or ``labels``, or a folder of texts per label."""
+"""Classification of texts: JSON Lines with ``label`` or ``labels``, or a folder of documents per label."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from cogltx._files import is_hidden, read_text
-from cogltx.document import Document, Example, Query, has_surrogate
+from cogltx._files import is_hidden
+from cogltx._progress import logger, progress
+from cogltx.document import Example, Query, has_surrogate
 from cogltx.errors import ConfigError, DataError
+from cogltx.formats import read_document
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import JsonLines
@@ -29,7 +31,10 @@ class Classification(Task):
     labels: tuple[str, ...] = ()
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
-        """Yield the texts of a JSON Lines file or a folder (with a folder per split, or without) of label folders."""
+        """Yield the texts of a JSON Lines file or a folder (with a folder per split, or without) of label folders.
+
+        The log names the files of folders that cannot be read; raises DataError if none can.
+        """
         report = report or ReadReport()
         if self.label_queries and not self.labels:
             raise ConfigError("task classification: label_queries needs all label names; set task.options.labels")
@@ -66,13 +71,19 @@ def _read_folders(path: Path, split: Split) -> Iterator[Example]:
             f"{root}: has no label folders with texts; put each text into a folder with the name of its label, "
             f"such as {root / 'positive' / '1.txt'} and {root / 'negative' / '2.txt'}"
         )
-    for id in ids:
-        if has_surrogate(str(id)):
-            raise DataError(f"{str(root)!r}: the file name {str(id)!r} is not UTF-8; rename the file")
-        text = read_text(root / id)
-        if not text.strip():
-            raise DataError(f"{root / id}: the file holds no text; delete it or add its text")
-        yield Example(id=str(id), document=Document(text, str(id)), labels=(id.parts[0],))
+    n_read = 0
+    for id in progress(ids, "read", unit="files", delay=2.0):
+        try:
+            if has_surrogate(str(id)):
+                raise DataError(f"{str(root)!r}: the file name {str(id)!r} is not UTF-8; rename the file")
+            document = replace(read_document(root / id), id=str(id))
+        except DataError as error:
+            logger.warning(f"left out: {error}")
+            continue
+        n_read += 1
+        yield Example(id=str(id), document=document, labels=(id.parts[0],))
+    if not n_read:
+        raise DataError(f"{root}: no file in the label folders can be read")
 
 
 def _queries(example: Example, labels: tuple[str, ...]) -> Iterator[Example]:

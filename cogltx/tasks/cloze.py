@@ -40,10 +40,10 @@ _COMMON_WORDS = 0.3  # share of recurring single words that are asked for althou
 
 
 class Cloze(Task):
-    """Questions made from raw texts: a text file, a folder of them, JSON Lines with ``text``, or another task's files.
+    """Questions made from raw texts: a document, a folder of them, JSON Lines with ``text``, or another task's files.
 
     Attributes:
-        of: the task whose documents are read, for example ``hotpotqa``; None reads plain texts.
+        of: the task whose documents are read, for example ``hotpotqa``; None reads documents.
         options: the options of that task.
         questions: questions per section of 1,000 words.
     """

@@ -69,7 +69,7 @@ class MaskedConfig(BaseModel):
     Attributes:
         task: its name ``masked_lm`` tells this run from others.
         encoder: the encoder to start from, and how its positions are extended.
-        data: the texts: text files, folders of ``.txt`` files, or JSON Lines with ``text``; limits and ``held_out``
+        data: the texts: documents of any format, folders of them, or JSON Lines with ``text``; limits and ``held_out``
             count rows.
         length: tokens per row.
         training: how the encoder is trained.

@@ -77,9 +77,6 @@ def test_a_folder_for_each_label(tmp_path: Path) -> None:
     found = list(task.read(tmp_path, split="train"))
     assert [(example.id, example.labels) for example in found] == [("city/2.txt", ("city",)), ("food/1.txt", ("food",))]
     assert [example.labels for example in task.read(tmp_path, split="test")] == [("food",)]
-    (tmp_path / "train/food/4.txt").write_text("\n")
-    with pytest.raises(DataError, match=r"4\.txt: the file holds no text"):
-        list(task.read(tmp_path, split="train"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(
         DataError, match=r"empty: has no label folders with texts; put each text into a folder .*empty/positive/1\.txt"
@@ -100,11 +97,31 @@ def test_texts_without_label_folders(tmp_path: Path) -> None:
         list(make_task("classification", {}).read(tmp_path, split="train"))
 
 
-def test_a_name_that_is_not_utf8(tmp_path: Path) -> None:
+def test_documents_of_each_format_have_labels(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "food").mkdir()
-    Path(os.fsdecode(bytes(tmp_path / "food") + b"/caf\xe9.txt")).write_text("coffee")
-    with pytest.raises(DataError, match=r"the file name 'food/caf\\udce9\.txt' is not UTF-8"):
-        list(make_task("classification", {}).read(tmp_path, split="train"))
+    (tmp_path / "city").mkdir()
+    (tmp_path / "food/1.html").write_text("<h1>Soup</h1><p>It is <b>hot</b>.</p><style>p {}</style>")
+    (tmp_path / "food/2.md").write_text("# Bread\n\nIt is *old*.")
+    (tmp_path / "food/10004").write_text("no ending")
+    (tmp_path / "city/3.docx").write_bytes(b"PK broken")
+    (tmp_path / "city/blank.txt").write_text("\n")
+    Path(os.fsdecode(bytes(tmp_path / "city") + b"/caf\xe9.txt")).write_text("coffee")
+    task = make_task("classification", {})
+    examples = list(task.read(tmp_path, split="train"))
+    assert {example.id: example.document.text for example in examples} == {
+        "food/10004": "no ending", "food/1.html": "Soup\n\nIt is hot.", "food/2.md": "Bread\n\nIt is old."
+    }  # fmt: skip
+    assert {segment.heading for example in examples for segment in example.document.segments} == {"Soup", "Bread"}
+    assert [example.document.id for example in examples] == [example.id for example in examples]
+    assert [message.partition(": ")[0] for message in caplog.messages] == ["left out"] * 3
+    broken, blank, name = caplog.messages
+    assert f"{tmp_path / 'city/3.docx'}: not a readable Word file" in broken
+    assert f"{tmp_path / 'city/blank.txt'}: the document has no text" in blank
+    assert "the file name 'city/caf\\udce9.txt' is not UTF-8" in name
+    for file in (tmp_path / "food").iterdir():
+        file.unlink()
+    with pytest.raises(DataError, match=r"no file in the label folders can be read$"):
+        list(task.read(tmp_path, split="train"))
 
 
 def test_labels_as_queries(tmp_path: Path) -> None:
