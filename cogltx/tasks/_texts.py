@@ -49,6 +49,8 @@ def _of_file(path: Path) -> Iterator[str]:
         yield read_document(path).text
         return
     for where, values in read_json_lines(path):
+        if values.get("text") is None and values.get("document") is not None:
+            continue  # another question about the document of the line before
         with errors_at(where):
             text = _Line.model_validate(values).text
         yield text

@@ -34,7 +34,8 @@ def parse_examples(
 ) -> Iterator[Example]:
     """Yield the examples of objects, each after its place, whose number is the id of an object without one.
 
-    Objects in a row with the same document share one Document object. Raises DataError for a wrong object.
+    Objects in a row with the same document share one Document object, and may leave out its text after the first.
+    Raises DataError for a wrong object.
     """
     report = report or ReadReport()
     last: Document | None = None
@@ -43,7 +44,7 @@ def parse_examples(
             example = values
         elif isinstance(values, Mapping):
             with errors_at(where, _Line):
-                example = _example(values, re.split("[: ]", where)[-1], report)
+                example = _example(values, re.split("[: ]", where)[-1], report, last)
                 report.count(example.id, where)
             if last == example.document:
                 example = replace(example, document=last)
@@ -61,23 +62,35 @@ def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
     """Write examples atomically in the JSON Lines form; raises DataError if an ``extra`` cannot be written as JSON."""
-    write_file(path, (_to_json(example) + "\n" for example in examples))
+    write_file(path, _to_lines(examples))
 
 
-def _to_json(example: Example) -> str:
-    """Format an example as one line, without fields that have their default."""
+def _to_lines(examples: Iterable[Example]) -> Iterator[str]:
+    """Format examples as lines, of which those in a row about one document have its text once."""
+    last: Document | None = None
+    for example in examples:
+        yield _to_json(example, is_same=example.document == last) + "\n"
+        last = example.document
+
+
+def _to_json(example: Example, is_same: bool) -> str:
+    """Format an example as one line, without fields that have their default or are of the same document."""
     document = example.document
+    of_document = {
+        "text": document.text,
+        "segments": [{k: v for k, v in asdict(segment).items() if v != ""} for segment in document.segments] or None,
+        "pages": document.pages or None,
+    }
     fields = {
         "id": example.id,
-        "document": None if document.id == example.id else document.id,
-        "text": document.text,
+        "document": None if document.id == example.id and not is_same else document.id,
+        **({} if is_same else of_document),
         "question": None if example.query is None else example.query.text,
         "answers": example.answers,
         "answer_spans": _tuples(example.answer_spans) if example.answers or example.answer_spans else None,
         "labels": example.labels,
         "entities": _tuples(example.entities),
         "relevant": _tuples(example.relevant),
-        "segments": [{k: v for k, v in asdict(segment).items() if v != ""} for segment in document.segments] or None,
         "extra": example.extra or None,
     }
     fields = {key: value for key, value in fields.items() if value is not None}
@@ -150,6 +163,7 @@ class _Line(BaseModel):
     entities: list[_Entity] | None = None
     relevant: list[_Span] | None = None
     segments: list[_Segment] | None = None
+    pages: list[tuple[StrictInt, StrictInt | StrictStr]] | None = None
     extra: dict[str, object] | None = None
 
     @model_validator(mode="after")
@@ -187,14 +201,28 @@ def _bare(text: str) -> str:
     return "".join(filter(str.isalnum, text.casefold()))
 
 
-def _example(values: Mapping[str, Any], id: str, report: ReadReport) -> Example:
-    line = _Line.model_validate(dict(values))
-    id = id if line.id is None else line.id
+def _shared(values: Mapping[str, Any], last: Document | None) -> Document | None:
+    """Return the document of the object before if this one names it and leaves out its text; else None."""
+    if values.get("text") is not None or values.get("document") is None:
+        return None
+    if last is None or last.id != values["document"] or values.get("segments") or values.get("pages"):
+        raise DataError("text is missing; only a line after another of the same document may leave it out")
+    return last
+
+
+def _document(line: _Line, id: str) -> Document:
     segments = tuple(Segment(one.start, one.end, one.heading or "") for one in line.segments or [])
+    return Document(line.text, id if line.document is None else line.document, segments, pages=tuple(line.pages or ()))
+
+
+def _example(values: Mapping[str, Any], id: str, report: ReadReport, last: Document | None) -> Example:
+    shared = _shared(values, last)
+    line = _Line.model_validate(dict(values) if shared is None else {**values, "text": shared.text})
+    id = id if line.id is None else line.id
     labels = [line.label] if line.label is not None else line.labels
     return Example(
         id=id,
-        document=Document(line.text, id if line.document is None else line.document, segments),
+        document=shared or _document(line, id),
         query=None if line.question is None else Query(line.question),
         answers=None if line.answers is None else tuple(answer.text for answer in line.answers),
         answer_spans=_places(id, line, report) if line.answer_spans is None else tuple(line.answer_spans),

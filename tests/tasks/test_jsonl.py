@@ -138,6 +138,40 @@ def test_one_document_for_many_questions(tmp_path: Path) -> None:
     assert c.document is not b.document
 
 
+def test_a_text_is_written_once_for_many_questions(tmp_path: Path) -> None:
+    long = Document(TEXT * 1000, "long", (Segment(0, 12, "Cats"),), pages=((0, 1), (20, "slide 2")))
+    asked = [
+        (str(n), document)
+        for n, document in enumerate([long] * 50 + [Document("x", "long"), long, Document("y", "53")])
+    ]
+    given = [
+        Example(id=id, document=document, answers=("cat",), answer_spans=(Span(4, 7),) * (document == long))
+        for id, document in asked
+    ]
+    path = tmp_path / "data.jsonl"
+    write_examples(path, given)
+    assert path.stat().st_size < 3 * len(long.text)
+    again = list(JsonLines().read(path, split="train"))
+    assert again == given
+    assert all(example.document is again[0].document for example in again[:50])
+    assert list(again[0].document.pages) == [(0, 1), (20, "slide 2")]
+    (tmp_path / "tail.jsonl").write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    with pytest.raises(
+        DataError, match=r"tail\.jsonl:1: text is missing; only a line after another of the same document"
+    ):
+        list(JsonLines().read(tmp_path / "tail.jsonl", split="train"))
+
+
+@pytest.mark.parametrize("line", [{"document": "e"}, {"document": "d", "segments": [{"start": 0, "end": 1}]}, {}])
+def test_a_text_that_is_missing(tmp_path: Path, line: dict[str, object]) -> None:
+    with pytest.raises(DataError, match=r":2: text is missing"):
+        read(tmp_path, {"text": TEXT, "document": "d"}, line)
+    (first, second, third), _ = read(
+        tmp_path, {"text": TEXT, "id": "d"}, {"document": "d"}, {"document": "d", "text": None}
+    )
+    assert first.document is second.document is third.document
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [

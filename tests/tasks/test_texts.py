@@ -45,7 +45,11 @@ def test_a_folder(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("name", ["texts.jsonl", "texts.jsonl.gz"])
 def test_json_lines(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    content = "".join(json.dumps({"text": text, "id": "x"}) + "\n" for text in ("first", "", "second")).encode()
+    content = (
+        "".join(json.dumps({"text": text, "id": "x"}) + "\n" for text in ("first", "", "second")).encode()
+        + b'{"document": "x"}'
+    )
+
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     assert list(read_texts(path)) == ["first", "second"]
 
