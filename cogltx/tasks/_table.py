@@ -1,17 +1,18 @@
-"""A table of questions and answers: CSV as spreadsheets save it, with any separator. Does not depend on documents."""
+"""A table of questions and answers: CSV as spreadsheets save it, with any separator."""
 
 import csv
 import re
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from cogltx._files import decode_utf8, open_binary
+from cogltx._files import open_binary
 from cogltx._progress import logger
 from cogltx.errors import DataError
+from cogltx.formats._encoding import decode
+from cogltx.tasks.base import errors_at
 
 _COLUMNS = {  # names of each column, without case, digits, spaces and signs
     "question": ("question", "questions", "query"),
@@ -118,8 +119,11 @@ def _cells(path: Path) -> Iterator[tuple[int, list[str]]]:
         raise DataError(f"{path}: save the table as CSV (UTF-8)")
     with open_binary(path) as file:
         content = file.read()
-    is_wide = content.startswith((BOM_UTF16_LE, BOM_UTF16_BE))
-    return _csv(content.decode("utf-16", "replace") if is_wide else decode_utf8(content, str(path)), path)
+    with errors_at(str(path)):
+        text, note = decode(content)
+    if note:
+        logger.warning(f"{path}: {note}")
+    return _csv(text, path)
 
 
 def _csv(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:

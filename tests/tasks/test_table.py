@@ -42,6 +42,16 @@ def test_separators_and_encodings(tmp_path: Path, content: str, encoding: str) -
     assert list(map(short, read_questions(table(tmp_path, gzip.compress(raw), "t.tsv.gz")))) == WANTED
 
 
+def test_an_encoding_that_is_not_stated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    text = "question;answer\nWie groß ist die Brücke?;fünf Meter, schön gemessen\nWer mißt?;Jürgen Möller, der Müller\n"
+    first, second = read_questions(table(tmp_path, text.encode("cp1252")))
+    assert (first.answers[0].text, second.answers[0].text) == (
+        "fünf Meter, schön gemessen",
+        "Jürgen Möller, der Müller",
+    )
+    assert caplog.messages == [f"{tmp_path / 't.csv'}: read as windows-1252 (not stated in the file)"]
+
+
 def test_a_separator_that_the_file_states(tmp_path: Path) -> None:
     (question,) = read_questions(table(tmp_path, "sep=:\nquestion:answer\na,b;c:d\n"))
     assert short(question) == ("3", "a,b;c", "", ["d"])
@@ -97,7 +107,7 @@ def test_cells_come_back(tmp_path_factory: pytest.TempPathFactory, rows: list[tu
         ('question,answer\nA?,b\n"a"b,c\n', "t.csv:3: not a row of CSV (',' expected after '\"'); check its quotes"),
         ("question,answer\nA?,b\nA?,\n", "t.csv:3: the question has an answer in only one of the lines 2 and 3"),
         ("id,question,answer\n1,A?,b\n1,C?,d\n", "t.csv:3: the id '1' is already used for another question"),
-        (b"question,answer\nA?,caf\xe9\n", "t.csv:2: not UTF-8 (byte 0xe9); save it as UTF-8"),
+        (b"question,answer\nA?,\xff\xfe\x81\n", "t.csv: line 2: not UTF-8 (byte 0xff), and no other encoding is sure"),
     ],
 )
 def test_wrong_tables(tmp_path: Path, content: str | bytes, expected: str) -> None:

@@ -61,7 +61,7 @@ def test_json_lines(tmp_path: Path, name: str) -> None:
         ("a.txt", b" \n\t", "a.txt: the document has no text"),
         ("a.html", b"<p></p>", "a.html: the document has no text"),
         ("a.png", b"\x89PNG\0", "a.png: not a text file; known formats are"),
-        ("a.txt", b"good\nbad \xff", "a.txt:2: not UTF-8 (byte 0xff); save it as UTF-8"),
+        ("a.txt", b"good\nbad \xff", "a.txt: line 2: not UTF-8 (byte 0xff), and no other encoding is sure"),
         ("a.jsonl", b"", "a.jsonl: holds no text"),
         ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "a.jsonl:2: text is missing"),
         ("a.jsonl", b'{"text": 3}\n', "a.jsonl:1: text must be a string, but is 3"),
