@@ -5,7 +5,7 @@ The cost of a cut:
     0  after a line break
     1  after a sentence end: . ? ! before white space, a closing quote or bracket, or the end of the text;
        。？！ anywhere
-    2  after a clause end: , ; : likewise; ，；：、 anywhere
+    2  after a clause end: , ; : likewise; ，；：、 anywhere; a space in Thai, Lao, Khmer and Burmese
     8  at any other token boundary between two words
 
 Every block costs 4 more. No cut is inside a word, unless the word is longer than B tokens.
@@ -17,7 +17,8 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import UInt8
 
-from cogltx.blocks._characters import SPACES, among, code_points, scans, unspaced
+from cogltx.blocks._characters import SPACES, among, code_points, scans
+from cogltx.blocks._script import UNSPACED, joined, kinds
 from cogltx.errors import ConfigError
 
 BLOCK_COST, LINE_COST, SENTENCE_COST, CLAUSE_COST, WORD_COST = 4, 0, 1, 2, 8
@@ -29,9 +30,9 @@ def _set(characters: str) -> np.ndarray:
 
 _LINE_BREAKS = _set("\n\r\v\f\x85\u2028\u2029")
 _CLOSERS = _set("\"')]}»”’›」』】》〉）］｝＂＇")
-_SENTENCE_ENDS, _WIDE_SENTENCE_ENDS = _set(".?!"), _set("。？！｡．؟۔।॥։።‼⁇⁈⁉")
-_CLAUSE_ENDS, _WIDE_CLAUSE_ENDS = _set(",;:"), _set("，；：、､،؛﹐﹑﹔﹕")
-_END_OF_TEXT = 0xFFFFFFFF
+_SENTENCE_ENDS, _WIDE_SENTENCE_ENDS = _set(".?!"), _set("。？！｡．؟۔।॥։።‼⁇⁈⁉။។៕།")
+_CLAUSE_ENDS, _WIDE_CLAUSE_ENDS = _set(",;:"), _set("，；：、､،؛﹐﹑﹔﹕၊")
+_END_OF_TEXT, _FIRST_CHINESE = 0xFFFFFFFF, 0x2E80
 _INSIDE_WORD, _INSIDE_CHARACTER = 254, 255
 _CUT_TOKENS, _ORIGIN_STEPS = 1 << 14, 1 << 12
 
@@ -61,11 +62,15 @@ def _boundary_costs(characters: np.ndarray, starts: np.ndarray, after: np.ndarra
     spaces = np.concatenate([[0], np.cumsum(among(characters, SPACES))])
     free = among(beyond, SPACES) | (beyond == _END_OF_TEXT)
     closing = free | among(beyond, _CLOSERS)
-    next_character = characters[np.minimum(following, len(characters) - 1)]
     gap = np.maximum(following, after)
-    apart = (spaces[gap] > spaces[after]) | unspaced(mark) | unspaced(next_character)
+    of_character = np.append(kinds(characters[:-1]), np.uint8(0))
+    left = np.where(after > starts, of_character[np.maximum(after - 1, 0)], np.uint8(0))
+    right = of_character[np.minimum(following, len(characters) - 1)]
+    apart = (spaces[gap] > spaces[after]) | (((left | right) & UNSPACED) != 0) & ~joined(left, right)
     costs = np.where(apart | free, WORD_COST, _INSIDE_WORD)
-    costs = np.where(among(mark, _WIDE_CLAUSE_ENDS) | among(mark, _CLAUSE_ENDS) & closing, CLAUSE_COST, costs)
+    phrase = ((left & UNSPACED) != 0) & (mark < _FIRST_CHINESE) & among(beyond, SPACES)
+    clause = among(mark, _WIDE_CLAUSE_ENDS) | among(mark, _CLAUSE_ENDS) & closing | phrase
+    costs = np.where(clause, CLAUSE_COST, costs)
     costs = np.where(among(mark, _WIDE_SENTENCE_ENDS) | among(mark, _SENTENCE_ENDS) & closing, SENTENCE_COST, costs)
     costs = np.where(lines[gap] > lines[after], LINE_COST, costs)
     return np.where((following < after) | (following == starts), _INSIDE_CHARACTER, costs)

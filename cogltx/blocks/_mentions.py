@@ -9,7 +9,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from cogltx.blocks._characters import WORD
+from cogltx.blocks._script import UNIT, folded
 
 _ADDITION = re.compile(r"\s*\([^()]*\)\s*$")  # "(film)" in a title is not part of the name
 
@@ -35,7 +35,7 @@ class Mentions:
         """Find the mentions in a text whose blocks begin at ``starts``."""
         names: _Names = defaultdict(list)
         for number, heading in enumerate(headings):
-            name = tuple(word.lower() for word in WORD.findall(_ADDITION.sub("", heading)))
+            name = tuple(map(folded, UNIT.findall(_ADDITION.sub("", heading))))
             if name:
                 names[name].append(number)
         occurrences = np.array(list(_occurrences(text, names)), dtype=np.int64).reshape(-1, 2)
@@ -65,9 +65,9 @@ def _occurrences(text: str, names: _Names) -> Iterator[tuple[int, int]]:
         lengths[name[-1]].add(len(name))
     longest = max(map(len, names), default=0)
     starts, words = deque[int](maxlen=longest), deque[str](maxlen=longest)
-    for match in WORD.finditer(text) if names else ():
+    for match in UNIT.finditer(text) if names else ():
         starts.append(match.start())
-        words.append(match.group().lower())
+        words.append(folded(match.group()))
         for length in lengths.get(words[-1], ()):
             if length <= len(words):
                 for number in names.get(tuple(words)[-length:], ()):

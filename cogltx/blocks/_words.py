@@ -1,19 +1,16 @@
-"""The words of a tokenized text, the units of tagging: runs of letters, digits and combining marks.
+"""The words of a tokenized text, the units of tagging: those of ``_script``, if the tokenizer separates them.
 
-Any other character is a word, and so is each character of a script without spaces, if the tokenizer separates them.
+Any other character is a word of its own.
 """
 
-import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from cogltx.blocks._characters import code_points, scans, unspaced
-
-_LONGEST = 256  # characters; longer runs of letters are no words, and scanning them takes time
+from cogltx.blocks._characters import code_points, scans
+from cogltx.blocks._script import MARK, joined, kind, kinds
 
 
 @dataclass(frozen=True)
@@ -50,11 +47,11 @@ def _with_marks(text: str, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """Move the ends of tokens past the combining marks that follow them, even if the tokenizer dropped the marks."""
     extended = ends.copy()
     for first, last, start, end in scans(text, starts, ends):
-        mark = _among_kinds(code_points(text, start, end), _is_mark)
+        mark = (kinds(code_points(text, start, end)) & MARK) != 0
         places = np.arange(len(mark) + 1)
         solid = np.where(np.append(mark, False), len(mark), places)
         extended[first:last] = np.minimum.accumulate(solid[::-1])[::-1][ends[first:last] - start] + start
-    while extended[-1] < len(text) and _is_mark(ord(text[extended[-1]])):
+    while extended[-1] < len(text) and kind(text[extended[-1]]) & MARK:
         extended[-1] += 1
     return extended
 
@@ -63,42 +60,10 @@ def _begins(text: str, starts: np.ndarray, ends: np.ndarray) -> Bool[np.ndarray,
     """Mark the tokens that begin a word. ``ends`` already includes combining marks."""
     begins = np.ones(len(starts), dtype=bool)
     for first, last, start, end in scans(text, starts, ends):
-        characters = code_points(text, start, end)
-        letter = _among_kinds(characters, lambda kind: chr(kind).isalnum() or _is_mark(kind)) & ~unspaced(characters)
+        of_character = kinds(code_points(text, start, end))
         last = min(last, len(starts) - 1)
         after, following = ends[first:last] - start, starts[first + 1 : last + 1] - start
-        before, beyond = np.maximum(after - 1, 0), np.minimum(following, len(characters) - 1)
-        begins[first + 1 : last + 1] = ~((following < after) | ((following == after) & letter[before] & letter[beyond]))
+        before, beyond = np.maximum(after - 1, 0), np.minimum(following, len(of_character) - 1)
+        goes_on = joined(of_character[before], of_character[beyond])
+        begins[first + 1 : last + 1] = ~((following < after) | ((following == after) & goes_on))
     return begins
-
-
-def _among_kinds(characters: np.ndarray, wanted: Callable[[int], bool]) -> Bool[np.ndarray, " characters"]:
-    """Mark the wanted characters; ``wanted`` is called once per distinct character."""
-    kinds, places = np.unique(characters, return_inverse=True)
-    return np.asarray(np.array([wanted(kind) for kind in kinds.tolist()], dtype=bool)[places])
-
-
-def _is_mark(character: int) -> bool:
-    return character >= 0x300 and unicodedata.category(chr(character)).startswith("M")
-
-
-def expand_to_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Extend a span to the ends of the words that it cuts, by at most 256 characters each way.
-
-    >>> expand_to_words("the Netherlands", 7, 10)
-    (4, 15)
-    """
-    first, last = max(0, start - _LONGEST), min(len(text), end + _LONGEST)
-    while start > first and _is_joined(text[start - 1], text[start]):
-        start -= 1
-    while end < last and _is_joined(text[end - 1], text[end]):
-        end += 1
-    return start, end
-
-
-def _is_joined(left: str, right: str) -> bool:
-    """Check whether two neighbouring characters belong to one word."""
-    if _is_mark(ord(right)):
-        return not left.isspace()
-    letters = (left.isalnum() or _is_mark(ord(left))) and right.isalnum()
-    return letters and not unspaced(code_points(left + right, 0, 2)).any()

@@ -1,6 +1,5 @@
 """A judge without training: BM25 of the query against the blocks of the document. Scores do not depend on z."""
 
-import re
 import sys
 from collections.abc import Callable
 from functools import lru_cache
@@ -11,11 +10,9 @@ import numpy as np
 from jaxtyping import Float
 
 from cogltx.blocks import Blocks
+from cogltx.blocks._script import terms
 from cogltx.errors import ConfigError
 from cogltx.judges.base import Judge, Memory
-
-# A word, or one character of a script that is written without spaces.
-_TERM = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\W_]+")
 
 
 class BM25Judge(Judge):
@@ -28,14 +25,7 @@ class BM25Judge(Judge):
     def __init__(self) -> None:
         self._scorers: WeakKeyDictionary[Blocks, Callable[[str], Float[np.ndarray, " blocks"]]] = WeakKeyDictionary()
 
-    @staticmethod
-    def terms(text: str) -> list[str]:
-        """Split a text into lower-case terms.
-
-        >>> BM25Judge.terms("The cat, 猫咪!")
-        ['the', 'cat', '猫', '咪']
-        """
-        return _TERM.findall(text.lower())
+    terms = staticmethod(terms)
 
     def scores(self, memory: Memory, indices: list[int]) -> Float[np.ndarray, " indices"]:
         """See ``Judge.scores``."""

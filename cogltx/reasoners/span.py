@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from cogltx.blocks import Blocks
-from cogltx.blocks._words import expand_to_words
+from cogltx.blocks._script import expand_to_words
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window

@@ -10,11 +10,10 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pydantic import BaseModel, StrictStr, field_validator
 
 from cogltx._files import read_json_lines, read_lines
-from cogltx.blocks._characters import unspaced
+from cogltx.blocks._script import UNSPACED, kind
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import DataError
 from cogltx.tasks._tag_schemes import Scheme, Word
@@ -114,7 +113,7 @@ def _join(sentences: Sequence[Sequence[str]]) -> tuple[str, list[list[int]]]:
     ('我在巴黎', [[0, 1, 2, 3]])
     """
     words = [word for sentence in sentences for word in sentence]
-    n_unspaced = sum(bool(unspaced(np.array(list(map(ord, word)), dtype=np.uint32)).any()) for word in words)
+    n_unspaced = sum(any(kind(character) & UNSPACED for character in word) for word in words)
     separator = " " if n_unspaced * 2 <= len(words) else ""
     starts, end = [], 0
     for sentence in sentences:

@@ -1,7 +1,6 @@
 """The base class of tasks: reads files into Examples and measures predictions."""
 
 import abc
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,6 +9,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationError
 
+from cogltx.blocks._script import expand_to_words
+from cogltx.blocks._search import find
 from cogltx.document import Example, Span
 from cogltx.errors import DataError, describe, shorten
 from cogltx.prediction import Prediction
@@ -140,7 +141,8 @@ def errors_at(where: str, model: type[BaseModel] | None = None) -> Iterator[None
 def occurrences(text: str, needle: str, within: Span | None = None, *, whole_words: bool = False) -> tuple[Span, ...]:
     """Spans of ``needle`` in the text, in order, without overlap; none for a blank needle.
 
-    Occurrences at word boundaries come first; without any, and unless ``whole_words`` is set, all others are returned.
+    Occurrences of whole words come first; without any, and unless ``whole_words`` is set, all others are returned.
+    Other normal forms, and forms with or without points, are searched if ``needle`` is nowhere letter by letter.
 
     >>> occurrences("can a cat concatenate a cat", "cat")
     (Span(start=6, end=9), Span(start=24, end=27))
@@ -148,14 +150,10 @@ def occurrences(text: str, needle: str, within: Span | None = None, *, whole_wor
     ((Span(start=3, end=6),), ())
     """
     within, needle = within or Span(0, len(text) or 1), needle.strip()
-    matches = re.compile(re.escape(needle)).finditer(text, within.start, within.end) if needle else ()
-    spans = tuple(Span(*match.span()) for match in matches)
-    at_words = tuple(span for span in spans if _at_word_boundaries(text, span))
-    return at_words if at_words or whole_words else spans
-
-
-def _at_word_boundaries(text: str, span: Span) -> bool:
-    """Check that no word continues over either end of the span."""
-    before = span.start > 0 and text[span.start - 1].isalnum() and text[span.start].isalnum()
-    after = span.end < len(text) and text[span.end].isalnum() and text[span.end - 1].isalnum()
-    return not (before or after)
+    inside: tuple[Span, ...] = ()
+    for spans in find(text, needle, within.start, within.end) if needle else ():
+        at_words = tuple(Span(*span) for span in spans if expand_to_words(text, *span) == span)
+        if at_words:
+            return at_words
+        inside = inside or tuple(Span(*span) for span in spans)
+    return () if whole_words else inside

@@ -4,7 +4,6 @@ A sentence with a blank asks for the name, number or phrase that the blank repla
 1906.04980), which recurs in the document: a passage around another sentence (Splinter: Ram et al. 2021, 2101.00438).
 """
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,10 +12,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import regex
 from more_itertools import unique_everseen
 from pydantic import Field, ValidationError
 
 from cogltx._progress import progress
+from cogltx.blocks._script import WORD, spaced
 from cogltx.document import Document, Example, Query, Span
 from cogltx.errors import ConfigError, DataError, describe
 from cogltx.tasks._texts import read_texts
@@ -31,7 +32,8 @@ from cogltx.tasks.squad import Squad
 _SOURCES: dict[str, type[Task]] = {kind.name: kind for kind in (HotpotQA, Squad, Cuad, NewsQA, JsonLines, Newsgroups)}
 
 _BLANK = "[MASK]"  # the mask of BERT's vocabulary
-_WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
+_WORD = regex.compile(rf"(?V1){WORD}(?:[-'’.]{WORD})*|[^\w\s]")
+_SENTENCE_ENDS = ".!?。！？؟।။។"
 _SECTION_WORDS = 1000  # an answer recurs within so many words
 _PASSAGE_WORDS = 130  # least length of a question's document
 _LONGEST_ANSWER = 6  # words
@@ -106,7 +108,7 @@ def _make_questions(
                 continue
             sentence = sentence_of[int(rng.choice(free))]
             question = section.with_blanks(sentence, starts, size)
-            if len(question.split()) > _LONGEST_QUESTION:
+            if len(spaced(question).split()) > _LONGEST_QUESTION:
                 continue
             used.add(sentence)
             target = int(rng.choice([sentence_of[start] for start in starts if sentence_of[start] != sentence]))
@@ -134,7 +136,7 @@ class _Section:
         for end in range(1, len(words) + 1):
             last = words[end - 1]
             following = words[end].start if end < len(words) else len(text)
-            if text[last.start] in ".!?。！？" or "\n" in text[last.end : following] or end == len(words):
+            if text[last.start] in _SENTENCE_ENDS or "\n" in text[last.end : following] or end == len(words):
                 if sentences and end - sentences[0].start > size:
                     yield cls(text, words, sentences)
                     sentences = []

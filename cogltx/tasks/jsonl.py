@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, PlainValidator, StrictInt, StrictStr, model_validator
 
 from cogltx._files import read_json_lines, write_file
+from cogltx.blocks._script import folded
 from cogltx.document import Document, Entity, Example, Query, Segment, Span
 from cogltx.errors import DataError, shorten
 from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at, occurrences
@@ -197,8 +198,8 @@ class _Line(BaseModel):
 
 
 def _bare(text: str) -> str:
-    """Letters and digits in lower case."""
-    return "".join(filter(str.isalnum, text.casefold()))
+    """Letters and digits in folded case."""
+    return "".join(filter(str.isalnum, folded(text)))
 
 
 def _shared(values: Mapping[str, Any], last: Document | None) -> Document | None:
@@ -243,5 +244,7 @@ def _places(id: str, line: _Line, report: ReadReport) -> tuple[Span, ...]:
             spans = occurrences(line.text, answer.text, whole_words=True)
             places |= dict.fromkeys(spans)
             if not spans:
-                report.unmapped.append((id, f"the answer {answer.text!r} does not occur in the text"))
+                inside = occurrences(line.text, answer.text)
+                problem = "occurs only inside words; give its start" if inside else "does not occur in the text"
+                report.unmapped.append((id, f"the answer {answer.text!r} {problem}"))
     return tuple(places)

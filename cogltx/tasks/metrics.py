@@ -2,6 +2,7 @@
 
 import re
 import string
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from cogltx.blocks._script import spaced
 from cogltx.document import Entity, Example
 from cogltx.prediction import PredictedEntity, Prediction
 
@@ -57,6 +59,8 @@ class Score:
 
 def answer_score(prediction: str, answers: Collection[str], *, closed: bool = False) -> Score:
     """Exact match and token F1 with the best accepted answer, in lower case without punctuation and articles.
+
+    A token is a word between spaces or, in scripts without spaces, a character (as for CMRC 2018, Cui et al. 2019).
 
     Source: the official evaluations of SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018) and HotpotQA (Yang et al. 2018).
     ``closed`` is HotpotQA's rule: yes, no and "noanswer" match only themselves. In SQuAD's rule an empty prediction is
@@ -210,7 +214,11 @@ def _difference(sums: np.ndarray) -> np.ndarray:
 
 
 def _normalized(text: str) -> str:
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+    text = text.lower().translate(_NO_PUNCTUATION)
+    apart = spaced(text)
+    if apart != text:
+        apart = "".join(character for character in apart if not unicodedata.category(character).startswith("P"))
+    return " ".join(_ARTICLES.sub(" ", apart).split())
 
 
 def _token_score(predicted: str, expected: str, closed: bool) -> Score:

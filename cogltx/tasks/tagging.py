@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import BaseModel, Field, StrictInt, StrictStr
 
 from cogltx._files import read_json_lines, read_lines
-from cogltx.blocks._words import expand_to_words
+from cogltx.blocks._script import expand_to_words
 from cogltx.document import Document, Entity, Example
 from cogltx.errors import DataError
 from cogltx.prediction import Prediction

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cogltx.blocks import Blocks, split
-from cogltx.blocks._words import expand_to_words
+from cogltx.blocks._script import expand_to_words
 from cogltx.document import Document
 from cogltx.errors import DataError
 
@@ -98,7 +98,7 @@ def test_words_do_not_overlap_and_cut_no_character(text: str, architecture: str)
         ("一a", "a", "a"),
         ("猫\u0301咪", "猫", "猫\u0301"),
         ("a \u0301", "\u0301", "\u0301"),
-        ("a 👍\u200d b", "👍", "👍"),
+        ("a 👍\u200d b", "👍", "👍\u200d"),
     ],
 )
 def test_spans_are_extended_to_whole_words(text: str, span: str, expected: str) -> None:

@@ -91,7 +91,7 @@ def test_another_query_of_the_same_document(blocks: Blocks) -> None:
 def test_scripts_without_spaces() -> None:
     document = sentences("巴黎是法国的首都。", "谁写了这份报告？", "猫坐着。")
     blocks = split(document, tiny.make_tokenizer())
-    assert BM25Judge.terms("巴黎 Paris") == ["巴", "黎", "paris"]
+    assert BM25Judge.terms("巴黎 Paris") == ["巴", "黎", "巴黎", "paris"]
     assert retrieve(blocks, "报告").argmax() == 1
 
 

@@ -15,7 +15,7 @@ from transformers import AutoModelForQuestionAnswering, AutoTokenizer
 
 from cogltx import CogLTX, train
 from cogltx.baselines import load_reader
-from cogltx.blocks._words import expand_to_words
+from cogltx.blocks._script import expand_to_words
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import load_encoder
 from cogltx.encoding.pretrained import EncoderConfig

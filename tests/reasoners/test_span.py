@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from cogltx.blocks import Blocks, split
-from cogltx.blocks._words import expand_to_words
+from cogltx.blocks._script import expand_to_words
 from cogltx.document import Document, Example, Query, Span
 from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat

@@ -121,3 +121,22 @@ def test_documents_of_another_task(tmp_path: Path) -> None:
 def test_nothing_to_ask(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"texts\.jsonl: no name, number or phrase recurs in the texts"):
         questions(tmp_path, "It rained. The sun shone.")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("大桥由张建国在洪水之年建成。雨下了很多天。北方的人们唱歌感谢张建国先生。", "张建国"),
+        (
+            "बड़ा पुल विक्रम सेठी ने बाढ़ के साल बनाया। कई दिन तक पानी बरसा। उत्तर के लोगों ने विक्रम सेठी को गीत गाकर धन्यवाद दिया।",
+            "विक्रम सेठी",
+        ),
+    ],
+)
+def test_names_recur_in_other_scripts(text: str, name: str) -> None:
+    asked = [question for _, question, answer, _ in made(text, passage_words=5) if name in answer]
+    assert asked
+    assert all(
+        text.startswith(question.split("[MASK]")[0].strip()) or question.split("[MASK]")[0] in text
+        for question in asked
+    )

@@ -118,7 +118,7 @@ def test_everything_given(tmp_path: Path) -> None:
         ({"answers": ["cat"]}, [Span(4, 7), Span(15, 18)], []),
         ({"answers": ["cat"], "answer_spans": [[0, 7]]}, [Span(0, 7)], []),
         ({"answers": ["cat"], "answer_spans": []}, [], []),
-        ({"answers": ["concat"]}, [], ["the answer 'concat' does not occur in the text"]),
+        ({"answers": ["concat"]}, [], ["the answer 'concat' occurs only inside words; give its start"]),
         ({"answers": ["dog", "sat"]}, [Span(8, 11)], ["the answer 'dog' does not occur in the text"]),
         ({"answers": ["yes"]}, [], []),
         ({"answers": ["No"]}, [], []),
