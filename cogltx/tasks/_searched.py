@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
-from cogltx.blocks._characters import WORD, code_points
-from cogltx.blocks._words import expand_to_words
+from cogltx.blocks._characters import code_points
+from cogltx.blocks._script import expand_to_words, terms
 from cogltx.document import Document, Span
 from cogltx.tasks.base import occurrences
 
@@ -70,12 +70,12 @@ class SearchedDocument:
 
         Returns all places that share most, and how much that is.
         """
-        words = sorted(set(_words(question)))
+        words = sorted(set(terms(question)))
         weights = {word: 1 / (1 + np.log(count)) for word in words if (count := self._counts[word])}
         scores = []
         for span in spans:
             before = self.document.text[max(0, span.start - _NEAR) : span.start]
-            near = {*_words(before), *_words(self.document.text[span.end : span.end + _NEAR])}
+            near = {*terms(before), *terms(self.document.text[span.end : span.end + _NEAR])}
             scores.append(float(sum(weight for word, weight in weights.items() if word in near)))
         best = max(scores, default=0.0)
         return tuple(span for span, score in zip(spans, scores, strict=True) if score == best), best
@@ -101,11 +101,7 @@ class SearchedDocument:
 
     @cached_property
     def _counts(self) -> Counter[str]:
-        return Counter(_words(self.document.text))
-
-
-def _words(text: str) -> list[str]:
-    return [word.casefold() for word in WORD.findall(text)]
+        return Counter(terms(self.document.text))
 
 
 def _is_number_with_unit(text: str, span: Span) -> bool:
