@@ -37,6 +37,9 @@ def found(text: str, wanted: str) -> list[str]:
         ("Ｔｅａ x² m", "tea x2", ["Ｔｅａ x²"]),
         ("İstanbul'da", "i̇stanbul", ["İstanbul"]),
         ("it is 30km away", "30", ["30"]),
+        ("北京大学在北京。", "北京。", ["北京。"]),
+        ("他在巴\n黎工作", "巴黎", ["巴\n黎"]),
+        ("เขาอยู่ที่กรุงเทพมหานคร", "กรุงเทพ", ["กรุงเทพ"]),
         ("Paris and paris", "Paris", ["Paris"]),  # the exact form is preferred
         ("in 12 3 cases", "123", []),
         ("A BUS came", "us", []),
