@@ -38,7 +38,7 @@ _Given = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE|QUESTION",
-        help="Files or folders: PDF, Word, EPUB, HTML, Markdown or text, - for the standard input; then questions. "
+        help="Files or folders: PDF, EPUB, HTML, Markdown, office files, CSV, e-mails or text, - for the standard input; then questions. "
         "Without a question, questions are asked for; models that label texts or find entities need none.",
     ),
 ]

@@ -1,4 +1,7 @@
-"""Read text, Markdown, HTML, PDF, Word and EPUB files. To add a format, write a module with ``read`` and a line."""
+"""Read text, Markdown, HTML, PDF, EPUB, office files, tables and e-mails.
+
+To add a format, write a module with ``read`` and a line in ``FORMATS``.
+"""
 
 import sys
 from collections import Counter
@@ -22,7 +25,13 @@ __all__ = ["FORMATS", "ending", "find_files", "read_document"]
 
 FORMATS = {
     ".pdf": ("pdf", "PDF file"),
-    ".docx": ("docx", "Word file"),
+    **dict.fromkeys((".docx", ".docm", ".dotx", ".dotm"), ("docx", "Word file")),
+    **dict.fromkeys((".pptx", ".pptm", ".ppsx", ".potx"), ("pptx", "PowerPoint file")),
+    **dict.fromkeys((".xlsx", ".xlsm", ".xltx"), ("xlsx", "Excel file")),
+    **dict.fromkeys((".odt", ".ods", ".odp", ".ott", ".ots", ".otp"), ("odf", "OpenDocument file")),
+    **dict.fromkeys((".csv", ".tsv"), ("csv", "table")),
+    ".rtf": ("rtf", "RTF file"),
+    ".eml": ("eml", "e-mail"),
     ".epub": ("epub", "EPUB file"),
     ".html": ("html", "HTML file"),
     ".htm": ("html", "HTML file"),
@@ -39,7 +48,8 @@ ENDINGS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 def read_document(path: str | Path, *, seconds: float | None = None, megabytes: float | None = None) -> Document:
     """Read a file in the format of its name's ending, or else as text; ``-`` is the standard input.
 
-    Sections become segments with their headings; ``Document.pages`` holds the pages of a PDF. Any file may be gzipped.
+    Sections become segments with their headings; ``Document.pages`` holds pages, slides and rows of sheets. Any file
+    may be gzipped.
 
     Args:
         path: the file.

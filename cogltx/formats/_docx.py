@@ -1,61 +1,295 @@
-"""Word files, by python-docx: paragraphs, headings and tables in their order.
+"""Word files: paragraphs, headings with their numbers, tables and notes in their order.
 
-Includes content controls, text boxes (after their paragraph) and tracked insertions, but no deleted or moved text.
+Includes content controls, text boxes (after their paragraph) and tracked insertions, but no deleted, moved or hidden
+text and no table of contents. Notes and comments follow the paragraph that cites them. Each text of the headers comes
+once, before the document, each of the footers once, after it, both without page numbers.
 """
 
-from collections.abc import Iterator
-from io import BytesIO
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import cached_property
 
-import docx
-from docx.oxml.ns import qn
-from docx.text.paragraph import Paragraph
+from lxml import etree
 
+from cogltx.errors import DataError
+from cogltx.formats import _formulas as formulas
+from cogltx.formats import _inline as inline
+from cogltx.formats import _tables as tables
+from cogltx.formats import _xml as xml
+from cogltx.formats._numbering import Numbering, value
+from cogltx.formats._package import Package
 from cogltx.formats._sections import Sections
 
-_HEADINGS = ("Heading", "Title")
-_PARAGRAPH, _TABLE, _MOVED_AWAY, _TEXT_BOX = map(qn, ("w:p", "w:tbl", "w:moveFrom", "w:txbxContent"))
-_SECOND_COPY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # of a text box
-_TEXT = {qn("w:t"): None, qn("w:tab"): "\t", qn("w:br"): "\n", qn("w:cr"): "\n", qn("w:noBreakHyphen"): "-"}
+_SKIPPED = frozenset(
+    "del moveFrom Fallback txbxContent pPr rPr sdtPr tblPr trPr tcPr instrText delText sectPr footnoteRef endnoteRef "
+    "annotationRef".split()
+)
+_SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
+_PAGE = "\ufdd7"  # the number of a page
+_PAGE_FIELDS = ("PAGE", "NUMPAGES", "SECTIONPAGES")
+_HEADINGS = ("heading", "title")
+_OFF = ("0", "false", "off")
+_MOST_BASES = 20  # of a style
 
 
 def read(content: bytes) -> Sections:
     """Read a Word file."""
-    sections, document = Sections(), docx.Document(BytesIO(content))
-    for item in _paragraphs_and_tables(document.element.body):
-        if item.tag == _TABLE:
-            for row in _own(item, "w:tr"):
-                cells = (" ".join(map(_text, cell.iter(_PARAGRAPH))).strip() for cell in _own(row, "w:tc"))
-                sections.paragraph(" | ".join(filter(None, cells)))
-        elif (style := Paragraph(item, document).style) is not None and (style.name or "").startswith(_HEADINGS):
-            sections.heading(_text(item))
-        else:
-            sections.paragraph(_text(item))
+    sections, reader = Sections(), _Reader(Package(content))
+    for is_heading, text in reader.blocks():
+        (sections.heading if is_heading else sections.paragraph)(text.replace(_PAGE, ""))
+    for problem in reader.problems:
+        sections.note(problem)
     return sections
 
 
-def _paragraphs_and_tables(parent: Any) -> Iterator[Any]:
-    """The outermost paragraphs and tables of an element and of its text boxes, in order."""
-    for child in parent:
-        if child.tag in (_PARAGRAPH, _TABLE):
-            yield child
-        if child.tag == _PARAGRAPH:
-            for box in child.iter(_TEXT_BOX):
-                if next(box.iterancestors(_PARAGRAPH)) is child:
-                    yield from _paragraphs_and_tables(box)
-        elif child.tag != _TABLE:
-            yield from _paragraphs_and_tables(child)
+class _Reader:
+    """Collects the blocks of a file."""
 
+    def __init__(self, package: Package) -> None:
+        self._package = package
+        self.problems: list[str] = []
+        self._styles = {xml.attribute(style, "styleId"): style for style in self._all("styles", "style")}
+        self._kinds: dict[str, tuple[bool, bool, str, str]] = {}
+        numbering = self._part("numbering")
+        self._numbering = Numbering(numbering)
+        self._depth = 0  # of cells and notes around the paragraph
+        self._cited: list[str] = []  # notes and comments that follow the paragraph
+        self._marks: dict[tuple[str, str], str] = {}  # of the notes so far
+        self._counts = {"footnote": 0, "endnote": 0}
+        self._fields: list[str] = []  # instructions of the open fields; "=" after them begins their result
+        self._inlines: dict[str, Callable[[etree._Element], str]] = {
+            "t": lambda element: element.text or "", "r": self._run, "fldChar": self._field, "fldSimple": self._simple,
+            "instrText": self._instruction, "footnoteReference": self._note, "endnoteReference": self._note,
+            "commentReference": self._comment, "ruby": self._ruby, "oMath": formulas.omml, "docPr": self._picture,
+            "sym": self._symbol, "p": lambda element: "",
+        }  # fmt: skip
 
-def _own(parent: Any, kind: str) -> Iterator[Any]:
-    """Elements of a kind inside another, but not inside one of its kind that it contains."""
-    return (element for element in parent.iter(qn(kind)) if next(element.iterancestors(parent.tag)) is parent)
+    def blocks(self) -> list[tables.Block]:
+        """The headings and paragraphs of the file."""
+        body = self._package.part(self._package.main).find("{*}body")
+        if body is None:
+            raise DataError("it has no text part of Word")
+        return [*self._margins("header"), *self._blocks(body), *self._margins("footer")]
 
+    def _part(self, kind: str) -> etree._Element | None:
+        """A part of the file; None if it is missing or broken."""
+        for name in self._package.related(self._package.main, kind):
+            try:
+                return self._package.part(name)
+            except (DataError, etree.XMLSyntaxError):
+                self.problems.append(f"the {kind} cannot be read")
+        return None
 
-def _text(paragraph: Any) -> str:
-    """The text of a paragraph, without its text boxes."""
-    if next(paragraph.iterancestors(_SECOND_COPY), None) is not None:
+    def _all(self, part: str, name: str) -> Iterator[etree._Element]:
+        root = self._part(part)
+        return iter(()) if root is None else root.iterfind(f"{{*}}{name}")
+
+    def _margins(self, kind: str) -> Iterator[tables.Block]:
+        """The texts of headers or footers, each once."""
+        parts = (self._package.part(name) for name in self._package.related(self._package.main, kind))
+        texts = [text for part in parts for _, text in self._blocks(part)]
+        for text in dict.fromkeys(texts):
+            if kept := "\t".join(part for part in text.split("\t") if _PAGE not in part).strip():
+                yield False, kept
+
+    def _blocks(self, parent: etree._Element) -> list[tables.Block]:
+        """The blocks in an element, with those of its text boxes and its notes."""
+        found = list[tables.Block]()
+        for child in parent:
+            name = xml.local(child.tag)
+            if name == "p":
+                found += self._paragraph(child)
+            elif name == "tbl":
+                found += tables.blocks(list(self._rows(child)))
+                found += self._take_notes()
+            elif name not in _SKIPPED:
+                found += self._blocks(child)
+        return found
+
+    def _paragraph(self, paragraph: etree._Element) -> list[tables.Block]:
+        """A paragraph with its number, then its text boxes and, outside tables, the notes that it cites."""
+        properties = paragraph.find("{*}pPr")
+        style = value(properties, "pStyle") if properties is not None else ""
+        is_heading, is_contents, list_id, level = self._kind(style)
+        found = list[tables.Block]()
+        text = inline.plain(self._inline(paragraph)).strip(" \n")
+        if properties is not None:
+            is_heading |= value(properties, "outlineLvl") in tuple("012345678")
+            numbers = properties.find("{*}numPr")
+            if numbers is not None:
+                list_id, level = value(numbers, "numId") or list_id, value(numbers, "ilvl") or level
+        number = self._numbering.label(list_id, int(level) if level.isdigit() else 0) if list_id else ""
+        if text and not is_contents:
+            found.append((is_heading, number + text))
+        for box in paragraph.iter("{*}txbxContent"):
+            if self._is_own(box, paragraph):
+                found += self._blocks(box)
+        return found + self._take_notes()
+
+    def _take_notes(self) -> list[tables.Block]:
+        if self._depth:
+            return []
+        notes, self._cited = self._cited, []
+        return [(False, note) for note in notes]
+
+    def _is_own(self, box: etree._Element, paragraph: etree._Element) -> bool:
+        """A text box belongs to a paragraph, not to one within it, and is no second copy for old versions of Word."""
+        for parent in box.iterancestors():
+            if parent is paragraph:
+                return True
+            if xml.local(parent.tag) in ("p", "Fallback"):
+                return False
+        return False
+
+    def _kind(self, style: str) -> tuple[bool, bool, str, str]:
+        """Of a style: whether it is for headings, or for a table of contents; its list and level."""
+        if style not in self._kinds:
+            is_heading, is_contents, list_id, level, id = False, False, "", "", style
+            for _ in range(_MOST_BASES):
+                one = self._styles.get(id)
+                if one is None:
+                    break
+                name = value(one, "name").lower()
+                outline = one.find("{*}pPr/{*}outlineLvl")
+                is_contents |= name.startswith("toc ") and name[4:].isdigit()
+                is_heading |= name.startswith(_HEADINGS) or (
+                    outline is not None and xml.attribute(outline, "val") < "9"
+                )
+                numbers = one.find("{*}pPr/{*}numPr")
+                if numbers is not None and not list_id:
+                    list_id, level = value(numbers, "numId"), value(numbers, "ilvl")
+                    level = level or str(self._numbering.levels_of_styles.get((list_id, id), 0))
+                id = value(one, "basedOn")
+            self._kinds[style] = is_heading and not is_contents, is_contents, list_id, level
+        return self._kinds[style]
+
+    def _rows(self, table: etree._Element) -> Iterator[list[tables.Cell]]:
+        """The rows of a table, without deleted ones."""
+        for row in _within(table, "tr"):
+            if row.find("{*}trPr/{*}del") is None:
+                before = row.find("{*}trPr/{*}gridBefore")
+                skipped = int(xml.attribute(before, "val") or 0) if before is not None else 0
+                empty = [tables.Cell(())] * min(skipped, 50)
+                yield empty + [self._cell(cell) for cell in _within(row, "tc")]
+
+    def _cell(self, cell: etree._Element) -> tables.Cell:
+        properties = cell.find("{*}tcPr")
+        self._depth += 1
+        blocks = self._blocks(cell)
+        self._depth -= 1
+        if properties is None:
+            return tables.Cell(blocks)
+        span, merge = value(properties, "gridSpan"), properties.find("{*}vMerge")
+        if merge is not None and xml.attribute(merge, "val", "continue") == "continue":
+            blocks = []
+        return tables.Cell(blocks, int(span) if span.isdigit() else 1, has_table=cell.find("{*}tbl") is not None)
+
+    def _inline(self, parent: etree._Element) -> str:
+        """The text in an element, without blocks."""
+        pieces = list[str]()
+        for child in parent:
+            name = xml.local(child.tag)
+            if name in self._inlines:
+                pieces.append(self._inlines[name](child))
+            elif name in _SIGNS:
+                pieces.append(_SIGNS[name])
+            elif name not in _SKIPPED and len(child):
+                pieces.append(self._inline(child))
+        hidden = bool(self._fields) and self._fields[-1].endswith("=") and self._fields[-1].split()[0] in _PAGE_FIELDS
+        return "" if hidden and xml.local(parent.tag) == "r" else "".join(pieces)
+
+    def _run(self, run: etree._Element) -> str:
+        """The text of a run; superscript letters are marked, hidden ones left out."""
+        text, properties = self._inline(run), run.find("{*}rPr")
+        if properties is None or not text:
+            return text
+        hidden = properties.find("{*}vanish")
+        if hidden is not None and xml.attribute(hidden, "val") not in _OFF:
+            return ""
+        return inline.raised(text) if self._is_raised(properties) and inline.NOTE not in text else text
+
+    def _is_raised(self, properties: etree._Element) -> bool:
+        position, id = value(properties, "vertAlign"), value(properties, "rStyle")
+        for _ in range(_MOST_BASES):
+            style = self._styles.get(id)
+            if position or style is None:
+                break
+            found, id = style.find("{*}rPr/{*}vertAlign"), value(style, "basedOn")
+            position = xml.attribute(found, "val") if found is not None else ""
+        return position == "superscript"
+
+    def _field(self, mark: etree._Element) -> str:
+        kind = xml.attribute(mark, "fldCharType")
+        if kind == "begin":
+            self._fields.append("")
+        elif kind == "separate" and self._fields:
+            self._fields[-1] += " ="
+        elif self._fields:
+            is_page = self._fields.pop().split()[:1]
+            return _PAGE if is_page and is_page[0] in _PAGE_FIELDS else ""
         return ""
-    runs = (run for run in _own(paragraph, "w:r") if next(run.iterancestors(_MOVED_AWAY), None) is None)
-    parts = (child for run in runs for child in run if child.tag in _TEXT)
-    return "".join(_TEXT[part.tag] or part.text or "" for part in parts)
+
+    def _instruction(self, element: etree._Element) -> str:
+        if self._fields:
+            self._fields[-1] += element.text or ""
+        return ""
+
+    def _simple(self, field: etree._Element) -> str:
+        kind = xml.attribute(field, "instr").split()[:1]
+        return _PAGE if kind and kind[0] in _PAGE_FIELDS else self._inline(field)
+
+    def _note(self, reference: etree._Element) -> str:
+        """The mark of a note, whose text follows the paragraph."""
+        kind = xml.local(reference.tag).removesuffix("Reference")
+        id = xml.attribute(reference, "id")
+        if (kind, id) in self._marks:
+            return inline.note_mark(self._marks[kind, id])
+        note = self._notes[kind].get(id)
+        if note is None or xml.attribute(reference, "customMarkFollows") not in ("", *_OFF):
+            mark = "*"
+        else:
+            self._counts[kind] += 1
+            mark = inline.number(self._counts[kind], "i" if kind == "endnote" else "1")
+        self._marks[kind, id] = mark
+        if note is not None:
+            self._cited.append(f"[{mark}] {self._line(note)}")
+        return inline.note_mark(mark)
+
+    def _comment(self, reference: etree._Element) -> str:
+        comment = self._notes["comment"].pop(xml.attribute(reference, "id"), None)
+        if comment is not None:
+            author = xml.attribute(comment, "author")
+            self._cited.append(f"Comment{f' by {author}' if author else ''}: {self._line(comment)}")
+        return ""
+
+    @cached_property
+    def _notes(self) -> dict[str, dict[str, etree._Element]]:
+        kinds = ("footnote", "endnote", "comment")
+        return {kind: {xml.attribute(one, "id"): one for one in self._all(f"{kind}s", kind)} for kind in kinds}
+
+    def _line(self, note: etree._Element) -> str:
+        self._depth += 1
+        blocks = self._blocks(note)
+        self._depth -= 1
+        return " ".join(text for _, text in blocks)
+
+    def _ruby(self, element: etree._Element) -> str:
+        base, reading = (element.find(f"{{*}}{name}") for name in ("rubyBase", "rt"))
+        texts = [self._inline(part) if part is not None else "" for part in (base, reading)]
+        return inline.with_reading(*texts)
+
+    def _picture(self, element: etree._Element) -> str:
+        return inline.picture(xml.attribute(element, "descr"))
+
+    def _symbol(self, element: etree._Element) -> str:
+        code = int(xml.attribute(element, "char") or "0", 16)
+        return chr(code) if code < 0xE000 else ""  # private letters of symbol fonts
+
+
+def _within(parent: etree._Element, name: str) -> Iterator[etree._Element]:
+    """Elements of a name in another, also in content controls, but not in tables or rows inside it."""
+    for child in parent:
+        tag = xml.local(child.tag)
+        if tag == name:
+            yield child
+        elif tag not in ("tbl", "tr", "tc", "p") and len(child):
+            yield from _within(child, name)

@@ -114,8 +114,10 @@ def _detected(content: bytes) -> str:
     if b"\0" in start:
         return _wide(start)
     runs = re.findall(rb"[\x80-\xff]+", start)
-    if max(map(len, runs)) < 4 and sum(map(len, runs)) < 2 * len(runs):
-        fitting = [encoding for encoding in _LANGUAGES if _is_one_language(start, encoding)]
+    fitting = (
+        [encoding for encoding in _LANGUAGES if _is_one_language(start, encoding)] if max(map(len, runs)) < 4 else []
+    )
+    if fitting:
         return fitting[0] if len({start.decode(encoding, "replace") for encoding in fitting}) == 1 else ""
     if sum(map(len, runs)) < _SURE_BYTES:
         return ""

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from html.entities import html5
+from itertools import chain
 
 from lxml import etree
 
@@ -51,7 +52,6 @@ _STYLES = {
     "upper-roman": "I", "decimal-leading-zero": "01", "none": "", "disc": "", "circle": "", "square": "",
 }  # fmt: skip
 _STYLE = re.compile(r"list-style(?:-type)?\s*:[^;]*?\b(" + "|".join(sorted(_STYLES, key=len, reverse=True)) + r")\b")
-_PARAGRAPHS, _LETTERS = 2, 300  # of a cell, from which a table is only layout
 _TYPED = frozenset("text email tel url number date time month week datetime-local search color range".split()) | {""}
 _ENTITY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)([a-zA-Z][a-zA-Z0-9]{1,31};)")
 _XHTML = re.compile(rb"\s*(?:<\?xml|<!DOCTYPE[^>]{1,200}XHTML|<html[^>]{1,300}xmlns=)", re.IGNORECASE)
@@ -61,7 +61,7 @@ _XHTML = re.compile(rb"\s*(?:<\?xml|<!DOCTYPE[^>]{1,200}XHTML|<html[^>]{1,300}xm
 class _Frame:
     """Blocks of an element that is read whole before its place in the text is decided."""
 
-    blocks: list[tuple[bool, str]] = field(default_factory=list)  # is a heading, text
+    blocks: list[tables.Block] = field(default_factory=list)
     rows: list[list[tuple[etree._Element, "_Frame"]]] = field(default_factory=list)  # of a table
     has_table: bool = False
     letters: int = 0
@@ -84,19 +84,6 @@ class _Frame:
         self.linked += other.linked
         self.links += other.links
         self.outside += other.outside
-
-    def is_layout(self) -> bool:
-        """This cell holds more than a cell of data."""
-        n_letters = sum(len(text) for _, text in self.blocks)
-        return (
-            self.has_table
-            or any(is_heading for is_heading, _ in self.blocks)
-            or (len(self.blocks) >= _PARAGRAPHS and n_letters > _LETTERS)
-        )
-
-    def text(self) -> str:
-        """The text of a cell of data."""
-        return " ".join(text for _, text in self.blocks)
 
 
 @dataclass
@@ -174,7 +161,7 @@ class _Reader:
             "th": self._cell_end, "table": self._table_end, "q": self._quote_end, "span": self._span_end,
         }  # fmt: skip
 
-    def read(self, root: etree._Element) -> list[tuple[bool, str]]:
+    def read(self, root: etree._Element) -> list[tables.Block]:
         """The blocks of a page: whether each is a heading, and its text."""
         skipped: list[etree._Element] = []
         walk = etree.iterwalk(root, events=("start", "end"))
@@ -289,13 +276,8 @@ class _Reader:
         """Lay the rows out as lines, or, in a table that only places text on the page, as blocks one by one."""
         frame = self._frames[-1]
         rows, frame.rows, frame.has_table = frame.rows, [], True
-        cells = [cell for row in rows for _, cell in row]
-        if max(map(len, rows), default=0) < 2 or any(cell.is_layout() for cell in cells):
-            for cell in cells:
-                frame.take(cell)
-            return
-        frame.blocks += [(False, text) for text in tables.lines([[_cell(*cell) for cell in row] for row in rows])]
-        for cell in cells:
+        frame.blocks += tables.blocks([[_cell(*cell) for cell in row] for row in rows])
+        for _, cell in chain.from_iterable(rows):
             frame.count(cell)
 
     def _cell_end(self, element: etree._Element) -> None:
@@ -404,7 +386,8 @@ def _names(element: etree._Element) -> str:
 
 
 def _cell(element: etree._Element, frame: _Frame) -> tables.Cell:
-    return tables.Cell(frame.text(), _integer(element, "colspan", 1), _integer(element, "rowspan", 1))
+    spans = _integer(element, "colspan", 1), _integer(element, "rowspan", 1)
+    return tables.Cell(frame.blocks, *spans, has_table=frame.has_table)
 
 
 def _integer(element: etree._Element, name: str, default: int) -> int:

@@ -22,6 +22,7 @@ _WORD = re.compile(r"[^\W\d_]+\Z")
 _SHORT = re.compile(r"(?:[a-zA-Zµμα-ωΑ-Ω]{1,2}|a?r?c?(?:sin|cos|tan|cot)h?|log|mol|rad|min)")  # units, variables
 _BRACKET = re.compile(r"[(\[{|](?![^()\[\]]*[^\W\d_]{3})[^()\[\]]*[)\]}|]\Z")  # of a formula
 _ORDINAL = re.compile(r"[a-zA-Zªºäèé.]{2,}|[eoarstdhªº°™®′″']")
+_DIGITS = "〇一二三四五六七八九"
 _ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
           (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
 
@@ -111,19 +112,36 @@ def _letters(value: int) -> str:
     return letters
 
 
+def _chinese(value: int) -> str:
+    """Chinese and Japanese numerals below 100."""
+    if value >= 100:
+        return str(value)
+    tens, ones = divmod(value, 10)
+    return (_DIGITS[tens] if tens > 1 else "") + ("十" if tens else "") + (_DIGITS[ones] if ones else "")
+
+
+def _ordinal(value: int) -> str:
+    ending = "th" if value % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(value % 10, "th")
+    return f"{value}{ending}"
+
+
 _STYLES: dict[str, Callable[[int], str]] = {
     "a": _letters,
     "A": lambda value: _letters(value).upper(),
     "i": _roman,
     "I": lambda value: _roman(value).upper(),
     "01": lambda value: f"{value:02}",
+    "1st": _ordinal,
+    "一": _chinese,
+    "aa": lambda value: chr(ord("a") + (value - 1) % 26) * (1 + (value - 1) // 26),
+    "AA": lambda value: chr(ord("A") + (value - 1) % 26) * (1 + (value - 1) // 26),
 }
 
 
 def number(value: int, style: str = "1") -> str:
-    """Write the number of a list item in the style of HTML: 1, a, A, i or I; or 01.
+    """Write the number of a list item in the style of HTML (1, a, A, i, I), or in that of 01, 1st, 一, aa or AA.
 
-    >>> number(4), number(28, "a"), number(1999, "I"), number(0, "i")
-    ('4', 'ab', 'MCMXCIX', '0')
+    >>> number(4), number(28, "a"), number(28, "aa"), number(1999, "I"), number(0, "i"), number(21, "一")
+    ('4', 'ab', 'bb', 'MCMXCIX', '0', '二十一')
     """
     return _STYLES.get(style, str)(value) if 0 < value < 4000 else str(value)

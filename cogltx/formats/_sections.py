@@ -50,6 +50,16 @@ class Sections:
         """Report in one line what cannot be read; the rest of the file is read."""
         self._notes.append(problem)
 
+    def take(self, other: "Sections") -> None:
+        """Add the sections, pages and notes of a document within this one."""
+        start = self._next
+        self._sections += [(start + place, heading) for place, heading in other._sections]
+        self._pages += [(start + place, number) for place, number in other._pages]
+        self._notes += other._notes
+        moved = [replace(line, start=start + line.start, end=start + line.end) for line in other._lines]
+        self.paragraph("".join(other._pieces))
+        self._lines += moved
+
     @property
     def _next(self) -> int:
         """Offset of the next paragraph."""

@@ -201,7 +201,8 @@ def test_joined_documents_keep_pages_and_sections(tmp_path: Path, name: str, mak
         ("a.txt", b" \n", r"a\.txt: the document has no text$"),
         ("a.bin", b"a\0b", r"a\.bin: not a text file; known formats are \.pdf, \.docx, "),
         ("a.doc", b"\xd0\xcf\x11\xe0\0\0\0\0", r"a\.doc: not a text file; known formats are"),
-        ("a.rtf", rb"{\rtf1\ansi Anna}", r"a\.rtf: not a text file; known formats are"),
+        ("a.txt", rb"{\rtf1\ansi Anna}", r"a\.txt: not a text file; known formats are"),
+        ("a.rtf", rb"Anna", r"a\.rtf: it does not begin with {\\rtf$"),
         ("a.txt", b"Anna \xff\x81", r"a\.txt: line 1: not UTF-8 \(byte 0xff\), and no other encoding is sure; save"),
     ],
 )  # fmt: skip

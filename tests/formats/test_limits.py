@@ -283,7 +283,7 @@ def test_files_that_expand(tmp_path: Path) -> None:
 def test_a_zip_that_lies_about_its_size(tmp_path: Path) -> None:
     """The directory of the archive says 9 bytes, of 200 million."""
     with zipfile.ZipFile(tmp_path / "a.docx", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("[Content_Types].xml", bytes(200_000_000))
+        archive.writestr("_rels/.rels", bytes(200_000_000))
     packed = (tmp_path / "a.docx").read_bytes()
     assert packed.count((200_000_000).to_bytes(4, "little")) == 2
     (tmp_path / "a.docx").write_bytes(packed.replace((200_000_000).to_bytes(4, "little"), (9).to_bytes(4, "little")))

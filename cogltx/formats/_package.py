@@ -1,0 +1,58 @@
+"""Files of Word, PowerPoint and Excel: XML parts in a zip archive, which name each other by relationships.
+
+Names are compared without namespaces, so files of the strict standard are read, too.
+"""
+
+import posixpath
+from io import BytesIO
+from zipfile import ZipFile
+
+from lxml import etree
+
+from cogltx.errors import DataError
+from cogltx.formats import _xml as xml
+
+_OLD = b"\xd0\xcf\x11\xe0"
+
+
+def open_zip(content: bytes) -> ZipFile:
+    """Open the archive of an office file; raises DataError for old formats and encrypted files, which are none."""
+    if content.startswith(_OLD):
+        raise DataError("it has a password, or a format of before 2007; save it anew without a password")
+    return ZipFile(BytesIO(content))
+
+
+class Package:
+    """The parts of an office file."""
+
+    def __init__(self, content: bytes) -> None:
+        self._archive = open_zip(content)
+        self._names = {name.lower(): name for name in self._archive.namelist()}
+        main = self.related("", "officeDocument")
+        if not main:
+            raise DataError("it has no main part of an office file")
+        self.main = main[0]
+
+    def part(self, name: str) -> etree._Element:
+        """Parse a part."""
+        return xml.parse(self._archive.read(self._names[name.lower()]))
+
+    def relationships(self, name: str) -> dict[str, tuple[str, str]]:
+        """Kind and target of each relationship of a part, by its id; kinds as in the last part of their URL."""
+        folder, _, file = name.rpartition("/")
+        path = posixpath.join(folder, "_rels", f"{file}.rels")
+        if path.lower() not in self._names:
+            return {}
+        return {
+            one.get("Id", ""): (
+                one.get("Type", "").rpartition("/")[2],
+                posixpath.normpath(posixpath.join("/", folder, one.get("Target", ""))).lstrip("/"),
+            )
+            for one in self.part(path).iter("{*}Relationship")
+            if one.get("TargetMode") != "External"
+        }
+
+    def related(self, name: str, kind: str) -> list[str]:
+        """The parts of a kind that a part names and that exist."""
+        targets = (target for one, target in self.relationships(name).values() if one == kind)
+        return [target for target in dict.fromkeys(targets) if target.lower() in self._names]
