@@ -83,7 +83,7 @@ async def add_document(new: schemas.NewDocument, service: _Served) -> schemas.He
 
 @router.post("/files", status_code=201, tags=["documents"])
 async def add_file(file: UploadFile, service: _Served) -> schemas.HeldDocument:
-    """Upload a file to ask about: text, Markdown, HTML, PDF, EPUB, office files, CSV or e-mail, by the ending of its name."""
+    """Upload a file to ask about: text, Markdown, HTML, PDF, EPUB, office files, CSV or e-mail, by its ending."""
     return _hold(service, await service.read_upload(file.filename or "file", await file.read()))
 
 
