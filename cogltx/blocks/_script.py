@@ -71,6 +71,7 @@ _WHOLE = regex.compile(r"[\p{Latin}\p{N}]")
 _BEFORE = regex.compile("[وفبلكس]{1,2}|[ושהמבלכ]{1,3}")
 _AFTER = regex.compile(
     "(?:은|는|이|가|을|를|의|에|에서|에게|께서|한테|와|과|랑|도|만|로|으로|부터|까지|보다|처럼|나|라|란|고|다|며){1,4}"
+    r"|(?<=\d)\p{Hangul}{1,4}"
 )
 _ARTICLE = regex.compile("^(?:[وفبکل]?[بکل]?ال|لل)(?=..)|^و(?=...)")  # "the", also after "and", "in", "to"
 

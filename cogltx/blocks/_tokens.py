@@ -43,7 +43,7 @@ def tokenize(
         for (start, _, closes), piece_ids, piece_spans in tokens:
             ids.extend(piece_ids)
             spans = np.array(piece_spans, dtype=np.int64).reshape(-1, 2)
-            _place_white_space(document.text, start, spans)
+            _place_late_tokens(document.text, start, spans)
             starts.frombytes((spans[:, 0] + start).astype(index).tobytes())
             ends.frombytes((spans[:, 1] + start).astype(index).tobytes())
             if closes:
@@ -53,10 +53,17 @@ def tokenize(
     return np.asarray(ids), *_trim(document.text, np.asarray(starts), np.asarray(ends)), segment_ends
 
 
-def _place_white_space(text: str, start: int, spans: Int[np.ndarray, "tokens 2"]) -> None:
-    """Correct the offsets of white-space tokens, which some tokenizers (RoBERTa) place one character too late."""
-    for token in np.flatnonzero((spans[:, 0] == spans[:, 1]) & (spans[:, 0] > 0)):
-        if text[start + spans[token, 0] - 1].isspace():
+def _place_late_tokens(text: str, start: int, spans: Int[np.ndarray, "tokens 2"]) -> None:
+    """Correct tokens that begin one character late: white space of RoBERTa, and words before which a space was added.
+
+    A tokenizer that adds the space, but does not know it when it trims the offsets, drops a letter instead.
+    """
+    ends = np.concatenate([[0], np.maximum.accumulate(spans[:-1, 1])]) if len(spans) else spans[:, 0]
+    empty = spans[:, 0] == spans[:, 1]
+    for token in np.flatnonzero((spans[:, 0] == ends + 1) | empty & (spans[:, 0] > 0)):
+        before = text[start + spans[token, 0] - 1]
+        is_free = spans[token, 0] > ends[token]
+        if (empty[token] and before.isspace()) or (is_free and before.isalnum()):
             spans[token, 0] -= 1
 
 

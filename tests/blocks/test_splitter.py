@@ -11,6 +11,8 @@ import pytest
 import tiny
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
 
 import cogltx
 from cogltx.blocks import Blocks, load_tokenizer, split
@@ -462,3 +464,42 @@ def test_a_character_of_more_tokens_than_a_block(tmp_path: Path) -> None:
     tokenizer.backend_tokenizer.normalizer = normalizers.Replace("q", "abcdefghijkl")
     with pytest.raises(ConfigError, match="max_tokens is 8; one character of the text has more tokens"):
         split(Document("the q fox"), tokenizer, max_tokens=8)
+
+
+@pytest.mark.parametrize("splits", [[], [pre_tokenizers.Digits(individual_digits=True)]])
+def test_tokenizers_that_begin_words_one_character_late(splits: list[Any]) -> None:
+    """The space that they add before a word is cut off its first letter, if only the offsets' part is set so."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([*splits, pre_tokenizers.ByteLevel(add_prefix_space=True)])
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=True, add_prefix_space=False)
+    text = "Köln 1932 บ้าน 東京2 x"
+    tokenizer.train_from_iterator(
+        [text] * 3,
+        trainers.BpeTrainer(vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False),
+    )
+    for written in (text, f" {text}", "1", "a1b"):
+        blocks = split(Document(written), PreTrainedTokenizerFast(tokenizer_object=tokenizer))
+        covered = {
+            place
+            for one, other in zip(blocks.token_starts, blocks.token_ends, strict=True)
+            for place in range(one, other)
+        }
+        assert covered == {place for place, character in enumerate(written) if not character.isspace()}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ขกข ขกขก ขกขก", ["ขกข ", "ขกขก ขกขก"]),
+        ("ก่ก่ก่ก่ก่", ["ก่", "ก่ก่ก่ก่"]),
+        ("เกเกเกเกเก", ["เก", "เกเกเกเก"]),
+        ("ကခ၊ကခ။ကခကခ", ["ကခ၊ကခ။", "ကခကခ"]),
+        ("កខ។កខកខកខ", ["កខ។", "កខកខកខ"]),
+        ("ক খ। গ ঘ ক খ গ ঘ", ["ক খ। ", "গ ঘ ক খ গ ঘ"]),
+    ],
+)
+def test_blocks_of_scripts_without_spaces(text: str, expected: list[str]) -> None:
+    tokenizer = Tokenizer(models.BPE(vocab={c: n for n, c in enumerate(sorted(set(text)))}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    blocks = split(Document(text), PreTrainedTokenizerFast(tokenizer_object=tokenizer), max_tokens=8)
+    assert [blocks.text(block.index) for block in blocks] == expected
