@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -20,6 +21,9 @@ _NO_WIDTH = 0.01
 _CONTROLS = re.compile("[\0-\x01\x03-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\uffff]")
 _FIXED_PITCH, _FORCE_BOLD = 1, 1 << 18
 _BOLD = 600  # weight
+_BOLD_NAME = re.compile("bold|black|heavy|demi(?!t)|-bd|cmbx")
+_FIXED_NAME = re.compile("mono|courier|typewriter|consol|cmtt|sftt|ectt|txtt")
+_SLANT = 0.1  # quarters of a turn
 _GRAVE = "\u0300"  # pdfium's reading of a spacing grave accent, an opening quote of TeX, after the words around it
 _text_object = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(
     ctypes.cast(pdfium.FPDFText_GetTextObject, ctypes.c_void_p).value or 0
@@ -52,11 +56,12 @@ class Word(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """The page as shown, turned by ``turns`` quarters so that its text runs to the right."""
+    """The page as shown, turned by ``turns`` quarters so that its text runs to the right, or about so."""
 
     turns: int
     width: float
     height: float
+    is_slanted: bool = False
 
     def point(self, x: float, y: float) -> tuple[float, float]:
         """Turn a point of the page as shown into this frame."""
@@ -108,6 +113,17 @@ def _widen(page: pypdfium2.PdfPage) -> None:
             pdfium.FPDFPageObj_Transform(item.raw, 1, 0, 0, 1, 0, 0)
 
 
+class _Source(NamedTuple):
+    """What is common to the characters of a text object."""
+
+    style: Style
+    frame: Frame
+    y: float  # baseline
+    runs_along_x: bool  # whether its text runs along the x axis of pdfium
+    scale: float  # 1 or -1, from pdfium's coordinate along the text to the frame's
+    offset: float
+
+
 class _Reader:
     """Reads words: for each, the places of its first and last character, and the style of its text object."""
 
@@ -115,10 +131,9 @@ class _Reader:
         self._page = textpage.raw
         self._size = page.get_size()
         self._shown = to_shown(page)
-        self._objects: dict[int, tuple[Style, int]] = {}
+        self._sources: dict[int, _Source] = {}
         self._fonts: dict[int, tuple[bool, bool]] = {}
         self._box = pdfium.FS_RECTF()
-        self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._count = pdfium.FPDFText_CountChars(self._page)
 
     def words(self) -> dict[Frame, list[Word]]:
@@ -126,16 +141,16 @@ class _Reader:
         if self._count > MOST_CHARACTERS:
             raise TooManyCharactersError
         text = self._text()
-        found: dict[Frame, list[Word]] = {}
+        found: dict[Frame, list[Word]] = defaultdict(list)
         for match in _WORD.finditer(text):
-            for start, end in self._runs(match.start(), match.end()):
+            for key, start, end in self._runs(*match.span()):
                 if piece := _CONTROLS.sub("", text[start:end]):
-                    frame, word = self._word(piece, start, end)
-                    words = found.setdefault(frame, [])
+                    source = self._sources.get(key) or self._source(key, start)
+                    word = self._word(source, piece, start, end)
                     if piece == _GRAVE:
-                        _open_quote(words, word)
+                        _open_quote(found[source.frame], word)
                     else:
-                        words.append(word)
+                        found[source.frame].append(word)
         return found
 
     def _text(self) -> str:
@@ -147,72 +162,81 @@ class _Reader:
             return text
         return "".join(chr(pdfium.FPDFText_GetUnicode(self._page, index) or 32) for index in range(self._count))
 
-    def _runs(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _runs(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Divide a word where its text object changes, as at a superscript."""
-        if self._object(start) == self._object(end - 1):
-            yield start, end
+        first = _text_object(self._page, start) or 0
+        if end - start == 1 or first == (_text_object(self._page, end - 1) or 0):
+            yield first, start, end
         else:
-            for _, run in groupby(range(start, end), key=self._object):
+            for key, run in groupby(range(start, end), key=lambda index: _text_object(self._page, index) or 0):
                 indices = list(run)
-                yield indices[0], indices[-1] + 1
+                yield key, indices[0], indices[-1] + 1
 
-    def _object(self, index: int) -> int:
-        return _text_object(self._page, index) or 0
+    def _word(self, source: _Source, text: str, start: int, end: int) -> Word:
+        left, right = self._extent(source, start)
+        if end - start > 1:
+            other_left, other_right = self._extent(source, end - 1)
+            left, right = min(left, other_left), max(right, other_right)
+        return Word(text, left, right, source.y, source.style, start)
 
-    def _word(self, text: str, start: int, end: int) -> tuple[Frame, Word]:
-        style, turns = self._style(start)
-        corners, last = self._corners(start), self._corners(end - 1) if end - start > 1 else ()
-        if last and not turns and abs(last[0][0] - corners[0][0]) < 0.3 * style.size * (end - start - 1):
-            turns = 1 if abs(last[0][1] - corners[0][1]) > 0.5 * style.size * (end - start - 1) else turns
-        frame = Frame(turns, *self._size)
-        places = [frame.point(x, y) for x, y in (*corners, *last)]
-        pdfium.FPDFText_GetCharOrigin(self._page, start, self._x, self._y)
-        y = frame.point(*self._shown(self._x.value, self._y.value))[1]
-        lefts = [u for u, _ in places]
-        return frame, Word(text, min(lefts), max(lefts), y, style, start)
-
-    def _corners(self, index: int) -> tuple[tuple[float, float], tuple[float, float]]:
+    def _extent(self, source: _Source, index: int) -> tuple[float, float]:
+        """Return left and right edge of a character in its frame."""
         box = self._box
         pdfium.FPDFText_GetLooseCharBox(self._page, index, box)
-        return self._shown(box.left, box.top), self._shown(box.right, box.bottom)
+        first, last = (box.left, box.right) if source.runs_along_x else (box.bottom, box.top)
+        first, last = source.scale * first + source.offset, source.scale * last + source.offset
+        return (first, last) if first < last else (last, first)
 
-    def _style(self, index: int) -> tuple[Style, int]:
-        """Return the style of a character, and the quarters by which its text is turned."""
-        key = self._object(index)
-        if key not in self._objects:
-            matrix = pdfium.FS_MATRIX()
-            pdfium.FPDFText_GetMatrix(self._page, index, matrix)
-            scale = hypot(matrix.c, matrix.d) or 1.0
-            size = self._plausible(pdfium.FPDFText_GetFontSize(self._page, index) * scale, index)
-            x0, y0 = self._shown(0, 0)
-            x1, y1 = self._shown(matrix.a, matrix.b)
-            turns = round(atan2(y1 - y0, x1 - x0) / (pi / 2)) % 4
-            self._objects[key] = Style(round(size, 1), *self._font(key, index)), turns
-        return self._objects[key]
+    def _source(self, key: int, index: int) -> _Source:
+        """Look at the text object of a character."""
+        matrix, x, y = pdfium.FS_MATRIX(), ctypes.c_double(), ctypes.c_double()
+        pdfium.FPDFText_GetMatrix(self._page, index, matrix)
+        size = pdfium.FPDFText_GetFontSize(self._page, index) * (hypot(matrix.c, matrix.d) or 1.0)
+        size = round(self._plausible(size, index), 1)
+        (x0, y0), (x1, y1) = self._shown(0, 0), self._shown(matrix.a, matrix.b)
+        quarters = atan2(y1 - y0, x1 - x0) / (pi / 2)
+        is_vertical = abs(quarters) < _SLANT and self._is_vertical(key, index, size)
+        turns = 1 if is_vertical else round(quarters) % 4
+        frame = Frame(turns, *self._size, is_slanted=abs(quarters - round(quarters)) > _SLANT)
+        (u0, _), (ux, _), (uy, _) = (frame.point(*self._shown(*point)) for point in ((0, 0), (1, 0), (0, 1)))
+        pdfium.FPDFText_GetCharOrigin(self._page, index, x, y)
+        baseline = frame.point(*self._shown(x.value, y.value))[1] + is_vertical * 0.3 * size
+        along_x = abs(ux - u0) > abs(uy - u0)
+        style = Style(size, *self._font(index))
+        self._sources[key] = _Source(style, frame, baseline, along_x, ux - u0 if along_x else uy - u0, u0)
+        return self._sources[key]
+
+    def _is_vertical(self, key: int, index: int, size: float) -> bool:
+        """Check for the vertical writing of East Asia: the next character of the text object is below."""
+        if index + 1 >= self._count or _text_object(self._page, index + 1) != key:
+            return False
+        places = []
+        for number in (index, index + 1):
+            pdfium.FPDFText_GetLooseCharBox(self._page, number, self._box)
+            places.append(self._shown(self._box.left, self._box.bottom))
+        (x0, y0), (x1, y1) = places
+        return y1 - y0 > 0.5 * size and abs(x1 - x0) < 0.5 * (y1 - y0)
 
     def _plausible(self, size: float, index: int) -> float:
         """Correct a type size, which may be anything in a Type 3 font, by the box of the character."""
-        (x0, y0), (x1, y1) = self._corners(index)
-        height = max(abs(y1 - y0), 0.1)
-        return size if 0.4 * height < size < 4 * max(height, abs(x1 - x0)) else height / 1.2
+        box = self._box
+        pdfium.FPDFText_GetLooseCharBox(self._page, index, box)
+        edges = sorted((abs(box.top - box.bottom), abs(box.right - box.left)))
+        return size if 0.4 * edges[0] < size < 4 * max(edges[1], 0.1) else max(edges[1], 1.0) / 1.2
 
-    def _font(self, key: int, index: int) -> tuple[bool, bool]:
+    def _font(self, index: int) -> tuple[bool, bool]:
         """Return whether a character's font is bold, and of fixed pitch."""
         item: Any = pdfium.FPDFText_GetTextObject(self._page, index)
         font: Any = pdfium.FPDFTextObj_GetFont(item) if item else None
         address = ctypes.cast(font, ctypes.c_void_p).value or 0 if font else 0
         if address not in self._fonts:
-            name = ctypes.create_string_buffer(200)
-            flags = ctypes.c_int()
+            name, flags = ctypes.create_string_buffer(200), ctypes.c_int()
             pdfium.FPDFText_GetFontInfo(self._page, index, name, 200, flags)
             letters = name.value.decode("latin-1").lower()
-            bold = bool(re.search("bold|black|heavy|demi(?!t)|-bd|cmbx|semibold", letters))
-            fixed = bool(re.search("mono|courier|typewriter|consol|cmtt|sftt|ectt|txtt", letters))
+            bold = _BOLD_NAME.search(letters) or flags.value & _FORCE_BOLD
+            fixed = _FIXED_NAME.search(letters) or (flags.value & _FIXED_PITCH and "sans" not in letters)
             weight = pdfium.FPDFText_GetFontWeight(self._page, index)
-            self._fonts[address] = (
-                bold or weight >= _BOLD or bool(flags.value & _FORCE_BOLD),
-                fixed or bool(flags.value & _FIXED_PITCH and "sans" not in letters),
-            )
+            self._fonts[address] = bool(bold) or weight >= _BOLD, bool(fixed)
         return self._fonts[address]
 
 
