@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,8 @@ _MEGABYTE = 1_000_000
 _LEAST_SECONDS, _SECONDS_PER_MEGABYTE, _MOST_SECONDS = 1.5, 40.0, 600.0
 _LEAST_MEGABYTES, _MEGABYTES_PER_MEGABYTE, _MOST_MEGABYTES = 250.0, 50.0, 2000.0
 _NEARLY = 0.9
+on_more_time: Callable[[float], None] = lambda seconds: None  # noqa: E731
+"""Is called with the seconds by which ``extend`` raises the limits."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,7 @@ def extend(seconds: float, megabytes: float) -> None:
     for timer in (signal.ITIMER_PROF, signal.ITIMER_REAL):
         signal.setitimer(timer, signal.getitimer(timer)[0] + seconds)
     _limit_memory(resource.getrlimit(resource.RLIMIT_DATA)[0] + int(megabytes * _MEGABYTE))
+    on_more_time(seconds)
 
 
 def _raised(option: str) -> str:

@@ -4,38 +4,56 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import groupby
 
 import pypdfium2
 
 from cogltx.document import Line as PrintedLine
 from cogltx.errors import DataError
+from cogltx.formats import _pdf_ocr
 from cogltx.formats._pdf_columns import Block, blocks
 from cogltx.formats._pdf_forms import filled_in
 from cogltx.formats._pdf_hyphens import Hyphens
 from cogltx.formats._pdf_lines import LEADER, Line, pieces, without_spaces
 from cogltx.formats._pdf_paragraphs import Paragraph, Paragraphs
 from cogltx.formats._pdf_running import without_running
-from cogltx.formats._pdf_words import TooManyCharactersError, page_words
+from cogltx.formats._pdf_tables import grids
+from cogltx.formats._pdf_words import Frame, Rule, TooMuchError, Word, page_words
 from cogltx.formats._sections import Sections
 
 Titles = dict[int, set[str]]  # letters of the titles of the outline, by page
 _HEADING_SIZE = 1.1  # of the text's size
+_PITCH = 0.6  # width of a letter of fixed pitch, in type sizes
 _MOST_HEADING = 200  # characters
 _MARKS = str.maketrans(dict.fromkeys("\ufffe\x02", "-"))
 
 
 def read(content: bytes) -> Sections:
     """Read a PDF file; raises DataError if it needs a password, or no page has text."""
-    sections = Sections()
+    sections, pictures = Sections(), list[int]()
     with _open(content) as file:
         if file.get_formtype():
             file.init_forms()
-        pages = [_pieces(file, number, sections) for number in range(len(file))]
+        pages = [_pieces(file, number, sections, pictures) for number in range(len(file))]
         if not any(pages):
-            raise DataError("no page has text, probably a scan; recognise its text first (OCR)")
+            hint = f"; {_pdf_ocr.INSTALL}" if pictures and not _pdf_ocr.is_installed() else ""
+            raise DataError(f"no page has text{', probably a scan' if pictures else ''}{hint}")
         titles = _titles(file)
+    if pictures:
+        sections.note(_are_pictures(pictures))
     _write(pages, titles, sections)
     return sections
+
+
+def _are_pictures(numbers: list[int]) -> str:
+    """Say which pages have no text.
+
+    >>> _are_pictures([2, 5, 6, 7])
+    'pages 2, 5-7 are pictures'
+    """
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda item: item[1] - item[0])]
+    listed = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+    return f"pages {listed} are pictures" if len(numbers) > 1 else f"page {listed} is a picture"
 
 
 def _open(content: bytes) -> pypdfium2.PdfDocument:
@@ -47,26 +65,44 @@ def _open(content: bytes) -> pypdfium2.PdfDocument:
         raise
 
 
-def _pieces(file: pypdfium2.PdfDocument, number: int, sections: Sections) -> list[Line]:
-    """Read the pieces of lines of a page; a note says why there are none."""
+def _pieces(file: pypdfium2.PdfDocument, number: int, sections: Sections, pictures: list[int]) -> list[Line]:
+    """Read the pieces of lines of a page; without text, its number goes to ``pictures``."""
     try:
         page = file[number]
-        try:
-            frames = page_words(page)
-            by_length = sorted(frames.items(), key=lambda item: -sum(len(word.text) for word in item[1]))
-            printed = [piece for frame, words in by_length for piece in pieces(words, frame, number + 1)]
-            lines = printed + filled_in(page, number + 1, printed)
-            if not lines and next(iter(page.get_objects(max_depth=1)), None):
-                sections.note(f"page {number + 1} is a picture")
-            return lines
-        finally:
-            page.close()
-    except TooManyCharactersError:
-        sections.note(f"page {number + 1} has too many characters to be a page")
-        return []
     except pypdfium2.PdfiumError as error:
         sections.note(f"page {number + 1} is not readable ({error})")
         return []
+    try:
+        return _lines_of_page(page, number + 1, pictures)
+    except TooMuchError:
+        sections.note(f"page {number + 1} has more characters or objects than a page that people read")
+        return []
+    finally:
+        page.close()
+
+
+def _lines_of_page(page: pypdfium2.PdfPage, number: int, pictures: list[int]) -> list[Line]:
+    frames, rules = page_words(page)
+    by_length = sorted(frames.items(), key=lambda item: -sum(len(word.text) for word in item[1]))
+    printed = [line for frame, words in by_length for line in _of_frame(words, frame, rules, number)]
+    lines = printed + filled_in(page, number, printed)
+    if not lines and next(iter(page.get_objects(max_depth=1)), None):
+        lines = _pdf_ocr.recognised(page, number) if _pdf_ocr.is_installed() else []
+        pictures += [] if lines else [number]
+    return lines
+
+
+def _of_frame(words: list[Word], frame: Frame, rules: list[Rule], number: int) -> list[Line]:
+    """Return the pieces of the lines of one direction, and a line per row of a ruled table."""
+    tables = grids(rules, frame)
+    columns = [(x, table.rows[0], table.rows[-1]) for table in tables for x in table.columns]
+    parts = pieces(words, frame, number, columns)
+    for table in tables:
+        inside = [part for part in parts if not part.cells and table.is_around(part)]
+        if rows := table.lines(inside):
+            gone = set(map(id, inside))
+            parts = [part for part in parts if id(part) not in gone] + rows
+    return parts
 
 
 def _titles(file: pypdfium2.PdfDocument) -> Titles:
@@ -135,10 +171,12 @@ def _looks_like_heading(paragraph: Paragraph, size: float) -> bool:
 def _add(paragraph: Paragraph, hyphens: Hyphens, sections: Sections) -> None:
     """Add a paragraph with the places of its lines."""
     text, printed = "", list[PrintedLine]()
+    left = min(line.left for line in paragraph.lines)
     for line, following in zip(paragraph.lines, [*paragraph.lines[1:], None], strict=True):
         piece = line.text
         separator = "\n" if paragraph.kind == "code" else " "
-        if following is None:
+        text += line.before
+        if following is None or following.before:
             separator = ""
         elif paragraph.kind != "code":
             if hyphens.ends(piece):
@@ -146,8 +184,10 @@ def _add(paragraph: Paragraph, hyphens: Hyphens, sections: Sections) -> None:
             elif without_spaces(piece[-1], following.text[0]):
                 separator = ""
         piece = LEADER.sub(" ", piece.translate(_MARKS).replace("\u00ad", "")).strip()
+        if paragraph.kind == "code":
+            text += " " * round((line.left - left) / (_PITCH * line.size))
         printed.append(PrintedLine(len(text), len(text) + len(piece), line.page, line.box))
-        text += piece + separator
+        text += piece + line.after + separator
     if paragraph.kind == "heading":
         sections.heading(text)
     else:

@@ -6,26 +6,25 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from cogltx.formats._pdf_lines import LEADER, Line, merged
+from cogltx.formats._pdf_lines import LEADER, Line, lines_of, with_drop_caps
+from cogltx.formats._pdf_tables import row_of
 
 _GUTTER = 0.7  # least width of the space between columns, in type sizes
 _LABEL = re.compile(r"\W{1,3}|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivxlcIVXLC]{1,5})[.)\]:]{0,2}|[(\[]?\d+(?:\.\d+)+\.?[)\]]?")
 Gaps = list[tuple[float, float]]
 _PROSE = 18  # least characters of most lines of a column of prose
-_SAME_ROW = 0.35
 
 
 @dataclass
 class Block:
-    """Lines of a column from top to bottom, or the rows of a table, each of which is several lines joined."""
+    """Lines of a column from top to bottom; some may stand for rows of a table."""
 
     lines: list[Line]
-    is_table: bool = False
 
 
 def blocks(parts: Sequence[Line]) -> list[Block]:
     """Put the pieces of a page in reading order."""
-    return [block for block in _ordered(list(parts), 0) if block.lines]
+    return [block for block in _ordered(with_drop_caps(parts), 0) if block.lines]
 
 
 def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
@@ -40,7 +39,7 @@ def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
             single += rows[start]
             start += 1
             continue
-        yield Block(_lines(single))
+        yield Block(lines_of(single))
         single = []
         inside = [part for row in rows[start:end] for part in row]
         if kind == "table":
@@ -49,7 +48,7 @@ def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
             for column in _divided(inside, gutters):
                 yield from _ordered(column, depth + 1)
         start = end
-    yield Block(_lines(single))
+    yield Block(lines_of(single))
 
 
 def _rows(parts: list[Line]) -> list[list[Line]]:
@@ -151,26 +150,15 @@ def _is_prose(column: list[Line]) -> bool:
     width = max(part.right for part in column) - min(part.left for part in column)
     full = median((part.right - part.left) / max(width, 1) for part in column)
     text = median(len(part.text) for part in column)
-    return len(column) >= 3 and full > 0.7 and text * max(part.size for part in column) >= 0 and text >= _PROSE
-
-
-def _lines(parts: list[Line]) -> list[Line]:
-    """Join the pieces on one baseline to lines, from top to bottom."""
-    found: list[list[Line]] = []
-    for part in sorted(parts, key=lambda part: part.y):
-        if found and abs(part.y - found[-1][-1].y) < _SAME_ROW * min(part.size, found[-1][-1].size):
-            found[-1].append(part)
-        else:
-            found.append([part])
-    return [merged(line) for line in found]
+    return len(column) >= 3 and full > 0.7 and text >= _PROSE
 
 
 def _table(rows: list[list[Line]], gutters: Gaps) -> Iterator[Block]:
-    """Join the cells of each row, empty ones included."""
-    lines = []
+    """Join the cells of each row, empty ones included; a row goes on while its cells, drawn one by one, do."""
+    whole: list[list[Line]] = []
     for row in rows:
-        cells = [_lines(cell) for cell in _cells(row, gutters)]
-        line = merged([part for cell in cells for part in cell])
-        line.text = " | ".join(" ".join(part.text for part in cell) for cell in cells)
-        lines.append(line)
-    yield Block(lines, is_table=True)
+        if whole and min(part.index for part in row) < max(part.index for part in whole[-1]):
+            whole[-1] += row
+        else:
+            whole.append(list(row))
+    yield Block([row_of([lines_of(cell) for cell in _cells(row, gutters)]) for row in whole])

@@ -93,4 +93,16 @@ def _lines(
     for row, text in enumerate(texts):
         if text.strip():
             style = Style(round(size, 1), False, False)
-            yield Line(text.strip(), left, right, first + 1.2 * size * row, style, False, 0.0, 1 << 30, frame, number)
+            yield Line(
+                text.strip(),
+                left,
+                right,
+                first + 1.2 * size * row,
+                style,
+                False,
+                0.0,
+                1 << 30,
+                frame,
+                number,
+                is_alone=True,
+            )

@@ -13,6 +13,8 @@ from cogltx.formats._pdf_words import Box, Frame, Style, Word
 _FAR = 1.2  # type sizes between two pieces of text on one baseline
 _TOUCHING = 0.08
 _RAISED, _SMALL = 0.15, 0.88  # baseline and size of a raised figure, in the sizes of the line
+_SAME_ROW = 0.35  # type sizes
+_DROP_CAP = 1.8  # least size, in those of the text
 _UNIT = re.compile(r"(?:^|[^\w])([cdkmµn]?m|s|[kc]?Hz|kg|cd|mol|[A-Za-zα-ω])$")
 _NO_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
@@ -35,6 +37,10 @@ class Line:
     index: int
     frame: Frame
     page: int
+    is_alone: bool = False  # a paragraph of its own
+    cells: tuple["Line", ...] = ()  # of a row of a table
+    before: str = ""  # what separates it from the cell to the left
+    after: str = ""
 
     @property
     def size(self) -> float:
@@ -70,15 +76,28 @@ def without_spaces(left: str, right: str) -> bool:
     return bool(_NO_SPACES.match(left) and _NO_SPACES.match(right))
 
 
-def pieces(words: Sequence[Word], frame: Frame, page: int) -> list[Line]:
-    """Join neighbouring words of the content to pieces of lines, which end at wide gaps."""
+def pieces(words: Sequence[Word], frame: Frame, page: int, columns: Sequence[tuple[float, float, float]]) -> list[Line]:
+    """Join neighbouring words of the content to pieces of lines, which end at wide gaps and at the rules of tables.
+
+    Args:
+        words: all in one frame.
+        frame: theirs.
+        page: its number.
+        columns: the position, top and bottom of each vertical rule of a table.
+    """
     found: list[list[Word]] = []
     for word in _with_marks(words):
-        if found and _continues(found[-1][-1], word):
+        if found and _continues(found[-1][-1], word) and not _is_ruled_off(found[-1][-1], word, columns):
             found[-1].append(word)
         else:
             found.append([word])
     return [_line(piece, frame, page) for piece in found]
+
+
+def _is_ruled_off(last: Word, word: Word, columns: Sequence[tuple[float, float, float]]) -> bool:
+    middle, other = (last.left + last.right) / 2, (word.left + word.right) / 2
+    left, right = min(middle, other), max(middle, other)
+    return any(left < x < right and top < word.y < bottom + 1 for x, top, bottom in columns)
 
 
 def _with_marks(words: Sequence[Word]) -> list[Word]:
@@ -109,7 +128,7 @@ def _continues(last: Word, word: Word) -> bool:
     if not -0.5 * size < gap < _FAR * size:
         return False
     if min(last.size, word.size) < 0.5 * size:
-        return drop < 0.6 * size and drop > 0.1 * size
+        return 0.1 * size < drop < 0.6 * size and word.text.isdecimal()
     return drop < (0.25 if last.size == word.size else 0.6) * size
 
 
@@ -155,6 +174,27 @@ def _raised(text: str, piece: str, spaced: bool) -> tuple[str, bool]:
     return f"[{piece}]", bool(text)
 
 
+def with_drop_caps(parts: Sequence[Line]) -> list[Line]:
+    """Put a large letter before the line at its upper right, and begin the lines beside it at its left edge."""
+    if not parts:
+        return []
+    usual = median(part.size for part in parts)
+    caps = [part for part in parts if len(part.text) <= 2 and part.text[0].isalpha() and part.size > _DROP_CAP * usual]
+    gone = []
+    for cap in caps:
+        beside = [
+            part for part in parts
+            if part not in caps and cap.top < part.y < cap.y + 0.3 * usual and -1 < part.left - cap.right < 1.5 * usual
+        ]  # fmt: skip
+        if len(beside) > 1:
+            first = min(beside, key=lambda part: part.y)
+            first.text = cap.text + first.text
+            for part in beside:
+                part.left = cap.left
+            gone.append(cap)
+    return [part for part in parts if part not in gone]
+
+
 def merged(parts: Sequence[Line], separator: str = " ") -> Line:
     """Join pieces on one baseline to a line, in the direction of their script."""
     backwards = is_right_to_left("".join(part.text for part in parts))
@@ -162,9 +202,22 @@ def merged(parts: Sequence[Line], separator: str = " ") -> Line:
     text = ordered[0].text
     for before, part in pairwise(ordered):
         gap = max(part.left - before.right, before.left - part.right)
-        text += part.text if gap < _TOUCHING * part.size else separator + part.text
+        touching = gap < _TOUCHING * part.size and not (part.is_alone or before.is_alone)
+        text += part.text if touching else separator + part.text
     main = max(parts, key=lambda part: len(part.text))
     left, right = min(part.left for part in parts), max(part.right for part in parts)
     bold = all(part.is_bold for part in parts)
+    alone = any(part.is_alone for part in parts)
     first, index = ordered[0].first, min(part.index for part in parts)
-    return Line(text, left, right, main.y, main.style, bold, first, index, main.frame, main.page)
+    return Line(text, left, right, main.y, main.style, bold, first, index, main.frame, main.page, alone)
+
+
+def lines_of(parts: Sequence[Line]) -> list[Line]:
+    """Join the pieces on one baseline to lines, from top to bottom."""
+    found: list[list[Line]] = []
+    for part in sorted(parts, key=lambda part: part.y):
+        if found and abs(part.y - found[-1][-1].y) < _SAME_ROW * min(part.size, found[-1][-1].size):
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return [merged(line) if len(line) > 1 else line[0] for line in found]

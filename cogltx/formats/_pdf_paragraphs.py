@@ -65,6 +65,8 @@ class Paragraphs:
             page_paragraphs: list[Paragraph] = []
             for block in page:
                 page_paragraphs = self._stitched(page_paragraphs, self._of(block, page_notes))
+            if notes and page_notes and not _NOTE.match(page_notes[0].text):
+                notes[-1].lines += page_notes.pop(0).lines
             if last:
                 position = self._continuation(last, page_paragraphs)
                 if position is not None:
@@ -113,8 +115,6 @@ class Paragraphs:
 
     def _of(self, block: Block, notes: list[Paragraph]) -> list[Paragraph]:
         """Divide a block; its footnotes go to ``notes``."""
-        if block.is_table:
-            return [Paragraph("table", [line]) for line in block.lines]
         lines = self._without_notes(block.lines, notes)
         return [paragraph for run in self._runs(lines) for paragraph in self._divided(run)]
 
@@ -144,7 +144,7 @@ class Paragraphs:
         """Divide lines where their distance or their type size changes."""
         run: list[Line] = []
         for line in lines:
-            if run and not self._is_near(run[-1], line):
+            if run and (line.cells or run[-1].cells or not self._is_near(run[-1], line)):
                 yield run
                 run = []
             run.append(line)
@@ -164,6 +164,9 @@ class Paragraphs:
 
     def _divided(self, run: list[Line]) -> Iterator[Paragraph]:
         """Divide near lines by what their edges and beginnings say."""
+        if run[0].cells:
+            yield Paragraph("table", list(run[0].cells))
+            return
         backwards = is_right_to_left("".join(line.text for line in run[:3]))
         edge = self._edge(run, backwards)
         if _is_list(run):
@@ -209,7 +212,7 @@ class Paragraphs:
             return False
         if self._kind(line) != paragraph.kind:
             return not (full and abs(indent) < _INDENT and not _ENDS.search(before.text))
-        if LEADER.search(before.text):
+        if LEADER.search(before.text) or before.is_alone or line.is_alone:
             return True
         if not full and not self._is_cut(before, line, edge, backwards):
             return True

@@ -14,9 +14,10 @@ import pypdfium2.raw as pdfium
 
 Box = tuple[float, float, float, float]
 
-MOST_CHARACTERS = 200_000  # of a page; more is no page that a person reads
+_MOST_CHARACTERS, _MOST_OBJECTS = 200_000, 200_000  # of a page
 _ASCENT, _DESCENT = 0.8, 0.2  # of the type size: upper and lower edge of a line's box around its baseline
 _WORD = re.compile("[^\\s\ufffe\x02]*[\ufffe\x02]|\\S+")  # a word ends at pdfium's mark of a hyphen at a line's end
+_MOST_RULES, _LEAST_RULE, _THIN = 4000, 6.0, 3.0  # count, length and breadth in points
 _NO_WIDTH = 0.01
 _CONTROLS = re.compile("[\0-\x01\x03-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\uffff]")
 _FIXED_PITCH, _FORCE_BOLD = 1, 1 << 18
@@ -77,8 +78,8 @@ class Frame:
         return ((u, v), (self.width - v, u), (self.width - u, self.height - v), (v, self.height - u))[self.turns]
 
 
-class TooManyCharactersError(Exception):
-    """The page has more characters than ``MOST_CHARACTERS``."""
+class TooMuchError(Exception):
+    """The page has more characters, or more objects, than a page that people read."""
 
 
 def to_shown(page: pypdfium2.PdfPage) -> Callable[[float, float], tuple[float, float]]:
@@ -92,25 +93,49 @@ def to_shown(page: pypdfium2.PdfPage) -> Callable[[float, float], tuple[float, f
     )[page.get_rotation() // 90 % 4]
 
 
-def page_words(page: pypdfium2.PdfPage) -> dict[Frame, list[Word]]:
-    """Read the words of a page by the direction of their text, in the order of the page's content."""
-    _widen(page)
+class Rule(NamedTuple):
+    """A straight line that is drawn, from point to point of the page as shown."""
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+def page_words(page: pypdfium2.PdfPage) -> tuple[dict[Frame, list[Word]], list[Rule]]:
+    """Read the words of a page by the direction of their text, in the order of the page's content, and its rules."""
+    if pdfium.FPDFPage_CountObjects(page) > _MOST_OBJECTS:
+        raise TooMuchError
+    rules = _look_at_objects(page)
     textpage = page.get_textpage()
     try:
-        return _Reader(page, textpage).words()
+        return _Reader(page, textpage).words(), rules
     finally:
         textpage.close()
 
 
-def _widen(page: pypdfium2.PdfPage) -> None:
-    """Give a width to text objects without one, which pdfium skips: single characters of an absent font."""
+def _look_at_objects(page: pypdfium2.PdfPage) -> list[Rule]:
+    """Return the rules, and give a width to text objects without one, which pdfium skips: of absent fonts."""
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    for item in page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT], max_depth=4):
+    shown, rules = to_shown(page), list[Rule]()
+    for item in page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT, pdfium.FPDF_PAGEOBJ_PATH], max_depth=4):
         pdfium.FPDFPageObj_GetBounds(item.raw, left, bottom, right, top)
-        if right.value - left.value < _NO_WIDTH:
+        width, height = right.value - left.value, top.value - bottom.value
+        if item.type == pdfium.FPDF_PAGEOBJ_PATH:
+            if len(rules) < _MOST_RULES and max(width, height) > _LEAST_RULE:
+                rules += _edges(*shown(left.value, bottom.value), *shown(right.value, top.value))
+        elif width < _NO_WIDTH:
             pdfium.FPDFTextObj_SetTextRenderMode(item.raw, pdfium.FPDF_TEXTRENDERMODE_STROKE)
             pdfium.FPDFPageObj_SetStrokeWidth(item.raw, 1.0)
             pdfium.FPDFPageObj_Transform(item.raw, 1, 0, 0, 1, 0, 0)
+    return rules
+
+
+def _edges(x0: float, y0: float, x1: float, y1: float) -> list[Rule]:
+    """Return a thin path as one rule, and another as the four edges of its box."""
+    if abs(x1 - x0) < _THIN or abs(y1 - y0) < _THIN:
+        return [Rule(x0, y0, x1, y1)]
+    return [Rule(x0, y0, x1, y0), Rule(x0, y1, x1, y1), Rule(x0, y0, x0, y1), Rule(x1, y0, x1, y1)]
 
 
 class _Source(NamedTuple):
@@ -129,7 +154,7 @@ class _Reader:
 
     def __init__(self, page: pypdfium2.PdfPage, textpage: pypdfium2.PdfTextPage) -> None:
         self._page = textpage.raw
-        self._size = page.get_size()
+        self._width, self._height = page.get_size()
         self._shown = to_shown(page)
         self._sources: dict[int, _Source] = {}
         self._fonts: dict[int, tuple[bool, bool]] = {}
@@ -138,8 +163,8 @@ class _Reader:
 
     def words(self) -> dict[Frame, list[Word]]:
         """Read all words."""
-        if self._count > MOST_CHARACTERS:
-            raise TooManyCharactersError
+        if self._count > _MOST_CHARACTERS:
+            raise TooMuchError
         text = self._text()
         found: dict[Frame, list[Word]] = defaultdict(list)
         for match in _WORD.finditer(text):
@@ -197,10 +222,10 @@ class _Reader:
         quarters = atan2(y1 - y0, x1 - x0) / (pi / 2)
         is_vertical = abs(quarters) < _SLANT and self._is_vertical(key, index, size)
         turns = 1 if is_vertical else round(quarters) % 4
-        frame = Frame(turns, *self._size, is_slanted=abs(quarters - round(quarters)) > _SLANT)
+        frame = Frame(turns, self._width, self._height, abs(quarters - round(quarters)) > _SLANT)
         (u0, _), (ux, _), (uy, _) = (frame.point(*self._shown(*point)) for point in ((0, 0), (1, 0), (0, 1)))
         pdfium.FPDFText_GetCharOrigin(self._page, index, x, y)
-        baseline = frame.point(*self._shown(x.value, y.value))[1] + is_vertical * 0.3 * size
+        baseline = frame.point(*self._shown(x.value, y.value))[1] - is_vertical * _DESCENT * size
         along_x = abs(ux - u0) > abs(uy - u0)
         style = Style(size, *self._font(index))
         self._sources[key] = _Source(style, frame, baseline, along_x, ux - u0 if along_x else uy - u0, u0)

@@ -17,7 +17,7 @@ from cogltx.document import Document
 from cogltx.errors import DataError
 from cogltx.formats._limits import Limits
 from cogltx.formats._parse import parse
-from cogltx.formats._worker import NO_MEMORY, READY, unpack
+from cogltx.formats._worker import MORE, NO_MEMORY, READY, unpack
 
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from cogltx.formats._worker import main; main()"
 _START_SECONDS, _GRACE_SECONDS = 60.0, 5.0
@@ -82,14 +82,17 @@ class _Process:
 
     def _exchange(self, message: bytes, seconds: float, end: bytes = b"\n") -> bytes:
         """Send a message and return the line that answers it; end the process if that takes too long."""
-        timer = Timer(seconds, self._popen.kill)
-        timer.daemon = True
-        timer.start()
+        timer = self._timer(seconds)
         try:
             with suppress(BrokenPipeError):
                 self._popen.stdin.write(message)
                 self._popen.stdin.flush()
             reply: bytes = self._popen.stdout.readline()
+            while reply.startswith(MORE):
+                timer.cancel()
+                seconds += float(reply.removeprefix(MORE))
+                timer = self._timer(seconds)
+                reply = self._popen.stdout.readline()
         except BaseException:
             self.end()
             raise
@@ -102,6 +105,12 @@ class _Process:
             self.end()
             raise _EndedError(self._popen.returncode, is_late)
         return reply
+
+    def _timer(self, seconds: float) -> Timer:
+        timer = Timer(seconds, self._popen.kill)
+        timer.daemon = True
+        timer.start()
+        return timer
 
 
 def read_apart(path: Path, name: str, module: str, noun: str, limits: Limits) -> Document | None:

@@ -9,10 +9,13 @@ from typing import Any
 
 from cogltx.document import Document, Line, Segment
 from cogltx.errors import DataError
+from cogltx.formats import _limits
 from cogltx.formats._limits import Limits
 from cogltx.formats._parse import load_reader, parse
 
 READY = b"ready\n"
+MORE = b"more "
+"""Begins the line that asks for more seconds for a file."""
 NO_MEMORY = 77
 """Exit code of the process if it needed more memory."""
 
@@ -25,11 +28,15 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
             for number in (signal.SIGPROF, signal.SIGALRM):
                 signal.signal(number, signal.SIG_DFL)
-        replies.write(READY)
-        replies.flush()
-        for job in sys.stdin.buffer:
-            replies.write(json.dumps(_reply(**json.loads(job))).encode() + b"\n")
+
+        def reply(line: bytes) -> None:
+            replies.write(line)
             replies.flush()
+
+        _limits.on_more_time = lambda seconds: reply(b"%s%f\n" % (MORE, seconds))
+        reply(READY)
+        for job in sys.stdin.buffer:
+            reply(json.dumps(_reply(**json.loads(job))).encode() + b"\n")
 
 
 def _reply(path: str, name: str, module: str, noun: str, seconds: float, megabytes: float) -> dict[str, Any]:

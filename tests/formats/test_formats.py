@@ -216,9 +216,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, w
 def test_encrypted_and_scanned_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.pdf: the PDF file is encrypted; remove its password first$"):
         read_document(pdf(tmp_path / "a.pdf", [BRIDGE], password=True))
-    with pytest.raises(
-        DataError, match=r"b\.pdf: no page has text, probably a scan; recognise its text first \(OCR\)$"
-    ):
+    with pytest.raises(DataError, match=r"b\.pdf: no page has text$"):
         read_document(pdf(tmp_path / "b.pdf", ["", ""]))
     with pytest.raises(DataError, match=r"a\.epub: the EPUB file is encrypted \(DRM\)$"):
         read_document(epub(tmp_path / "a.epub", encrypted=True))

@@ -1,12 +1,19 @@
 """PDF files as a reader sees them. Every file is made here, with text at known places in points."""
 
+import re
+import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 
+import matplotlib
+import pypdfium2
 import pytest
 from fpdf import FPDF
 
 from cogltx import Document, read_document
+from cogltx.errors import DataError
+from cogltx.formats import _pdf, _pdf_ocr
 
 Placed = tuple[float, float, str]  # left edge and baseline in points from the upper left corner, and the text
 
@@ -199,3 +206,203 @@ def test_a_page_without_text_is_noted(read: Read) -> None:
     file.page = 2
     file.rect(100, 100, 50, 50, style="F")
     assert read(file).notes == ("page 2 is a picture",)
+
+
+FAKE_OCR = """
+from types import SimpleNamespace
+import numpy
+class RapidOCR:
+    def __init__(self, params): pass
+    def __call__(self, picture):
+        assert picture.shape == (1584, 1224, 3)
+        corners = lambda x, y, w: [[x, y], [x + w, y], [x + w, y + 28], [x, y + 28]]
+        boxes = numpy.array([corners(144, 200, 560), corners(144, 232, 500)], dtype="float32")
+        return SimpleNamespace(txts=("The text of a picture is", "read from it."), boxes=boxes)
+"""
+
+
+def test_a_picture_is_read_if_ocr_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = drawn([[]])
+    file.rect(100, 100, 50, 50, style="F")
+    content = bytes(file.output())
+    with pytest.raises(
+        DataError, match=re.escape('no page has text, probably a scan; pip install "cogltx[ocr]" to read it')
+    ):
+        _pdf.read(content)
+    (tmp_path / "rapidocr.py").write_text(FAKE_OCR)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(_pdf_ocr, "_engine", cache(_pdf_ocr._engine.__wrapped__))
+    document = _pdf.read(content).document("a")
+    assert document is not None
+    assert (document.text, document.notes) == ("The text of a picture is read from it.", ())
+    assert document.lines[0].box == pytest.approx((72, 101.4, 352, 112.6), abs=2)
+    del sys.modules["rapidocr"]
+
+
+def test_rapidocr_reads_a_picture() -> None:
+    pytest.importorskip("rapidocr", reason="the extra ocr is not installed")
+    picture = pypdfium2.PdfDocument(bytes(drawn([lines(72, 90, FOX)], size=16).output()))[0].render(scale=2).to_pil()
+    file = drawn([[]])
+    file.image(picture, 0, 0, 612, 792)
+    document = _pdf.read(bytes(file.output())).document("a")
+    assert document is not None
+    assert "jumps over the lazy dog" in document.text
+
+
+def test_right_to_left(read: Read) -> None:
+    file = FPDF(unit="pt", format=(612, 792))
+    file.add_font("DejaVu", fname=Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
+    file.set_font("DejaVu", size=12)
+    file.add_page()
+    texts = ["בית הספר נפתח בשנת 1931 על ידי המהנדס שבנה את הגשר", "על הנהר. העיר צובעת אותו כל שבע שנים."]
+    for number, text in enumerate(texts):
+        as_drawn = re.sub(r"\d+", lambda match: match[0][::-1], text)[::-1]
+        file.text(500 - file.get_string_width(text), 90 + 16 * number, as_drawn)
+    assert read(file).text == " ".join(texts)
+
+
+def test_vertical_japanese(read: Read, tmp_path: Path) -> None:
+    columns = ["吾輩は猫である名前はまだ", "無いどこで生れたかとんと", "見当がつかぬ。"]
+    shows = " ".join(
+        f"1 0 0 1 {500 - 20 * at} 700 Tm <{text.encode('utf-16-be').hex()}> Tj" for at, text in enumerate(columns)
+    )
+    font = (
+        "<</Type/Font/Subtype/Type0/BaseFont/HeiseiMin-W3/Encoding/UniJIS-UCS2-V/DescendantFonts[<</Type/Font/Subtype"
+        "/CIDFontType0/BaseFont/HeiseiMin-W3/CIDSystemInfo<</Registry(Adobe)/Ordering(Japan1)/Supplement 2>>/FontDescriptor"
+        "<</Type/FontDescriptor/FontName/HeiseiMin-W3/Flags 4/FontBBox[0 -200 1000 900]/ItalicAngle 0/Ascent 900"
+        "/Descent -200/CapHeight 700/StemV 80>>>>]>>"
+    )
+    (tmp_path / "v.pdf").write_bytes(raw(f"BT /F1 12 Tf {shows} ET", font))
+    document = read_document(tmp_path / "v.pdf")
+    assert document.text == "".join(columns)
+    assert document.lines[0].box == pytest.approx((494, 92, 506, 92 + 144), abs=3)
+
+
+def raw(content: str, font: str = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>", page: str = "") -> bytes:
+    """A PDF file of one page, from the text of its content."""
+    objects = [
+        "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 5 0 R>>>>/Contents 4 0 R{page}>>",
+        f"<</Length {len(content)}>>stream\n{content}\nendstream", font,
+    ]  # fmt: skip
+    body, offsets = "%PDF-1.7\n", ""
+    for number, one in enumerate(objects, start=1):
+        offsets += f"{len(body):010d} 00000 n \n"
+        body += f"{number} 0 obj{one}endobj\n"
+    table = f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{offsets}trailer<</Size {len(objects) + 1}/Root 1 0 R>>"
+    return f"{body}{table}\nstartxref\n{len(body)}\n%%EOF".encode("latin-1")
+
+
+def test_invisible_text_of_a_scan_and_text_drawn_twice(tmp_path: Path) -> None:
+    shows = "3 Tr 1 0 0 1 72 700 Tm (The words under the picture.) Tj 0 Tr"
+    bold = " ".join(f"1 0 0 1 {72 + shift} 650 Tm (Drawn twice.) Tj" for shift in (0, 0.3))
+    (tmp_path / "a.pdf").write_bytes(raw(f"BT /F1 12 Tf {shows} {bold} ET"))
+    assert read_document(tmp_path / "a.pdf").text == "The words under the picture.\n\nDrawn twice."
+
+
+def test_values_of_forms_and_texts_of_annotations(tmp_path: Path) -> None:
+    fields = [
+        "/FT/Tx/T(tenant)/V(Anna Berg)/Rect[170 692 300 710]",
+        "/FT/Ch/Ff 131072/T(city)/V(Oslo)/Opt[(Oslo)(Bergen)]/Rect[150 662 300 680]",
+        "/FT/Btn/T(pets)/V/Yes/AS/Yes/AP<</N<</Yes null/Off null>>>>/Rect[72 632 84 644]",
+        "/FT/Btn/T(smoker)/V/Off/AS/Off/AP<</N<</Yes null/Off null>>>>/Rect[72 602 84 614]",
+        "/FT/Tx/T(Remark)/V(Third floor)/Rect[72 500 300 520]",
+    ]  # fmt: skip
+    widgets = "".join(f"<</Type/Annot/Subtype/Widget{field}/F 4>>" for field in fields)
+    note = "<</Type/Annot/Subtype/FreeText/Contents(Paid in May)/Rect[72 400 300 420]>>"
+    shows = [(72, 696, "Name of tenant:"), (72, 666, "City:"), (90, 636, "has pets"), (90, 606, "smokes")]
+    content = " ".join(f"1 0 0 1 {x} {y} Tm ({text}) Tj" for x, y, text in shows)
+    file = raw(f"BT /F1 12 Tf {content} ET", page=f"/Annots[{widgets}{note}]")
+    file = file.replace(b"<</Type/Catalog", b"<</AcroForm<</Fields[]>>/Type/Catalog")
+    (tmp_path / "a.pdf").write_bytes(file)
+    assert paragraphs(read_document(tmp_path / "a.pdf")) == [
+        "Name of tenant: Anna Berg", "City: Oslo", "☑ has pets", "☐ smokes", "Remark: Third floor", "Paid in May"
+    ]  # fmt: skip
+
+
+def test_footnotes_follow_the_paragraph(read: Read) -> None:
+    file = FPDF(unit="pt", format=(612, 792))
+    for texts, notes in [
+        (
+            [*FOX, *OWL[:2]],
+            ["1 A note about the fox, which is long and goes on for more", "than the line that it has on this"],
+        ),
+        ([OWL[2], *FOX], ["page and on the next one.", "2 Another note about the oak."]),
+    ]:
+        file.add_page()
+        file.set_font("Helvetica", size=11)
+        for left, baseline, text in lines(72, 90, texts):
+            file.text(left, baseline, text)
+        file.set_font_size(8)
+        for left, baseline, text in lines(72, 730, notes, 10):
+            file.text(left, baseline, text)
+    assert paragraphs(read(file)) == [
+        " ".join(FOX), " ".join(OWL), "1 A note about the fox, which is long and goes on for more than the line that it "
+        "has on this page and on the next one.", " ".join(FOX), "2 Another note about the oak.",
+    ]  # fmt: skip
+
+
+def test_lists_code_contents_and_headings(read: Read) -> None:
+    file = drawn([[]])
+    file.set_font("Helvetica", "B", 16)
+    file.text(72, 60, "2 The animals")
+    file.set_font("Helvetica", "", 11)
+    for left, baseline, text in [
+        (72, 90, "There are two of them, and their names are:"),
+        (80, 110, "1."), (95, 110, "the fox, which is quick and brown and jumps over all the"), (95, 123, "lazy dogs of the town;"),
+        (80, 136, "2."), (95, 136, "the owl."),
+        (72, 160, "2.1 Foxes . . . . . . . . . . . . . . . . . . . . 7"), (72, 173, "2.2 Owls . . . . . . . . . . . . . . . . . . . . 12"),
+    ]:  # fmt: skip
+        file.text(left, baseline, text)
+    file.set_font("Courier", "", 10)
+    for left, baseline, text in lines(90, 200, ["for fox in foxes:", "    jump(fox)"], 12):
+        file.text(left, baseline, text)
+    document = read(file)
+    assert paragraphs(document) == [
+        "2 The animals", "There are two of them, and their names are:",
+        "1. the fox, which is quick and brown and jumps over all the lazy dogs of the town;", "2. the owl.",
+        "2.1 Foxes 7", "2.2 Owls 12", "for fox in foxes:\n    jump(fox)",
+    ]  # fmt: skip
+    assert [segment.heading for segment in document.segments] == ["2 The animals"]
+
+
+def test_headings_from_the_outline(read: Read) -> None:
+    file = drawn([[]])
+    file.start_section("Foxes and hounds")
+    file.text(72, 60, "1 Foxes and hounds")
+    for left, baseline, text in lines(72, 90, FOX):
+        file.text(left, baseline, text)
+    assert [segment.heading for segment in read(file).segments] == ["1 Foxes and hounds"]
+
+
+def test_a_drop_cap_begins_its_paragraph(read: Read) -> None:
+    file = drawn([[(114, 90, FOX[0][4:]), (98, 103, FOX[1]), (72, 116, FOX[2])]])
+    file.set_font_size(34)
+    file.text(72, 103, "The"[0])
+    file.set_font_size(11)
+    file.text(98, 90, "he")
+    assert read(file).text == " ".join(FOX)
+
+
+def test_cells_of_several_lines(read: Read) -> None:
+    file = drawn([[]])
+    with file.table(col_widths=(100, 200, 80), first_row_as_headings=False) as table:
+        for row in [
+            ("Country", "What is made there", "Year"),
+            ("France", "Wine and bread and much cheese of all the kinds that there are", "1990"),
+            ("Spain", "", "1991"),
+        ]:
+            for cell in (line := table.row()) and row:
+                line.cell(cell)
+    assert paragraphs(read(file)) == [
+        "Country | What is made there | Year",
+        "France | Wine and bread and much cheese of all the kinds that there are | 1990",
+        "Spain |  | 1991",
+    ]
+
+
+def test_an_empty_user_password_opens_the_file(tmp_path: Path) -> None:
+    file = drawn([lines(72, 90, FOX)])
+    file.set_encryption(owner_password="owner")
+    file.output(str(tmp_path / "a.pdf"))
+    assert read_document(tmp_path / "a.pdf").text == " ".join(FOX)
