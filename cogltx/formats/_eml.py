@@ -13,16 +13,21 @@ from cogltx.formats._sections import Sections
 
 _HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _MOST_MESSAGES = 20  # within each other
+_NAMED = 5  # attachments that a note names
 
 
 def read(content: bytes) -> Sections:
     """Read an e-mail file."""
     sections = Sections()
-    _add(message_from_bytes(content, policy=policy.default), sections, depth=0)
+    unread = list[str]()
+    _add(message_from_bytes(content, policy=policy.default), sections, unread, depth=0)
+    if unread:
+        more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
+        sections.note(f"attachments that are not read: {', '.join(unread[:_NAMED])}{more}")
     return sections
 
 
-def _add(message: Any, sections: Sections, depth: int) -> None:
+def _add(message: Any, sections: Sections, unread: list[str], depth: int) -> None:
     headers = [f"{name}: {_header(message, name)}" for name in _HEADERS if _header(message, name)]
     if not headers:
         raise DataError("it has no header of an e-mail")
@@ -32,7 +37,7 @@ def _add(message: Any, sections: Sections, depth: int) -> None:
     if body is not None:
         _add_text(body, sections)
     for part in message.iter_attachments():
-        _add_attachment(part, sections, depth)
+        _add_attachment(part, sections, unread, depth)
 
 
 def _header(message: Any, name: str) -> str:
@@ -64,14 +69,14 @@ def _content(part: Any) -> bytes:
     return content if isinstance(content, bytes) else b""
 
 
-def _add_attachment(part: Any, sections: Sections, depth: int) -> None:
-    """Read an attachment of a known format; others are named in a note."""
+def _add_attachment(part: Any, sections: Sections, unread: list[str], depth: int) -> None:
+    """Read an attachment of a known format; the names of others are collected."""
     name = part.get_filename() or ""
     module, _ = FORMATS.get(Path(name).suffix.lower(), ("", ""))
     try:
         if part.get_content_type() == "message/rfc822" and depth < _MOST_MESSAGES:
             for inner in part.iter_parts():
-                _add(inner, sections, depth + 1)
+                _add(inner, sections, unread, depth + 1)
         elif module and module != "eml":
             sections.heading(name)
             sections.take(import_module(f"cogltx.formats._{module}").read(_content(part)))
@@ -79,8 +84,8 @@ def _add_attachment(part: Any, sections: Sections, depth: int) -> None:
             sections.heading(name)
             _add_text(part, sections)
         else:
-            sections.note(f"the attachment {name or part.get_content_type()} is not read")
+            unread.append(name or part.get_content_type())
     except MemoryError:
         raise
     except Exception:  # whatever the libraries raise for a broken file
-        sections.note(f"the attachment {name or part.get_content_type()} cannot be read")
+        unread.append(f"{name or part.get_content_type()} (damaged)")

@@ -58,7 +58,7 @@ def _marked(source: str) -> str:
             return _code(_CELL)
         return match[0]
 
-    return _MARKS.sub(mark, source)
+    return _MARKS.sub(mark, source).replace("{\\field", "{\n\\field")  # striprtf looks for links in quadratic time
 
 
 def _code(markers: str) -> str:

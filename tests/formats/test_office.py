@@ -366,6 +366,25 @@ def test_rtf(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.rtf", "{\\rtf1 x\\par " + '{\\field{\\*\\fldinst{HYPERLINK "a" ' * 5000),
+        ("a.rtf", "{\\rtf1 x\\par " + "{\\super " * 20000 + "y"),
+        (
+            "a.eml",
+            "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n" + "--b\nContent-Type: image/png\n\n" * 500,
+        ),
+        ("a.csv", "x\n" + "a," * 50000 + '"' * 50001),
+    ],
+)
+def test_files_that_are_made_to_take_long(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    document = read_document(tmp_path / name)
+    assert document.text.startswith(("x", "Subject: x"))
+    assert len(document.notes) <= 1
+
+
 def test_e_mails(tmp_path: Path) -> None:
     message, inner = EmailMessage(), EmailMessage()
     message["Subject"], message["From"], message["Date"] = (
@@ -387,7 +406,7 @@ def test_e_mails(tmp_path: Path) -> None:
         "Büro am Hafen", "Subject: Büro am Hafen\nFrom: Ada <a@example.org>\nDate: Fri, 01 Mar 2024 12:00:00 +0000", "Dear Bo,",
         "the bridge is red.", "list.csv", "Item | Price", "Item: Rope | Price: 3", "b.pdf", "Older", "Subject: Older", "H2O",
     ]  # fmt: skip
-    assert document.notes == ("the attachment a.png is not read", "the attachment b.pdf cannot be read")
+    assert document.notes == ("attachments that are not read: a.png, b.pdf (damaged)",)
     assert document.page(document.text.index("Rope")) == "row 2"
 
 
