@@ -60,6 +60,11 @@ class _Process:
         except _EndedError as error:
             raise OSError(f"{sys.executable} does not start ({error.cause})") from None
 
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return int(self._popen.pid)
+
     def read(self, job: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Read a file; raises _EndedError if the process ends instead of replying."""
         self.n_files += 1

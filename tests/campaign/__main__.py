@@ -15,6 +15,7 @@ from pathlib import Path
 os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+import documents
 import faults
 import forked
 import fuzz
@@ -34,7 +35,11 @@ def main() -> int:
     parser.add_argument("--together", type=int, default=0, help="times that every command runs three times at once")
     parser.add_argument("--memory", type=int, default=0, help="limits of memory for every command")
     parser.add_argument("--fuzzed", type=int, default=0, help="broken files of every kind")
-    parser.add_argument("--only", default="", help="a single case of the broken files, such as pdf:17")
+    parser.add_argument("--documents", type=int, default=0, help="broken files of people, read by the library")
+    parser.add_argument("--real", type=Path, help="a folder of real files, which are broken, too")
+    parser.add_argument(
+        "--only", default="", help="a single case of the broken files, such as pdf:17, or 17 of --documents"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     jobs = options.jobs.split(",")
@@ -65,6 +70,9 @@ def main() -> int:
             print("at once:", together.campaign(place, jobs, options.together, options.seed, found), flush=True)
         if options.memory:
             print("little memory:", faults.little_memory(place, jobs, options.memory, found), flush=True)
+        if options.documents:
+            read = documents.campaign(place, options.documents, options.seed, found, options.real, options.only)
+            print("broken documents:", read, flush=True)
         if options.fuzzed:
             print("broken files:", fuzz.campaign(place, options.fuzzed, options.seed, found, options.only), flush=True)
     print(f"{len(findings)} findings in {time.monotonic() - start:.0f} s")

@@ -219,11 +219,7 @@ def _targets(house: Path) -> list[Target]:
     model = {str(path.relative_to(house / "model")): path.read_bytes() for path in _files(house / "model")}
     trained = {str(path.relative_to(house / "trained")): path.read_bytes() for path in _files(house / "trained")}
     return [
-        Target("pdf", read, {"a.pdf": _pdf(text.decode())}),
-        Target("docx", read, {"a.docx": _docx(text.decode())}),
-        Target("epub", read, {"a.epub": _epub(text.decode())}),
-        Target("html", read, {"a.html": f"<html><body><h1>A</h1><p>{text.decode()}</p><ul><li>a</ul></body>".encode()}),
-        Target("markdown", read, {"a.md": b"# A\n\n" + text + b"\n\n* a\n  * b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"}),
+        *(Target(Path(name).suffix[1:], read, {name: content}) for name, content in documents(text.decode())),
         Target("text", read, {"a.txt": text}),
         Target("gzip", read, {"a.txt.gz": gzip.compress(text)}),
         Target("jsonl", "predict {house}/model --input {path} --output {house}/fuzzed/out", {"a.jsonl": examples}),
@@ -254,6 +250,17 @@ def _targets(house: Path) -> list[Target]:
             "predict {house}/model --input {house}/examples.jsonl --output {path}",
             {"a.jsonl": predictions.read_bytes()},
         ),
+    ]
+
+
+def documents(text: str) -> list[tuple[str, bytes]]:
+    """Make a file of each format of people, with a name."""
+    return [
+        ("a.pdf", _pdf(text)),
+        ("a.docx", _docx(text)),
+        ("a.epub", _epub(text)),
+        ("a.html", f"<html><body><h1>A</h1><p>{text}</p><ul><li>a</ul></body>".encode()),
+        ("a.md", f"# A\n\n{text}\n\n* a\n  * b\n\n| a | b |\n|---|---|\n| 1 | 2 |\n".encode()),
     ]
 
 

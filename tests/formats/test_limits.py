@@ -123,7 +123,7 @@ def test_one_process_reads_many_files(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_idle_process_that_was_killed(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(TEXT)
     assert read_document(tmp_path / "a.md").text == TEXT
-    os.kill(_processes._idle[0]._popen.pid, signal.SIGTERM)
+    os.kill(_processes._idle[0].pid, signal.SIGTERM)
     assert read_document(tmp_path / "a.md").text == TEXT
 
 
@@ -141,12 +141,12 @@ def test_threads_read_at_once(tmp_path: Path) -> None:
 def test_a_forked_process_starts_one_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(TEXT)
     read_document(tmp_path / "a.md")
-    parent = _processes._idle[0]._popen.pid
+    parent = _processes._idle[0].pid
     if not (forked := os.fork()):
         code = 1
         try:
             is_read = read_document(tmp_path / "a.md").text == TEXT
-            code = not (is_read and _processes._idle[0]._popen.pid != parent)
+            code = not (is_read and _processes._idle[0].pid != parent)
             _processes._end_all()
             _processes._forgotten.clear()
             gc.collect()
@@ -154,7 +154,7 @@ def test_a_forked_process_starts_one_of_its_own(tmp_path: Path) -> None:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 0
     assert read_document(tmp_path / "a.md").text == TEXT
-    assert _processes._idle[0]._popen.pid == parent
+    assert _processes._idle[0].pid == parent
 
 
 @pytest.mark.parametrize("interpreter", ["", "/none", "/bin/false"])
@@ -175,7 +175,7 @@ import sys, threading, _thread, time
 sys.path.insert(0, {root!r})
 from cogltx.formats import _processes, read_document
 document = read_document({path!r})
-print(document.text, _processes._idle[0]._popen.pid, "torch" in sys.modules, flush=True)
+print(document.text, _processes._idle[0].pid, "torch" in sys.modules, flush=True)
 {rest}
 """
 
@@ -220,7 +220,7 @@ def test_an_interrupt_ends_the_process(odd: Callable[[str], Path]) -> None:
         raise KeyboardInterrupt
 
     def read(one: _processes._Process, *arguments: object) -> object:
-        pids.append(one._popen.pid)
+        pids.append(one.pid)
         signal.setitimer(signal.ITIMER_REAL, 0.3)
         return start(one, *arguments)  # type: ignore[arg-type]
 
