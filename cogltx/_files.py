@@ -10,8 +10,9 @@ import shutil
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -21,20 +22,33 @@ from safetensors import SafetensorError
 from cogltx.errors import CogltxError, ConfigError, DataError, ModelError, TrainingError, shorten
 
 _WEIGHTS = ".safetensors"
+_MOST_BYTES = 100_000_000  # of a line, or of a text from a pipe or a device
+_MOST_EXPANSION = 20  # of a gzipped text that is larger than that
 
 
 def read_text(path: Path | str, kind: type[CogltxError] = DataError) -> str:
     """Read a plain or gzipped UTF-8 file, ``-`` for the standard input; raises ``kind`` if that is impossible."""
     if str(path) == "-":
-        return decode_utf8(sys.stdin.buffer.read(), "standard input", 1, kind)
+        return decode_utf8(read_all(sys.stdin.buffer.read, 0, "standard input", kind), "standard input", 1, kind)
     with open_binary(Path(path), kind) as file:
-        return decode_utf8(file.read(), str(path), 1, kind)
+        return decode_utf8(read_all(file.read, os.fstat(file.fileno()).st_size, str(path), kind), str(path), 1, kind)
+
+
+def read_all(read: Callable[[int], bytes], size: int, name: str, kind: type[CogltxError] = DataError) -> bytes:
+    """Read a file of ``size`` bytes; raises ``kind`` if it expands, or goes on, to much more."""
+    most = max(_MOST_BYTES, _MOST_EXPANSION * size)
+    content = read(most + 1)
+    if len(content) > most:
+        raise kind(f"{name}: goes on after {most / 1e6:,.0f} MB, which is too much for one text")
+    return content
 
 
 def read_lines(path: Path) -> Iterator[str]:
     """Yield the lines of a plain or gzipped UTF-8 file, without line ends; errors as ``read_text``."""
     with open_binary(path) as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(iter(partial(file.readline, _MOST_BYTES), b""), 1):
+            if len(raw) == _MOST_BYTES:
+                raise DataError(f"{path}:{number}: the line is longer than {_MOST_BYTES / 1e6:,.0f} MB")
             yield decode_utf8(raw, str(path), number).rstrip("\r\n")
 
 

@@ -1,16 +1,19 @@
 """Error classes, which the command line prints as one line, and plain words for the findings of pydantic."""
 
 import difflib
+import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+_MOST_FINDINGS, _MOST_COMPARED = 20, 100  # characters of a name
 _NAMING = ("name", "file")  # settings that a lone string may stand for
 _STATEMENTS = (
     "extra_forbidden", "missing", "too_short", "value_error", "union_tag_not_found", "union_tag_invalid"
 )  # fmt: skip
+_UNSAFE = re.compile("[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _OBJECTS = ("model_type", "model_attributes_type", "dict_type", "dataclass_type")
 _PLAIN = {  # pydantic's words for a kind of value
     "a valid string": "a string",
@@ -22,6 +25,9 @@ _PLAIN = {  # pydantic's words for a kind of value
 
 class CogltxError(Exception):
     """Base class of all errors that a user can correct; the text is one line: what is wrong, where, what to do."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class DataError(CogltxError, ValueError):
@@ -48,7 +54,7 @@ def describe(
     noun: str = "setting",
     place: Callable[[tuple[str, ...]], str] = lambda path: "",
 ) -> str:
-    """Describe all findings of pydantic in one line, separated by "; ".
+    """Describe the findings of pydantic, at most 20, in one line, separated by "; ".
 
     Args:
         error: the findings.
@@ -66,7 +72,7 @@ def describe(
     ...     describe(error, Options, within="training")
     "training.steps must be an integer, but is 'two'; rat is not a setting of training; did you mean rate?"
     """
-    findings = error.errors()
+    findings = error.errors(include_url=False)[:_MOST_FINDINGS]
     problems: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
     for finding in findings:
         if finding["type"] == "too_short" and any(finding["loc"] == other["loc"][:-1] for other in findings):
@@ -82,7 +88,7 @@ def describe(
         prefix = place(path)
         lines.append((f"{prefix}: " if prefix and prefix != before else "") + start + " or ".join(wanted) + end)
         before = prefix
-    return "; ".join(lines)
+    return "; ".join([*lines, *["and more"] * (error.error_count() > _MOST_FINDINGS)])
 
 
 def _statement(finding: Any, within: str, path: tuple[str, ...], known: list[str], noun: str) -> str:
@@ -114,10 +120,19 @@ def _wanted(finding: Any, inner: list[str], noun: str) -> str:
     return _PLAIN.get(text, text)
 
 
+def one_line(text: str) -> str:
+    """Escape what ends a line, steers a terminal or turns the direction of a text, such as in the name of a file.
+
+    >>> one_line("a\\nb.pdf: file not found")
+    'a\\\\nb.pdf: file not found'
+    """
+    return _UNSAFE.sub(lambda character: character[0].encode("unicode_escape").decode(), text)
+
+
 def suggestion(name: str, known: Iterable[str]) -> str:
     """End of a message about an unknown name: the nearest known one, or all of them."""
     names = list(known)
-    if near := difflib.get_close_matches(str(name), names, n=1):
+    if near := difflib.get_close_matches(str(name)[:_MOST_COMPARED], names, n=1):
         return f"; did you mean {near[0]}?"
     return f"; choose from {', '.join(names)}" if names else ""
 

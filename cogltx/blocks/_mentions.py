@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from cogltx.blocks._script import UNIT, folded
 
-_ADDITION = re.compile(r"\s*\([^()]*\)\s*$")  # "(film)" in a title is not part of the name
+_ADDITION = re.compile(r"\([^()]*\)\s*$")  # "(film)" in a title is not part of the name
 
 _Names: TypeAlias = dict[tuple[str, ...], list[int]]  # numbers of headings by their words
 

@@ -13,6 +13,9 @@ from pydantic import BaseModel, ValidationError
 from cogltx._files import changed, read_text
 from cogltx.errors import ConfigError, describe, shorten
 
+_MOST_CHARACTERS, _MOST_NODES, _MOST_DIGITS = 1_000_000, 50_000, 1000
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
 T = TypeVar("T", bound=BaseModel)
 Key = tuple[str, ...]
 
@@ -95,9 +98,13 @@ def _check_names(config: BaseModel, place: Callable[[Key], str]) -> None:
 def _read(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
     """Read a YAML file: nested values, and the line of each key."""
     text = read_text(path)
+    if len(text) > _MOST_CHARACTERS:
+        raise ConfigError(f"{path}: not a configuration: it has over {_MOST_CHARACTERS:,} characters")
     try:
-        values = yaml.load(text, _Loader)
-        lines = dict(_lines(yaml.compose(text, _Loader)))
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        lines = dict(_lines(node))
+        values = loader.construct_document(node) if node else None
     except RecursionError:
         raise ConfigError(f"{path}: not valid YAML: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
@@ -110,7 +117,28 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses duplicate keys."""
+    """Refuses duplicate keys, numbers without end, and more values than a configuration has, aliases repeated."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._n_nodes = 0
+        self._sizes: dict[int, int] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        before, is_alias = self._n_nodes, self.check_event(yaml.AliasEvent)
+        mark = self.peek_event().start_mark
+        node = super().compose_node(parent, index)
+        self._n_nodes += self._sizes.get(id(node), 0) if is_alias else 1
+        if self._n_nodes > _MOST_NODES:
+            raise yaml.MarkedYAMLError(problem=f"over {_MOST_NODES:,} values", problem_mark=mark)
+        self._sizes[id(node)] = self._n_nodes - before
+        return node
+
+    def compose_scalar_node(self, anchor: Any) -> Any:
+        node = super().compose_scalar_node(anchor)
+        if len(node.value) > _MOST_DIGITS and node.tag in _NUMBERS:
+            raise yaml.MarkedYAMLError(problem="a number is too long", problem_mark=node.start_mark)
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> Any:
         node = super().compose_mapping_node(anchor)

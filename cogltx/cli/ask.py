@@ -16,8 +16,8 @@ from cogltx._folders import DEFAULT_MODEL
 from cogltx._progress import logger, progress
 from cogltx.cli._options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
 from cogltx.document import Document
-from cogltx.errors import ConfigError, DataError
-from cogltx.formats import ENDINGS, FORMATS, find_files, read_document
+from cogltx.errors import ConfigError, DataError, one_line
+from cogltx.formats import ENDINGS, FORMATS, ending, find_files, read_document
 
 if TYPE_CHECKING:
     from cogltx.pipeline import Reader
@@ -43,6 +43,12 @@ _Given = Annotated[
         "Without a question, questions are asked for; models that label texts or find entities need none.",
     ),
 ]
+_Seconds = Annotated[
+    float | None, typer.Option(min=0.1, help="Processor time to read a file; by default 40 s per megabyte, from 1.5 s.")
+]
+_Megabytes = Annotated[
+    float | None, typer.Option(min=1.0, help="Memory to read a file; by default 250, and 50 per megabyte of the file.")
+]
 _Index = Annotated[
     Path | None, typer.Option(help="File that keeps the split documents: read if it exists, otherwise written.")
 ]
@@ -57,10 +63,12 @@ def ask(
     device: DeviceOption = None,
     changes: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per answer.")] = False,
+    seconds: _Seconds = None,
+    megabytes: _Megabytes = None,
 ) -> None:
     """Ask about files: the answer, and the evidence with its page, line or heading; or labels, or entities."""
     paths, questions = _sort(given)
-    documents = list(_read_documents(paths))
+    documents = list(_read_documents(paths, seconds, megabytes))
     if model == DEFAULT_MODEL and not all(_looks_english(document.text) for document in documents):
         note(f"{model} knows English, and the text looks like another language: --model takes one that knows it")
     reader = load_model(model, changes, judge, device)
@@ -76,7 +84,7 @@ def ask(
         answer = _open(reader, group, index)
         for question, prediction in ((one, answer(one)) for one in known) if known else _answer_typed(answer, group):
             title = [group[0].id] * (len(groups) > 1) + [question or ""] * (len(known) > 1)
-            _print(reader, group, question, prediction, None if as_json else ": ".join(title))
+            _print(reader, group, question, prediction, None if as_json else one_line(": ".join(title)))
             if html is not None:
                 write_file(html, prediction.to_html(group, question or ""))
                 note(f"report: {html}")
@@ -92,13 +100,13 @@ def _questions_of(reader: "Reader") -> list[str | None]:
     return [] if _answers_questions(reader) else [*options["labels"]] if options.get("label_queries") else [None]
 
 
-def _read_documents(named: Sequence[Path]) -> Iterator[Document]:
+def _read_documents(named: Sequence[Path], seconds: float | None, megabytes: float | None) -> Iterator[Document]:
     """Read files, named by their paths if there are several; those of a folder that cannot be read are left out."""
     files = find_files(named)
     n_documents = 0
     for file in progress(files, "read", unit="files", delay=2.0):
         try:
-            document = read_document(file)
+            document = read_document(file, seconds=seconds, megabytes=megabytes)
         except DataError as error:
             if file in named:
                 raise
@@ -196,14 +204,14 @@ def _typed(documents: Sequence[Document]) -> Iterator[str]:
 def _format(prediction: "Prediction", documents: Sequence[Document]) -> str:
     """The answer with its place and passage, and the key blocks; or that there is none."""
     if prediction.answer:
-        answer = typer.style(" ".join(prediction.answer.split()), bold=True)
+        answer = typer.style(one_line(" ".join(prediction.answer.split())), bold=True)
         lines = [f"{answer} ({100 * prediction.score:.0f} %)"]
     else:
-        where = (documents[0].id or "the text") if len(documents) == 1 else f"{len(documents)} files"
+        where = one_line(documents[0].id or "the text") if len(documents) == 1 else f"{len(documents)} files"
         lines = [typer.style(f"No answer in {where}", bold=True)]
         for other in prediction.alternatives[:1]:
             if other.start is not None and other.score >= _LOWEST_SHOWN:
-                candidate = _begin(" ".join(other.text.split()), _SNIPPET // 2)
+                candidate = _begin(one_line(" ".join(other.text.split())), _SNIPPET // 2)
                 lines.append(f"  the best candidate was {candidate!r} ({100 * other.score:.0f} %)")
     best = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
     pairs = ((_place(block, documents), _passage(block, prediction)) for block in best)
@@ -215,12 +223,12 @@ def _place(block: "Evidence", documents: Sequence[Document]) -> str:
     document = next((one for one in documents if one.id == block.document), documents[0])
     if block.page:
         place = f"page {block.page}" if isinstance(block.page, int) else block.page
-    elif Path(document.id).suffix.lower() in FORMATS:  # its lines are not those of the text
+    elif ending(document.id) in FORMATS:  # its lines are not those of the text
         headings = (part.heading for part in document.segments if part.start <= block.start < part.end)
         place = next((f"“{heading}”" for heading in headings if heading), "")
     else:
         place = f"line {document.text.count(chr(10), 0, block.start) + 1:,}"
-    return ", ".join(filter(None, (document.id if len(documents) > 1 else "", place)))
+    return one_line(", ".join(filter(None, (document.id if len(documents) > 1 else "", place))))
 
 
 def _holds(block: "Evidence", prediction: "Prediction") -> bool:
@@ -231,11 +239,12 @@ def _holds(block: "Evidence", prediction: "Prediction") -> bool:
 def _passage(block: "Evidence", prediction: "Prediction") -> str:
     """The text of a key block in one line, around the answer if it holds it, which is bold on a terminal."""
     if not _holds(block, prediction) or prediction.start is None or prediction.end is None:
-        return _begin(" ".join(block.text.split()), _SNIPPET)
+        return _begin(one_line(" ".join(block.text.split())), _SNIPPET)
     first, last = prediction.start - block.start, prediction.end - block.start
     marked = f"{block.text[:first]}\x02{block.text[first:last]}\x03{block.text[last:]}"
     before, _, rest = " ".join(marked.split()).partition("\x02")
     answer, _, after = rest.partition("\x03")
+    before, answer, after = map(one_line, (before, answer, after))
     before = _begin(before[::-1], _SNIPPET // 2)[::-1]
     return f"{before}{typer.style(answer, bold=True)}{_begin(after, _SNIPPET // 2)}"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from more_itertools import unique_everseen
 
-from cogltx._files import is_hidden
+from cogltx._files import is_hidden, read_all
 from cogltx._progress import logger
 from cogltx.document import Document
-from cogltx.errors import DataError
+from cogltx.errors import DataError, one_line
 from cogltx.formats._encoding import decode, is_text
 from cogltx.formats._limits import Limits
 from cogltx.formats._parse import read_content
@@ -64,7 +64,7 @@ def read_document(path: str | Path, *, seconds: float | None = None, megabytes: 
     name = "standard input" if str(path) == "-" else str(path)
     module, noun = FORMATS.get(ending(path), ("", ""))
     if str(path) == "-":
-        document = _text(sys.stdin.buffer.read(), name, "")
+        document = _text(read_all(sys.stdin.buffer.read, 0, name), name, "")
     else:
         limits = Limits.of(_size(Path(path)), seconds, megabytes)
         document = (
@@ -73,7 +73,7 @@ def read_document(path: str | Path, *, seconds: float | None = None, megabytes: 
     if document is None:
         raise DataError(f"{name}: the document has no text")
     for note in document.notes:
-        logger.warning(f"{name}: {note}")
+        logger.warning(one_line(f"{name}: {note}"))
     return document
 
 

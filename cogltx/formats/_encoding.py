@@ -74,7 +74,7 @@ def decode(content: bytes, declared: str = "") -> tuple[str, str]:
             f"line {line}: not UTF-8 (byte 0x{byte:02x}), and no other encoding is sure; save it as UTF-8"
         ) from None
     seven_bits = "iso2022_jp" if b"\x1b$" in content and _fits(content, "iso2022_jp") else ""
-    if encoding := seven_bits or (_wide(content) if "\0" in text else ""):
+    if encoding := seven_bits or (_wide(content[:_DETECTED_BYTES]) if "\0" in text else ""):
         return content.decode(encoding, "replace"), f"read as {_name(encoding)} (not stated in the file)"
     return text, ""
 

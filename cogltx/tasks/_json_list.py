@@ -1,6 +1,6 @@
 """The objects of a long JSON list, read by ijson one after another; does not depend on what they mean."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from cogltx.tasks.base import errors_at
 
 _BOM = b"\xef\xbb\xbf"
 _DEEPEST = 200  # nested lists and objects
+_MOST_BYTES = 100_000_000  # of one item
+_CHUNK_BYTES = 1 << 20  # the parser begins a string anew with each chunk
 _REASONS = {
     "parse error: premature EOF": "the file ends early",
     "parse error: trailing garbage": "not one JSON value, perhaps JSON Lines, which the task jsonl reads "
@@ -33,11 +35,13 @@ def read_json_list(
     with open_binary(path) as file, errors_at(str(path)):
         if file.peek(3)[:3] == _BOM:  # type: ignore[attr-defined]
             file.read(3)
+        counted = _Counted(file.read)
         try:
-            parsed = ijson.basic_parse(file, use_float=True, multiple_values=bool(of_objects))
+            parsed = ijson.basic_parse(counted, use_float=True, buf_size=_CHUNK_BYTES, multiple_values=bool(of_objects))
             prefix, events = _located(ijson.parse(_shallow(parsed)), key, of_objects)
             for item in ijson.items(events, prefix, map_type=_UniqueKeys):
                 n_items += 1
+                counted.n_bytes = 0
                 where = f"{path}: item {n_items}"
                 if not isinstance(item, dict):
                     raise DataError(f"{where} must be a JSON object, but is {shorten(item)}")
@@ -48,6 +52,21 @@ def read_json_list(
             first = str(error).removeprefix("b'").replace("\\n", "\n").partition("\n")[0].rstrip(".")
             reason = _REASONS.get(first, f"not valid JSON ({first})")
             raise DataError(f"{path}: {reason}, after {n_items} complete items") from None
+
+
+class _Counted:
+    """Counts the bytes that are read for one item."""
+
+    def __init__(self, read: Callable[[int], bytes]) -> None:
+        self._read, self.n_bytes = read, 0
+
+    def read(self, size: int) -> bytes:
+        """Read the next bytes; raises DataError if the item has too many."""
+        content = self._read(size)
+        self.n_bytes += len(content)
+        if self.n_bytes > _MOST_BYTES:
+            raise DataError(f"an item is longer than {_MOST_BYTES / 1e6:,.0f} MB")
+        return content
 
 
 class _UniqueKeys(dict[str, Any]):

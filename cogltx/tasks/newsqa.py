@@ -13,7 +13,9 @@ from cogltx.tasks._json_list import read_json_list
 from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at
 
 _TYPES: dict[Split, str] = {"train": "train", "validation": "dev", "test": "test"}
-_TRAILING = re.compile(r"[\s.,;:!?\"'”’]+$")  # ranges often include these; the scores ignore them anyway
+_TRAILING = re.compile(
+    r"(?<![\s.,;:!?\"'”’])[\s.,;:!?\"'”’]+$"
+)  # ranges often include these; the scores ignore them anyway
 
 
 class _Consensus(BaseModel):
