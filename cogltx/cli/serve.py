@@ -21,6 +21,7 @@ def serve(
     max_megabytes: Annotated[int, typer.Option(min=1, help="Size of a request, so of a file.")] = 64,
     max_documents: Annotated[int, typer.Option(min=1, help="Documents held at the same time.")] = 200,
     queue_size: Annotated[int, typer.Option(min=1, help="Requests that wait to be read.")] = 64,
+    max_seconds: Annotated[float, typer.Option(min=0.1, help="Processor time to read a file.")] = 60.0,
     judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
@@ -36,7 +37,11 @@ def serve(
     from cogltx.pipeline import CogLTX
 
     config = ServerConfig(
-        max_megabytes=max_megabytes, max_documents=max_documents, queue_size=queue_size, api_key=api_key or None
+        max_megabytes=max_megabytes,
+        max_documents=max_documents,
+        queue_size=queue_size,
+        max_seconds=max_seconds,
+        api_key=api_key or None,
     )
     with _listen(host, port) as listening:
         reader = load_model(model, changes, judge, device)

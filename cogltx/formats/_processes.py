@@ -22,7 +22,7 @@ from cogltx.formats._worker import MORE, NO_MEMORY, READY, unpack
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from cogltx.formats._worker import main; main()"
 _START_SECONDS, _GRACE_SECONDS = 60.0, 5.0
 _MOST_FILES = 200  # of one process, whose memory may grow
-_MOST_IDLE = 1
+_MOST_IDLE = 2
 
 _idle: list["_Process"] = []
 _forgotten: list["_Process"] = []

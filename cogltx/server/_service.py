@@ -11,12 +11,15 @@ from anyio import CapacityLimiter, to_thread
 from cogltx.document import Document, Query
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, ending, read_document
+from cogltx.formats._limits import Limits
 from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, batches_of_texts
 from cogltx.prediction import Prediction
 from cogltx.recall import Recall
 from cogltx.server._middleware import Metrics
 from cogltx.server._shelf import Shelf
 from cogltx.server._worker import Worker
+
+_FILES_AT_ONCE = 4  # each in a process of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,12 +30,14 @@ class ServerConfig:
         max_megabytes: size of a request.
         max_documents: number of documents held.
         queue_size: number of requests that wait to be read.
+        max_seconds: limit of processor time to read a file; smaller files have a smaller one, see ``read_document``.
         api_key: required as ``Authorization: Bearer KEY`` if given.
     """
 
     max_megabytes: int = 64
     max_documents: int = 200
     queue_size: int = 64
+    max_seconds: float = 60.0
     api_key: str | None = None
 
 
@@ -60,11 +65,11 @@ class Service:
         self.metrics.waiting.set_function(lambda: self.worker.waiting)
         self.metrics.documents.set_function(lambda: len(self.shelf))
         self.metrics.characters.set_function(lambda: self.shelf.n_characters)
-        self._one_file = CapacityLimiter(1)  # PDFium reads in one thread only
+        self._files = CapacityLimiter(_FILES_AT_ONCE)
 
     async def read_upload(self, name: str, content: bytes) -> Document:
         """Read an uploaded file in the format that its name ends with; raises DataError."""
-        return await to_thread.run_sync(_read_upload, name, content, limiter=self._one_file)
+        return await to_thread.run_sync(_read_upload, name, content, self.config.max_seconds, limiter=self._files)
 
     async def answer(self, document: Document, question: str) -> Prediction:
         """Answer a question about a document; raises BusyError, and DataError if it cannot be read."""
@@ -108,7 +113,7 @@ class Service:
         ]
 
 
-def _read_upload(name: str, content: bytes) -> Document:
+def _read_upload(name: str, content: bytes, max_seconds: float) -> Document:
     """Read a file from a temporary folder; messages and the document have the client's name."""
     kind = ending(name)
     title = name.replace("\\", "/").rpartition("/")[2][:200] or "file"
@@ -116,7 +121,7 @@ def _read_upload(name: str, content: bytes) -> Document:
         path = Path(folder) / f"upload{kind if kind in FORMATS else '.txt'}"
         path.write_bytes(content)
         try:
-            document = read_document(path)
+            document = read_document(path, seconds=min(max_seconds, Limits.of(len(content)).seconds))
         except DataError as error:
             raise DataError(str(error).replace(str(path), title)) from None
     return replace(document, id=title)

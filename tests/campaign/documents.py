@@ -47,6 +47,8 @@ def campaign(folder: Path, count: int, seed: int, found: Callable[[str], None], 
         if outcome.startswith("found"):
             found(f"document {number} ({path.suffixes}): {outcome}")
         outcomes[f"{ending(path) or 'text'} {outcome.partition(':')[0]}"] += 1
+        if number % 1000 == 999:
+            print(f"{number + 1:,} documents", flush=True)
         if only:
             print(outcome, shutil.copy(path, Path.cwd()))
     limits = f"at most {most.seconds:.1f} s of processor time, {most.megabytes:.0f} MB"
@@ -57,7 +59,12 @@ def _originals(real: Path | None) -> list[tuple[str, bytes]]:
     """Names and contents of whole files."""
     files = sorted(path for path in real.rglob("*") if path.suffix in ENDINGS and path.is_file()) if real else []
     text = "Anna has a boat. The boat was built in 1911 by Ilse Brandt, who lived on the hills.\n" * 20
-    own = [*documents(text), ("a.txt", text.encode()), ("a.md.gz", gzip.compress(text.encode(), mtime=0))]
+    own = [
+        *documents(text),
+        ("a.txt", text.encode()),
+        ("a.md.gz", gzip.compress(text.encode(), mtime=0)),
+        ("a", text.encode("utf-16")),
+    ]
     return [*own, *((path.name, path.read_bytes()) for path in files)]
 
 

@@ -133,7 +133,7 @@ def test_threads_read_at_once(tmp_path: Path) -> None:
         path.write_text(path.name)
     with ThreadPoolExecutor(3) as pool:
         assert [document.text for document in pool.map(read_document, paths)] == [path.name for path in paths]
-    assert len(_processes._idle) == 1
+    assert 1 <= len(_processes._idle) <= 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
