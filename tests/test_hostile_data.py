@@ -56,7 +56,7 @@ def test_configurations(tmp_path: Path, text: str, wording: str) -> None:
 def test_aliases_are_read(tmp_path: Path) -> None:
     """What repeats a little is a configuration, and every finding still has its line."""
     (tmp_path / "run.yaml").write_text("judge: &one {nam: bm25}\ntask: *one\n")
-    with pytest.raises(ConfigError, match=r"run\.yaml:1: nam is not a setting of judge"):
+    with pytest.raises(ConfigError, match=r"run\.yaml:1: nam is not a setting of task"):
         load_yaml(RunConfig, tmp_path / "run.yaml")
 
 
