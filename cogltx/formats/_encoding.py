@@ -113,6 +113,9 @@ def _detected(content: bytes) -> str:
     start = content[:_DETECTED_BYTES]
     if b"\0" in start:
         return _wide(start)
+    if start.isascii():
+        first = next(re.finditer(rb"[\x80-\xff]", content)).start()
+        start = content[first - _DETECTED_BYTES // 2 : first + _DETECTED_BYTES // 2]
     runs = re.findall(rb"[\x80-\xff]+", start)
     fitting = (
         [encoding for encoding in _LANGUAGES if _is_one_language(start, encoding)] if max(map(len, runs)) < 4 else []

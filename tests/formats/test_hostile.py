@@ -64,6 +64,18 @@ def test_an_endless_text(tmp_path: Path) -> None:
     assert "a.gz: not a text file" in refused(tmp_path / "a.gz")
 
 
+@pytest.mark.parametrize(
+    ("letters", "encoding"),
+    [("Größe für Köln. ", "cp1252"), ("Мост построила в 1911 году инженер Анна Иванова. ", "cp1251")],
+)
+def test_an_encoding_that_shows_late(tmp_path: Path, letters: str, encoding: str) -> None:
+    text = "Anna and Bo. " * 20_000 + letters * 100
+    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
+    assert read_document(tmp_path / "a.txt").text == text
+    (tmp_path / "b.txt").write_bytes(b"a " * 200_000 + b"\xff\x81")
+    assert "b.txt: line 1: not UTF-8 (byte 0xff)" in refused(tmp_path / "b.txt")
+
+
 def test_a_file_that_grows(tmp_path: Path) -> None:
     path, stop = tmp_path / "a.md", threading.Event()
     path.write_text(TEXT)
