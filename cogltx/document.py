@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from numbers import Integral
+from operator import itemgetter
 
 from cogltx.errors import DataError
 
@@ -135,12 +136,12 @@ class Document:
 
     def page(self, start: int) -> int | str | None:
         """Return the number, or name, of a character's page; None without pages."""
-        number = bisect_right([first for first, _ in self.pages], start) - 1
+        number = bisect_right(self.pages, start, key=itemgetter(0)) - 1
         return (self.pages[number][1] or None) if number >= 0 else None
 
     def part(self, start: int) -> tuple[str, int, int]:
         """Return id, first and end character of the joined document that a character is in."""
-        number = bisect_right([first for _, first in self.parts], start) - 1
+        number = bisect_right(self.parts, start, key=itemgetter(1)) - 1
         id, first = self.parts[number]
         is_last = number + 1 == len(self.parts)
         return id, first, len(self.text) if is_last else self.parts[number + 1][1] - len(BETWEEN_PARAGRAPHS)

@@ -9,7 +9,7 @@ import abc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice, tee
+from itertools import chain, compress, islice, tee
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -17,6 +17,8 @@ import torch
 from more_itertools import chunked, constrained_batches, consume
 
 from cogltx._folders import model_folder
+from cogltx._progress import logger
+from cogltx.blocks import has_token
 from cogltx.config import ModelConfig, load_config
 from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout
@@ -32,6 +34,7 @@ BATCH_CHARACTERS = 2_000_000
 _BATCH_TEXTS = 32
 _LONGEST_PATH = 1024
 _LAYOUTS_PER_RECALL = 256  # of one document whose blocks are queries
+_NO_ANSWER = Prediction(id="", answer="", start=None, end=None, score=0.0)
 Item = TypeVar("Item")
 
 
@@ -94,12 +97,22 @@ class Reader(abc.ABC):
         """Answer a stream of examples in order; only one batch is in memory at a time.
 
         Raises:
-            DataError: as ``predict``; the predictions of earlier batches have been yielded.
+            DataError: as ``predict``; the predictions of earlier batches have been yielded. But a document without a
+                token is only logged, and its prediction has no answer.
         """
         for batch in batches_of_examples(examples):
-            predictions = self.read([(example.document, example.query) for example in batch])
-            for example, prediction in zip(batch, predictions, strict=True):
+            readable = [self.can_read(example.document) for example in batch]
+            requests = [(example.document, example.query) for example in compress(batch, readable)]
+            predictions = iter(self.read(requests) if requests else ())
+            for example, is_readable in zip(batch, readable, strict=True):
+                if not is_readable:
+                    logger.warning(f"example {example.id!r}: no answer: the tokenizer finds no token in the text")
+                prediction = next(predictions) if is_readable else _NO_ANSWER
                 yield replace(prediction.within(example.document), id=example.id)
+
+    def can_read(self, document: Document) -> bool:
+        """Check that a document has a token."""
+        return has_token(document.text, self.model.tokenizer)
 
     def push_to_hub(self, repository: str, *, private: bool = False) -> str:
         """Upload the model to ``owner/name`` on the Hugging Face hub and return its address."""
@@ -206,14 +219,14 @@ class CogLTX(Reader):
             texts: the texts to score.
 
         Returns:
-            a score per text, in [0, 1] for judges that give probabilities; 0 for a text without a character.
+            a score per text, in [0, 1] for judges that give probabilities; 0 for a text without a token.
 
         Raises:
             DataError: the question is empty, or leaves no room for one block.
         """
         question = Query(query) if isinstance(query, str) else query
         scores = [0.0] * len(texts)
-        with_text = (number for number, text in enumerate(texts) if text.strip())
+        with_text = (number for number, text in enumerate(texts) if has_token(text, self.model.tokenizer))
         for batch in batches_of_texts(with_text, lambda number: len(texts[number])):
             recalls = self.memrecall([self.model.layout(Document(texts[number]), question) for number in batch])
             for number, recall in zip(batch, recalls, strict=True):

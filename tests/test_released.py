@@ -37,6 +37,32 @@ def test_it_answers(model: CogLTX, question: str, answer: str) -> None:
         assert any(block.start <= (prediction.start or 0) < block.end for block in prediction.evidence)
 
 
+SAYS_NOTHING = (
+    "|", "The", "??", "—", "a", "Yes", "OK", "🙂", "12", "1.", "Table 3", "of the", "History", "* * *", "| | |", "Page 7 of 9",
+    "https://example.org", "All rights reserved.", "See also", "[1]", "-" * 30, ". . . . . . . .", "the the the the",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("Who built the lighthouse?", "Clara Voss built the lighthouse."),
+        ("Who built the lighthouse?", "Builder: Clara Voss"),
+        ("When was the bakery founded?", "Founded: 1887"),
+        ("How many people live in the town?", "Population | 48,112"),
+        ("How deep is the lake?", "It is 214 metres deep."),
+        ("What does a ticket cost?", "Price: 14 euros"),
+    ],
+)
+def test_texts_that_say_nothing_come_last(model: CogLTX, question: str, answer: str) -> None:
+    other = "The committee met twice in the spring and decided to postpone all further work until the next year."
+    scores = model.relevance(question, [answer, other, *SAYS_NOTHING])
+    assert scores[0] == max(scores)
+    assert max(scores[2:]) < scores[0] / 2
+    lines = "\n\n".join([*SAYS_NOTHING[:10], answer, *SAYS_NOTHING[10:]])
+    assert answer in model.recall(lines, question).evidence[0].text
+
+
 def test_a_question_about_a_pdf(call: Call) -> None:
     done = call("ask", ROOT / "data/samples/bridge.pdf", "Which engineer designed the Harbour Bridge?")
     assert not done.code, done.err

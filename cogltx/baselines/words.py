@@ -69,6 +69,10 @@ class WordsReader(Reader):
         """Train on texts with labels; see ``fit_words``."""
         fit_words(self._words, self.reasoner, examples, seed=seed)
 
+    def can_read(self, document: Document) -> bool:
+        """See ``Reader.can_read``; a text without a word has scores, too."""
+        return True
+
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Score every label of each text."""
         margins = self._words.margins([document.text for document, _ in requests])

@@ -1,7 +1,9 @@
 """Tokenize a document with exact character offsets, for any tokenizer and script, in bounded memory."""
 
+import re
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from cogltx.errors import CogltxError, DataError, ModelError
 
 MAX_HEADING_TOKENS = 16
 
+_LETTER = re.compile(r"[^\W_]")
 _PIECE_CHARACTERS = 1 << 14
 _BATCH_CHARACTERS = 1 << 17  # enough for the tokenizer's threads
 
@@ -32,17 +35,11 @@ def tokenize(
     pieces = _pieces(document.text, segments)
     for batch in constrained_batches(pieces, _BATCH_CHARACTERS, get_len=lambda piece: piece[1] - piece[0]):
         try:
-            encoded = tokenizer(
-                [document.text[start:end] for start, end, _ in batch],
-                add_special_tokens=False, return_offsets_mapping=True, return_attention_mask=False,
-                return_token_type_ids=False, verbose=False,
-            )  # fmt: skip
+            encoded = encode([document.text[start:end] for start, end, _ in batch], tokenizer)
         except (UnicodeEncodeError, TypeError) as error:
             raise _translated(f"document {document.id!r}", document.text, error) from error
-        tokens = zip(batch, encoded["input_ids"], encoded["offset_mapping"], strict=True)
-        for (start, _, closes), piece_ids, piece_spans in tokens:
-            ids.extend(piece_ids)
-            spans = np.array(piece_spans, dtype=np.int64).reshape(-1, 2)
+        for (start, _, closes), (piece_ids, spans) in zip(batch, encoded, strict=True):
+            ids.frombytes(piece_ids.astype(np.int32).tobytes())
             _place_late_tokens(document.text, start, spans)
             starts.frombytes((spans[:, 0] + start).astype(index).tobytes())
             ends.frombytes((spans[:, 1] + start).astype(index).tobytes())
@@ -51,6 +48,38 @@ def tokenize(
     if not ids:
         raise DataError(f"document {document.id!r}: the tokenizer finds no token in the text")
     return np.asarray(ids), *_trim(document.text, np.asarray(starts), np.asarray(ends)), segment_ends
+
+
+def encode(
+    texts: Sequence[str], tokenizer: Any
+) -> list[tuple[Int[np.ndarray, " tokens"], Int[np.ndarray, "tokens 2"]]]:
+    """Tokenize texts; returns vocabulary indices and character spans. A special token such as "[SEP]" is plain text."""
+    encoded = tokenizer(
+        list(texts), add_special_tokens=False, split_special_tokens=True, return_offsets_mapping=True,
+        return_attention_mask=False, return_token_type_ids=False, verbose=False,
+    )  # fmt: skip
+    added = tokenizer.added_tokens_decoder.items()
+    special = [id for id, token in added if token.special and id != tokenizer.unk_token_id]
+    tokens = []
+    for text, ids, spans in zip(texts, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        ids, spans = np.array(ids, dtype=np.int64), np.array(spans, dtype=np.int64).reshape(-1, 2)
+        is_special = np.isin(ids, special) & (spans[:, 1] - spans[:, 0] > 1)
+        cuts = np.unique(spans[is_special].sum(axis=1) // 2).tolist()  # a Unigram model has them in its vocabulary
+        if cuts:
+            edges = [0, *cuts, len(text)]
+            parts = encode([text[start:end] for start, end in pairwise(edges)], tokenizer)
+            ids = np.concatenate([part for part, _ in parts])
+            spans = np.concatenate([part + start for (_, part), start in zip(parts, edges, strict=False)])
+        tokens.append((ids, spans))
+    return tokens
+
+
+def has_token(text: str, tokenizer: Any) -> bool:
+    """Check whether a tokenizer finds a token in a text; any letter or digit is one."""
+    if not text.strip() or _LETTER.search(text) or has_surrogate(text):
+        return bool(text.strip())
+    parts = (text[start : start + _PIECE_CHARACTERS] for start in range(0, len(text), _PIECE_CHARACTERS))
+    return any(len(ids) for part in parts for ids, _ in encode([part], tokenizer))
 
 
 def _place_late_tokens(text: str, start: int, spans: Int[np.ndarray, "tokens 2"]) -> None:
@@ -100,10 +129,11 @@ def heading_ids(heading: str, tokenizer: Any) -> Int[np.ndarray, " heading"]:
     if not heading.strip():
         return np.zeros(0, dtype=np.int32)
     try:
-        ids = tokenizer(heading, add_special_tokens=False, verbose=False)["input_ids"][: MAX_HEADING_TOKENS - 1]
+        [(ids, _)] = encode([heading], tokenizer)
     except (UnicodeEncodeError, TypeError) as error:
         raise _translated(f"heading {heading!r}", heading, error) from error
-    return np.array(ids + tokenizer(" ;", add_special_tokens=False)["input_ids"][-1:], dtype=np.int32)
+    end = tokenizer(" ;", add_special_tokens=False)["input_ids"][-1:]
+    return np.array([*ids[: MAX_HEADING_TOKENS - 1], *end], dtype=np.int32)
 
 
 def _translated(name: str, text: str, error: Exception) -> CogltxError:

@@ -72,6 +72,7 @@ def ask(
     if model == DEFAULT_MODEL and not all(_looks_english(document.text) for document in documents):
         note(f"{model} knows English, and the text looks like another language: --model takes one that knows it")
     reader = load_model(model, changes, judge, device)
+    documents = _readable(documents, reader)
     known = [*questions] or _questions_of(reader)
     groups = [documents] if _answers_questions(reader) else [[document] for document in documents]
     if html is not None and len(groups) * len(known) != 1:
@@ -116,6 +117,15 @@ def _read_documents(named: Sequence[Path], seconds: float | None, megabytes: flo
             yield replace(document, id=str(file)) if len(files) > 1 else document
     if not n_documents:
         raise DataError(f"{named[0]}: no file that can be read")
+
+
+def _readable(documents: Sequence[Document], reader: "Reader") -> list[Document]:
+    """Leave out documents without a token, if there is another one."""
+    readable = [document for document in documents if reader.can_read(document)]
+    for document in documents if readable else ():
+        if document not in readable:
+            logger.warning(f"left out: {document.id}: the tokenizer finds no token in the text")
+    return readable or list(documents)
 
 
 def _open(reader: "Reader", documents: Sequence[Document], index: Path | None) -> "Answer":

@@ -23,12 +23,13 @@ from cogltx._progress import logger, progress
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
-from cogltx.errors import ConfigError
+from cogltx.errors import ConfigError, ModelError
 
 _PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
 _TOKENS_PER_CORE = 1024  # keep a CPU core busy; more cost memory and bring little speed
 _CPU_PADDING, _GPU_PADDING = 128, 16384  # tokens of padding that cost as much as another pass
+_MAX_REASON = 200  # characters of a message of transformers
 _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
 
 
@@ -73,7 +74,7 @@ class Encoder(nn.Module):
     @property
     def vocabulary(self) -> int:
         """Number of tokens in the embedding table."""
-        return int(self.model.get_input_embeddings().num_embeddings)
+        return len(self.model.get_input_embeddings().weight)
 
     def freeze_embeddings(self) -> None:
         """Exclude the word embeddings from training."""
@@ -91,14 +92,34 @@ class Encoder(nn.Module):
 
 
 def load_encoder(config: EncoderConfig, folder: Path | None = None, layers: int | None = None) -> Encoder:
-    """Load an encoder without a head; see ``load_pretrained``."""
+    """Load an encoder without a head; see ``load_pretrained``.
+
+    Raises:
+        ModelError: also if the model cannot read a window of text.
+    """
     model, _ = load_pretrained(config, folder=folder, layers=layers)
     if getattr(model, "pooler", None) is not None:
-        model.pooler = None
-    encoder = Encoder(model)
-    if config.freeze_embeddings:
-        encoder.freeze_embeddings()
+        model.pooler = nn.Identity()  # some models call it in any case
+    try:
+        encoder = Encoder(model)
+        if config.freeze_embeddings:
+            encoder.freeze_embeddings()
+        _read_one(encoder)
+    except Exception as error:
+        reason = " ".join(str(error).split())[:_MAX_REASON]
+        kind = type(model).__name__
+        raise ModelError(f"encoder {config.name!r}: {kind} cannot read a window of text: {reason}") from error
     return encoder
+
+
+def _read_one(encoder: Encoder) -> None:
+    """Read a window of padding, to find out whether the model needs more than text, such as boxes or images."""
+    is_training, ids = encoder.training, torch.zeros(1, _PAD_MULTIPLE, dtype=torch.long)
+    with torch.no_grad():
+        hidden = encoder.eval()(Batch(ids, torch.ones_like(ids, dtype=torch.bool), ids))
+    encoder.train(is_training)
+    if hidden.shape != (1, _PAD_MULTIPLE, encoder.width):
+        raise ValueError(f"vectors have shape {tuple(hidden.shape)}")
 
 
 def relevance_head(width: int) -> nn.Sequential:

@@ -13,10 +13,14 @@ import numpy as np
 from jaxtyping import Float, Int
 from more_itertools import constrained_batches
 
-from cogltx.blocks import AnyQuery, BlockQuery, Blocks
+from cogltx.blocks import AnyQuery, BlockQuery, Blocks, encode
 from cogltx.errors import ConfigError, DataError, ModelError
 
 NONE = -1  # in ``Window.block`` and ``Window.document_token``
+_NEUTRAL = (
+    "The weather was fine that day and nothing happened in the town. "
+    "Most people stayed at home in the afternoon, and a few went for a walk."
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,11 @@ class WindowFormat:
         self.padding_id: int = tokenizer.pad_token_id or 0
         self.n_separators = n_separators
 
+    @cached_property
+    def neutral(self) -> Int[np.ndarray, " tokens"]:
+        """The tokens of a text that answers no question."""
+        return encode([_NEUTRAL], self.tokenizer)[0][0]
+
     def layout(self, query: AnyQuery, blocks: Blocks) -> "Layout":
         """Lay out a query and a document.
 
@@ -100,7 +109,7 @@ class WindowFormat:
         if isinstance(query, BlockQuery):
             query_ids = list(query.token_ids)
         else:
-            query_ids = self.tokenizer(query.text, add_special_tokens=False, verbose=False)["input_ids"]
+            query_ids = encode([query.text], self.tokenizer)[0][0].tolist()
         room = self.capacity - blocks.max_size - 1 - self.n_separators
         if len(query_ids) > room and not isinstance(query, BlockQuery):
             raise DataError(
@@ -140,9 +149,12 @@ class Layout:
         """Lay out the same document with one of its blocks as the query."""
         return self.form.layout(self.blocks.as_query(index), self.blocks)
 
-    def window(self, order: Iterable[int]) -> Window:
-        """Build the window of some blocks in the given order, each with its heading before and a separator after it."""
-        query, blocks = self.query, self.blocks
+    def window(self, order: Iterable[int], *, neutral: bool = False) -> Window:
+        """Build the window of some blocks in the given order, each with its heading before and a separator after it.
+
+        With ``neutral``, what fits of a text that answers no question separates them from the query.
+        """
+        query, blocks, order = self.query, self.blocks, list(order)
         prefix_tokens = np.full(len(self.prefix), NONE)
         if isinstance(query, BlockQuery):
             query_block = blocks[query.block]
@@ -153,6 +165,11 @@ class Layout:
         block_ids: list[np.ndarray] = [np.full(len(self.prefix), NONE)]
         document_tokens: list[np.ndarray] = [prefix_tokens]
         separator, no_block = np.array([self.form.separator_id]), np.array([NONE])
+        if neutral:
+            room = self.room - blocks.total_size(order) - 1
+            token_ids.append(np.append(self.form.neutral[: max(0, room)], separator)[: room + 1])
+            block_ids.append(np.full(len(token_ids[-1]), NONE))
+            document_tokens.append(block_ids[-1])
         for index in order:
             block = blocks[index]
             heading = blocks.headings[block.heading]

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from cogltx._folders import DEFAULT_MODEL
-from cogltx.blocks import Blocks
+from cogltx.blocks import Blocks, has_token
 from cogltx.document import Document, Query
 from cogltx.encoding.layout import Layout
 from cogltx.errors import ConfigError
@@ -55,7 +55,7 @@ def ranked(
     scores = reader.relevance(query, texts)
     for index in sorted(range(len(texts)), key=lambda index: -scores[index])[:top]:
         text = texts[index]
-        if budget is not None and text.strip():
+        if budget is not None and has_token(text, reader.model.tokenizer):
             text = compress(text, query, budget, model=reader)
         yield index, scores[index], text
 

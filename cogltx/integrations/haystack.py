@@ -8,6 +8,7 @@ from haystack import Document, component
 from haystack.dataclasses import ExtractedAnswer
 
 from cogltx._folders import DEFAULT_MODEL
+from cogltx.blocks import has_token
 from cogltx.document import Document as CogltxDocument
 from cogltx.integrations.compress import cached_model, ranked
 from cogltx.pipeline import CogLTX
@@ -61,12 +62,14 @@ class CogLTXReader:
 
         Sequence length, stride, batch size and ``answers_per_seq`` are ignored. Documents without text are skipped.
         """
-        readable = {str(i): one for i, one in enumerate(documents) if one.content and one.content.strip()}
+        reader = cached_model(self.model)
+        tokenizer = reader.model.tokenizer
+        readable = {str(i): one for i, one in enumerate(documents) if has_token(one.content or "", tokenizer)}
         if not readable:
             return {"answers": []}
         joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
         n_answers = top_k or self.top_k
-        prediction = _answering(cached_model(self.model), max(n_answers, _CANDIDATES)).predict(joined, query)
+        prediction = _answering(reader, max(n_answers, _CANDIDATES)).predict(joined, query)
         best = [Answer(prediction.answer, prediction.start, prediction.end, prediction.score, prediction.document)]
         candidates = sorted([*best, *prediction.alternatives], key=lambda answer: -answer.score)
         overlap = self.overlap_threshold if overlap_threshold is None else overlap_threshold

@@ -54,7 +54,8 @@ class EmbeddingJudge(Judge):
     def _embed(self, texts: Sequence[str]) -> Float[np.ndarray, "texts width"]:
         """Mean token vector per text, normalized to length 1; uses the tokenizer of this encoder."""
         tokenizer, encoder, runner = self._model
-        tokens = tokenizer(list(texts), truncation=True, max_length=encoder.positions or _MAX_TOKENS)["input_ids"]
+        longest = encoder.positions or _MAX_TOKENS
+        tokens = tokenizer(list(texts), truncation=True, max_length=longest, split_special_tokens=True)["input_ids"]
         windows = (Window(ids, none := np.full(len(ids), NONE), none, len(ids)) for ids in map(np.array, tokens))
         vectors = runner.run(windows, encoder, title="embeddings")
         means = np.stack([of_tokens.mean(axis=0, dtype=np.float64) for _, of_tokens in vectors])

@@ -1,6 +1,8 @@
 """The judge of the paper: an encoder with a small head, one relevance per token of a window (CogLTX §3.2)."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import tee
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -8,8 +10,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder, relevance_head
-from cogltx.encoding.layout import Window, pack
+from cogltx.encoding.layout import Layout, Window, pack
 from cogltx.judges.base import Judge, Memory, judge_error
+
+BlockMeans: TypeAlias = tuple[Int[np.ndarray, " blocks"], Float[np.ndarray, " blocks"]]
+_NEAR = 16  # tokens after the question, separators included
 
 
 class EncoderJudge(nn.Module):
@@ -34,6 +39,9 @@ class EncoderJudge(nn.Module):
 
 class WindowJudge(Judge):
     """Scores blocks with a model over windows; the score of a block is the mean over its tokens.
+
+    A model takes a word next to the question for a part of it, which is relevant (CogLTX eq. 4). So blocks within the
+    first 16 tokens after the question are scored again, in a window where a neutral text separates them from it.
 
     Args:
         model: returns a relevance logit per token of a batch of windows.
@@ -71,7 +79,7 @@ class WindowJudge(Judge):
 
     def retrieve(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " blocks"]]:
         """Score blocks next to z: as many consecutive blocks per window as fit. See ``Judge.retrieve``."""
-        means = self._block_means(window for memory in memories for window in _retrieval_windows(memory))
+        means = self._block_means((memory.layout, order) for memory in memories for order in _retrieval_orders(memory))
         retrieved = []
         for memory in memories:
             scores, candidates = np.full(len(memory.blocks), np.nan), memory.candidates
@@ -84,12 +92,20 @@ class WindowJudge(Judge):
 
     def rehearse(self, memories: Sequence[Memory]) -> list[Float[np.ndarray, " kept"]]:
         """Score all of z in one window. See ``Judge.rehearse``."""
-        return [means for _, means in self._block_means(memory.layout.window(memory.kept) for memory in memories)]
+        return [means for _, means in self._block_means((memory.layout, memory.kept) for memory in memories)]
 
-    def _block_means(
-        self, windows: Iterable[Window]
-    ) -> Iterator[tuple[Int[np.ndarray, " blocks"], Float[np.ndarray, " blocks"]]]:
-        """The blocks of each window, and their mean relevance."""
+    def _block_means(self, orders: Iterable[tuple[Layout, Sequence[int]]]) -> Iterator[BlockMeans]:
+        """The blocks of each window, given by its layout and blocks, and their mean relevance."""
+        shown, scored = tee(orders)
+        means = self._window_means(window for layout, order in shown for window in _windows(layout, order))
+        for layout, order in scored:
+            blocks, block_means = next(means)
+            if near := _near_question(layout, order):
+                block_means[np.searchsorted(blocks, sorted(near))] = next(means)[1]
+            yield blocks, block_means
+
+    def _window_means(self, windows: Iterable[Window]) -> Iterator[BlockMeans]:
+        """Run windows through the model; yields the blocks of each and their mean relevance."""
         self.model.eval()
         for window, relevance in self.runner.run(
             windows, lambda batch: torch.sigmoid(self.logits(self.model, batch).float()), title="judge"
@@ -99,9 +115,24 @@ class WindowJudge(Judge):
             yield window.block_means(relevance)
 
 
-def _retrieval_windows(memory: Memory) -> Iterator[Window]:
+def _retrieval_orders(memory: Memory) -> Iterator[list[int]]:
     """``[z+ [SEP] x_i [SEP] x_(i+1) …]``: all blocks outside z, in the fewest windows that keep their order."""
     layout, candidates = memory.layout, memory.candidates
     room = layout.room - layout.blocks.total_size(memory.kept)
     for run in pack(layout.blocks.sizes[candidates].tolist(), room):
-        yield layout.window([*memory.kept, *(candidates[i] for i in run)])
+        yield [*memory.kept, *(candidates[i] for i in run)]
+
+
+def _windows(layout: Layout, order: Sequence[int]) -> Iterator[Window]:
+    """Build the window of some blocks, and a second one for those of them that are near the question."""
+    yield layout.window(order)
+    if near := _near_question(layout, order):
+        yield layout.window(near, neutral=True)
+
+
+def _near_question(layout: Layout, order: Sequence[int]) -> list[int]:
+    """Find the blocks of a window that end within the first tokens after a question."""
+    if layout.query is None:
+        return []
+    ends = layout.blocks.sizes[list(order)].cumsum()
+    return list(order[: int(np.searchsorted(ends, _NEAR, side="right"))])

@@ -24,7 +24,7 @@ def is_checkpoint(folder: Path) -> bool:
     if not settings.keys() & {"architectures", "model_type"}:
         return False
     name = str((settings.get("architectures") or ["a model"])[0])
-    if not name.endswith(_KIND):
+    if _KIND not in name:
         raise ModelError(f"{folder}: {name} of transformers, without a question answering head (…{_KIND})")
     return True
 

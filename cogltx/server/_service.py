@@ -8,6 +8,7 @@ from pathlib import Path
 
 from anyio import CapacityLimiter, to_thread
 
+from cogltx.blocks import has_token
 from cogltx.document import Document, Query
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, ending, read_document
@@ -85,7 +86,8 @@ class Service:
 
     async def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
         """Score texts of any length for a query, in batches between which others are served; errors as ``answer``."""
-        with_text = (number for number, text in enumerate(texts) if text.strip())
+        tokenizer = self.reader.model.tokenizer
+        with_text = (number for number, text in enumerate(texts) if has_token(text, tokenizer))
         scores = [0.0] * len(texts)
         for batch in batches_of_texts(with_text, lambda number: len(texts[number])):
             recalls = await self._submit([Document(texts[number]) for number in batch], query)

@@ -2,14 +2,15 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from cogltx._progress import progress
-from cogltx.blocks import load_tokenizer
+from cogltx._progress import logger, progress
+from cogltx.blocks import has_token, load_tokenizer
 from cogltx.blocks import split as split_blocks
 from cogltx.config import ModelConfig
 from cogltx.document import Example
@@ -19,6 +20,7 @@ from cogltx.tasks.jsonl import as_examples
 from cogltx.training.config import DataSource, RunConfig
 
 _MAX_HELD_OUT = 100
+_LETTER = re.compile(r"[^\W_]")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 Item = TypeVar("Item")
@@ -62,6 +64,7 @@ def read_examples(
         examples = as_examples(source)
     if not examples:
         raise DataError(f"{name}: no examples of the task {task.name}")
+    examples = list(_with_tokens(examples, config, name))
     if longer_than is not None:
         tokenizer = tokenizer or load_tokenizer(config.encoder.name)
         documents = {id(example.document): example.document for example in examples}  # examples may share one
@@ -71,6 +74,17 @@ def read_examples(
         if not examples:
             raise DataError(f"{name}: no document has more than {longer_than:,} tokens")
     return drawn(examples, limit, seed), report
+
+
+def _with_tokens(examples: Iterable[Example], config: ModelConfig, name: str) -> Iterator[Example]:
+    """Leave out examples whose document has no token, with a line of the log for each."""
+    load = cache(load_tokenizer)  # only for a text without a letter
+    for example in examples:
+        text = example.document.text
+        if _LETTER.search(text) or has_token(text, load(config.encoder.name)):
+            yield example
+        else:
+            logger.warning(f"left out: {name}: example {example.id!r}: the tokenizer finds no token in the text")
 
 
 def drawn(items: list[Item], limit: int | None, seed: int) -> list[Item]:

@@ -20,7 +20,7 @@ from cogltx import _processes as processes
 from cogltx._files import fingerprint, write_json
 from cogltx._progress import progress
 from cogltx.baselines import WindowReader
-from cogltx.blocks import Blocks
+from cogltx.blocks import Blocks, encode
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges.encoder import EncoderJudge
@@ -296,8 +296,8 @@ def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:
     if not queries:
         return
     n_safe = reader.model.form.capacity - 2 * reader.config.max_block_tokens - 2
-    questions = reader.model.tokenizer(list(queries.values()), add_special_tokens=False, verbose=False)["input_ids"]
-    n_tokens = dict(zip(queries, map(len, questions), strict=True))
+    questions = encode(list(queries.values()), reader.model.tokenizer)
+    n_tokens = {key: len(ids) for key, (ids, _) in zip(queries, questions, strict=True)}
     for example in examples:
         if n_tokens.get(id(example), 0) > n_safe:
             try:

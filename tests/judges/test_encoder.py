@@ -8,16 +8,16 @@ import torch
 from fakes import Counting, NoGradient, NoTensor, NotFinite, WrongShape
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
 from cogltx.blocks import Blocks, load_tokenizer, split
-from cogltx.document import Document, Query
+from cogltx.document import Document, Query, Segment
 from cogltx.encoding.encoder import Batch, BatchRunner, Precision, load_encoder
-from cogltx.encoding.layout import WindowFormat
+from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ModelError
 from cogltx.judges import EncoderJudge, Memory
-from cogltx.judges.encoder import WindowJudge, _retrieval_windows
+from cogltx.judges.encoder import WindowJudge, _retrieval_orders
 
 EXACT = Precision(torch.device("cpu"), bfloat16=False)
 QUERY = Query("Who wrote the report?")
@@ -42,14 +42,26 @@ def encoder_judge(folder: Path) -> nn.Module:
 
 
 def by_hand(judge: WindowJudge, memory: Memory, shown: list[int]) -> np.ndarray:
-    """The mean relevance of every block of one window, from the model itself."""
-    window = memory.layout.window(shown)
-    batch = Batch.of([window], memory.layout.form.padding_id, EXACT.device)
+    """The mean relevance of every block of one window, from the model itself; apart from the question if it is near."""
+    layout, total, near = memory.layout, 0, list[int]()
+    for index in shown:
+        total += len(layout.blocks.headings[layout.blocks[index].heading]) + layout.blocks[index].n_tokens + 1
+        if total <= 16 and memory.query is not None:
+            near.append(index)
+    means = dict(zip(shown, means_of(judge, layout, layout.window(shown), shown), strict=True))
+    if near:
+        means |= dict(zip(near, means_of(judge, layout, layout.window(near, neutral=True), near), strict=True))
+    return np.array(list(means.values()))
+
+
+def means_of(judge: WindowJudge, layout: Layout, window: Window, shown: list[int]) -> list[float]:
+    """The mean relevance of the blocks of a window."""
+    batch = Batch.of([window], layout.form.padding_id, EXACT.device)
     judge.model.eval()
     with torch.inference_mode():
         logits = judge.model(batch.input_ids, batch.attention_mask, batch.token_type_ids)[0, : len(window)]
     relevance = (1 / (1 + torch.exp(-logits.double()))).numpy()
-    return np.array([relevance[window.block == index].mean() for index in shown])
+    return [relevance[window.block == index].mean() for index in shown]
 
 
 def test_scores_are_means_over_tokens(architecture_encoder: Path) -> None:
@@ -76,7 +88,7 @@ def test_every_candidate_gets_one_score(tiny_encoder: Path) -> None:
         (scores,) = judge.retrieve([memory])
         assert sorted(np.flatnonzero(np.isnan(scores)).tolist()) == list(kept)
         assert ((scores[memory.candidates] > 0) & (scores[memory.candidates] < 1)).all()
-        shown = [index for window in _retrieval_windows(memory) for index in window.blocks]
+        shown = [index for order in _retrieval_orders(memory) for index in order]
         assert sorted(index for index in shown if index not in kept) == memory.candidates
 
 
@@ -99,13 +111,13 @@ def test_the_fewest_windows(tiny_encoder: Path, text: list[str], data: st.DataOb
     blocks = split(Document("".join(text) + "end"), form.tokenizer, max_tokens=12)
     kept = data.draw(st.lists(st.integers(0, len(blocks) - 1), unique=True, max_size=2).map(sorted))
     memory = Memory(form.layout(QUERY, blocks), tuple(kept))
-    windows = list(_retrieval_windows(memory))
+    orders = list(_retrieval_orders(memory))
+    windows = list(map(memory.layout.window, orders))
     assert all(len(window) <= form.capacity for window in windows)
     sizes = [int(blocks.sizes[index]) for index in memory.candidates]
     room = memory.layout.room - blocks.total_size(kept)
-    assert len(windows) == least_windows(sizes, room)
-    for window in windows:
-        order = window.blocks
+    assert len(orders) == least_windows(sizes, room)
+    for order in orders:
         assert order[: len(kept)] == kept
         assert order[len(kept) :] == sorted(order[len(kept) :])
 
@@ -115,7 +127,7 @@ def test_rehearsal_windows_contain_z_in_document_order(tiny_encoder: Path) -> No
     seen = []
     runner = BatchRunner(EXACT, 256, padding_id=0)
     judge = WindowJudge(Counting(), runner)
-    judge._block_means = lambda windows: ((seen.append(window), np.zeros(3)) for window in windows)  # type: ignore[func-returns-value]
+    judge._window_means = lambda windows: ((seen.append(window), np.zeros(3)) for window in windows)  # type: ignore[assignment, func-returns-value, misc]
     judge.rehearse([Memory(form.layout(None, blocks_of(form)), (0, 2, 5))])
     (window,) = seen
     assert window.blocks == [0, 2, 5]
@@ -183,3 +195,41 @@ def test_logits_of_a_batch(tiny_encoder: Path) -> None:
     wording = "judge fakes:NoGradient: logits have no gradient in training"
     with pytest.raises(ModelError, match=wording):
         WindowJudge.logits(NoGradient(), batch)
+
+
+class NearQuestion(Counting):
+    """Takes a token for relevant if it is among the first 20 after the question."""
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+        near = (token_type_ids == 1) & (token_type_ids.cumsum(dim=1) <= 20)
+        return super().forward(input_ids, attention_mask, token_type_ids) * 0 + near * 20.0 - 10.0
+
+
+def test_a_block_next_to_the_question_is_scored_apart_from_it(tiny_encoder: Path) -> None:
+    form, judge = form_of(tiny_encoder), judge_of(NearQuestion())
+    lines = Document(
+        "The\n\nAnna wrote the report in 1969, and Paris is the capital and the largest city of France.",
+        "",
+        (Segment(0, 5),),
+    )
+    blocks = split(lines, form.tokenizer, max_tokens=24)
+    assert np.diff(blocks.cuts).tolist() == [1, 19]
+    for scores in (judge.rehearse([Memory(form.layout(QUERY, blocks), (0, 1))]), judge.retrieve([Memory(form.layout(QUERY, blocks))])):  # fmt: skip
+        assert scores[0][0] < 0.01 < 0.5 < scores[0][1]
+    (without_question,) = judge.rehearse([Memory(form.layout(None, blocks), (0, 1))])
+    assert without_question[0] > 0.5
+
+
+@given(n_kept=st.integers(0, 3), long_question=st.integers(1, 40))
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_neutral_text_takes_what_room_there_is(tiny_encoder: Path, n_kept: int, long_question: int) -> None:
+    form = form_of(tiny_encoder)
+    blocks = split(Document("The fox.\nAnna.\nParis is it.\n"), form.tokenizer, max_tokens=8)
+    layout = form.layout(Query("who " * long_question), blocks)
+    order = list(range(min(n_kept, len(blocks))))
+    if layout.room < blocks.total_size(order):
+        return
+    window, plain = layout.window(order, neutral=True), layout.window(order)
+    assert len(plain) <= len(window) <= form.capacity
+    assert window.blocks == plain.blocks
+    assert window.token_ids[window.block >= 0].tolist() == plain.token_ids[plain.block >= 0].tolist()
