@@ -63,6 +63,7 @@ PIECES = [
         "\u200b",
     ),
 ]
+MARKS = ("\u0301", "\u00ad", "\u200d")  # belong to the character before them
 texts = st.lists(st.sampled_from(PIECES), min_size=1, max_size=40).map("".join).filter(str.strip)
 limits = st.integers(8, 20)
 
@@ -96,6 +97,8 @@ def boundary(text: str, blocks: Blocks, token: int) -> int | None:
     if mark and (mark in "，；：、،" or (mark in ",;:" and free)):
         return 2
     between_words = any(map(str.isspace, gap)) or end == len(text) or text[end].isspace()
+    if not between_words and text[following : following + 1] in MARKS:
+        return None
     if between_words or mark in UNSPACED or text[following : following + 1] in UNSPACED:
         return 8
     return None
