@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int
 from more_itertools import constrained_batches
 
+from cogltx._progress import progress
 from cogltx.blocks._characters import SPACES, among, code_points, scans
 from cogltx.document import Document, Segment, has_surrogate
 from cogltx.errors import CogltxError, DataError, ModelError
@@ -32,7 +33,7 @@ def tokenize(
     index = "i" if len(document.text) < 2**31 else "l"
     ids, starts, ends = array("i"), array(index), array(index)
     segment_ends: list[int] = []
-    pieces = _pieces(document.text, segments)
+    pieces = progress(list(_pieces(document.text, segments)), "tokens", unit="pieces", delay=2.0)
     for batch in constrained_batches(pieces, _BATCH_CHARACTERS, get_len=lambda piece: piece[1] - piece[0]):
         try:
             encoded = encode([document.text[start:end] for start, end, _ in batch], tokenizer)

@@ -225,6 +225,11 @@ class PredictionFile:
         return _matched(self.path, examples, self._subset)
 
     @property
+    def n_written(self) -> int:
+        """Number of predictions in the parts of a file that is not complete."""
+        return sum(1 for part in self._folder.rglob("*.jsonl") for _ in read_lines(part))
+
+    @property
     def _is_complete(self) -> bool:
         return self.path.is_file() and self.path.stat().st_size > 0
 

@@ -1,6 +1,7 @@
 """``cogltx predict``: answer all examples of files."""
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterator, Sequence
 from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,7 +56,9 @@ def predict(
         written = predictor.write_all(parts) if engine == "local" else _answer_with_ray(parts, predictor, workers)
         try:
             examples = (example for part in written for example in part.examples)
-            n_predictions = sum(1 for _ in progress(examples, "predict", unit="examples"))
+            done = sum(file.n_written for file in files)
+            bar = progress(examples, "predict", unit="examples", total=_count(inputs), initial=done)
+            n_predictions = sum(1 for _ in bar)
         finally:
             for file in files:
                 file.finish()
@@ -88,6 +91,16 @@ def _read(path: Path) -> Iterator["Example"]:
         (where, {name: value for name, value in row.items() if value is not None}) for where, row in read_rows(path)
     )
     return parse_examples(fields)
+
+
+def _count(paths: Collection[Path]) -> int | None:
+    """Count the examples of files, for the estimate of a progress bar; None if nobody sees it, or one is a pipe."""
+    from cogltx._files import read_lines
+    from cogltx.cli._parquet import n_rows
+
+    if not sys.stderr.isatty() or not all(path.is_file() for path in paths):
+        return None
+    return sum(n_rows(path) if path.suffix == ".parquet" else sum(1 for _ in read_lines(path)) for path in paths)
 
 
 def _is_corpus(given: str) -> bool:

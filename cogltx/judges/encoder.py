@@ -1,7 +1,6 @@
 """The judge of the paper: an encoder with a small head, one relevance per token of a window (CogLTX §3.2)."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import tee
 from typing import TypeAlias
 
 import numpy as np
@@ -96,19 +95,20 @@ class WindowJudge(Judge):
 
     def _block_means(self, orders: Iterable[tuple[Layout, Sequence[int]]]) -> Iterator[BlockMeans]:
         """The blocks of each window, given by its layout and blocks, and their mean relevance."""
-        shown, scored = tee(orders)
-        means = self._window_means(window for layout, order in shown for window in _windows(layout, order))
-        for layout, order in scored:
+        shown = [(layout, order, _near_question(layout, order)) for layout, order in orders]
+        total = sum(2 if near else 1 for _, _, near in shown)
+        means = self._window_means((window for one in shown for window in _windows(*one)), total)
+        for _, _, near in shown:
             blocks, block_means = next(means)
-            if near := _near_question(layout, order):
+            if near:
                 block_means[np.searchsorted(blocks, sorted(near))] = next(means)[1]
             yield blocks, block_means
 
-    def _window_means(self, windows: Iterable[Window]) -> Iterator[BlockMeans]:
+    def _window_means(self, windows: Iterable[Window], total: int) -> Iterator[BlockMeans]:
         """Run windows through the model; yields the blocks of each and their mean relevance."""
         self.model.eval()
         for window, relevance in self.runner.run(
-            windows, lambda batch: torch.sigmoid(self.logits(self.model, batch).float()), title="judge"
+            windows, lambda batch: torch.sigmoid(self.logits(self.model, batch).float()), title="judge", total=total
         ):
             if not np.isfinite(relevance).all():
                 raise judge_error(self.model, "a logit is NaN; logits must be finite")
@@ -123,10 +123,10 @@ def _retrieval_orders(memory: Memory) -> Iterator[list[int]]:
         yield [*memory.kept, *(candidates[i] for i in run)]
 
 
-def _windows(layout: Layout, order: Sequence[int]) -> Iterator[Window]:
+def _windows(layout: Layout, order: Sequence[int], near: Sequence[int]) -> Iterator[Window]:
     """Build the window of some blocks, and a second one for those of them that are near the question."""
     yield layout.window(order)
-    if near := _near_question(layout, order):
+    if near:
         yield layout.window(near, neutral=True)
 
 

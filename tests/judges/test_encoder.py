@@ -127,7 +127,7 @@ def test_rehearsal_windows_contain_z_in_document_order(tiny_encoder: Path) -> No
     seen = []
     runner = BatchRunner(EXACT, 256, padding_id=0)
     judge = WindowJudge(Counting(), runner)
-    judge._window_means = lambda windows: ((seen.append(window), np.zeros(3)) for window in windows)  # type: ignore[assignment, func-returns-value, misc]
+    judge._window_means = lambda windows, total: ((seen.append(window), np.zeros(3)) for window in windows)  # type: ignore[assignment, func-returns-value, misc]
     judge.rehearse([Memory(form.layout(None, blocks_of(form)), (0, 2, 5))])
     (window,) = seen
     assert window.blocks == [0, 2, 5]
