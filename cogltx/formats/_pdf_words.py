@@ -2,6 +2,7 @@
 
 import ctypes
 import re
+import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _BOLD = 600  # weight
 _BOLD_NAME = re.compile("bold|black|heavy|demi(?!t)|-bd|cmbx")
 _FIXED_NAME = re.compile("mono|courier|typewriter|consol|cmtt|sftt|ectt|txtt")
 _SLANT = 0.1  # quarters of a turn
+_ACCENTS = dict(zip("¨´ˆ˜ˇ˘˚˙˝¯¸", "\u0308\u0301\u0302\u0303\u030c\u0306\u030a\u0307\u030b\u0304\u0327", strict=True))
+_ACCENTED = re.compile(f"[{''.join(_ACCENTS)}](?=[^\\W\\d_])")
 _GRAVE = "\u0300"  # pdfium's reading of a spacing grave accent, an opening quote of TeX, after the words around it
 _text_object = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(
     ctypes.cast(pdfium.FPDFText_GetTextObject, ctypes.c_void_p).value or 0
@@ -171,12 +174,24 @@ class _Reader:
             for key, start, end in self._runs(*match.span()):
                 if piece := _CONTROLS.sub("", text[start:end]):
                     source = self._sources.get(key) or self._source(key, start)
+                    piece = piece if piece.isascii() else self._with_accents(source, text, start, end)
                     word = self._word(source, piece, start, end)
                     if piece == _GRAVE:
                         _open_quote(found[source.frame], word)
                     else:
                         found[source.frame].append(word)
         return found
+
+    def _with_accents(self, source: _Source, text: str, start: int, end: int) -> str:
+        """Return a piece of the text, in which accents that old fonts of TeX draw above the next letter join it."""
+        piece = text[start:end]
+        for match in reversed(list(_ACCENTED.finditer(piece))):
+            left, right = self._extent(source, start + match.end())
+            _, edge = self._extent(source, start + match.start())
+            letter = unicodedata.normalize("NFC", piece[match.end()].replace("ı", "i") + _ACCENTS[match[0]])
+            if edge > (left + right) / 2 and len(letter) == 1:
+                piece = piece[: match.start()] + letter + piece[match.end() + 1 :]
+        return _CONTROLS.sub("", piece)
 
     def _text(self) -> str:
         """Return the characters, one for each of pdfium's."""

@@ -148,6 +148,12 @@ def test_the_document_decides_about_a_hyphen(read: Read) -> None:
     assert "a database and" in read(drawn([lines(72, 90, text)])).text
 
 
+def test_accents_drawn_above_their_letters(read: Read) -> None:
+    file = drawn([[(72, 200, "Peter\u00b4s and l\u00b4eau stay.")]])
+    file._out(b"BT /F1 11 Tf 72 712 Td [(F\\250) 440 (ur die L\\250) 440 (ange, Andr\\264) 440 (e)] TJ ET")
+    assert read(file).text.split("\n\n") == ["Für die Länge, André", "Peter\u00b4s and l\u00b4eau stay."]
+
+
 def test_rows_of_a_table_keep_their_cells(read: Read) -> None:
     cells = [["Country", "Capital", "People"], ["France", "Paris", "67"], ["Spain", "", "48"], ["Italy", "Rome", "59"]]
     placed = [
