@@ -124,7 +124,8 @@ def _letters(text: str) -> str:
 
 def _write(pages: list[list[Line]], titles: Titles, sections: Sections) -> None:
     ordered = [[block for frame in _by_frame(page) for block in blocks(frame)] for page in without_running(pages)]
-    hyphens = Hyphens(line.text for page in ordered for block in page for line in block.lines)
+    lines = (line for page in ordered for block in page for row in block.lines for line in row.cells or (row,))
+    hyphens = Hyphens(line.text for line in lines)
     paragraphs = Paragraphs(ordered)
     number = 0
     for paragraph in _with_headings(paragraphs, ordered, titles):
@@ -161,7 +162,12 @@ def _plain(paragraph: Paragraph) -> str:
 
 def _looks_like_heading(paragraph: Paragraph, size: float) -> bool:
     text = paragraph.text
-    if len(text) > _MOST_HEADING or not any(map(str.isalpha, text)) or text[-1] in ".,;":
+    if (
+        paragraph.lines[0].frame.is_slanted
+        or len(text) > _MOST_HEADING
+        or not any(map(str.isalpha, text))
+        or text[-1] in ".,;"
+    ):
         return False
     return paragraph.size > _HEADING_SIZE * size or (
         all(line.is_bold for line in paragraph.lines) and paragraph.size > 0.97 * size and text[-1] != ":"

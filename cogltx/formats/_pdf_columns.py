@@ -128,7 +128,7 @@ def _kind(rows: list[list[Line]], gutters: Gaps) -> str:
     """Return "columns" or "table", or nothing for labels of lists and code."""
     parts = [part for row in rows for part in row]
     columns = _divided(parts, gutters)
-    if len(columns) < 2 or median(part.style.fixed for part in parts):
+    if len(columns) < 2 or all(median(part.style.fixed for part in column) for column in columns):
         return ""
     if all(_LABEL.fullmatch(part.text) for part in columns[0]) and len(columns) == 2:
         return ""
@@ -154,10 +154,14 @@ def _is_prose(column: list[Line]) -> bool:
 
 
 def _table(rows: list[list[Line]], gutters: Gaps) -> Iterator[Block]:
-    """Join the cells of each row, empty ones included; a row goes on while its cells, drawn one by one, do."""
+    """Join the cells of each row, empty ones included.
+
+    A row goes on while its cells, drawn one by one, do, and where only the right one of two columns has text.
+    """
     whole: list[list[Line]] = []
     for row in rows:
-        if whole and min(part.index for part in row) < max(part.index for part in whole[-1]):
+        goes_on = len(gutters) == 1 and all(part.left >= gutters[0][1] - 0.01 for part in row)
+        if whole and (goes_on or min(part.index for part in row) < max(part.index for part in whole[-1])):
             whole[-1] += row
         else:
             whole.append(list(row))

@@ -20,7 +20,7 @@ _NO_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
     "\uff01-\uff60\U00020000-\U0003ffff]"
 )
-LEADER = re.compile(r"\s*(?:[.·…‥]\s?){4,}\s*|\s*(?:\s[.·]){2,}\s+")
+LEADER = re.compile(r"\s*(?:[.·…‥]\s?){4,}\s*|(?:\s[.·]){4,}\s+")
 
 
 @dataclass(slots=True, eq=False)
@@ -105,9 +105,9 @@ def _with_marks(words: Sequence[Word]) -> list[Word]:
     ordered, usual = list(words), median(word.size for word in words)
     marks = [word for before, word in pairwise([None, *words]) if word and _is_mark_apart(before, word)]
     for mark in (mark for mark in marks if mark.size < _SMALL * usual):
-        ordered.remove(mark)
-        beside = (n for n, word in enumerate(ordered) if word.size > mark.size and _touches(word, mark))
-        ordered.insert(next(beside, len(ordered) - 1) + 1, mark)
+        if beside := next((word for word in ordered if word.size > mark.size and _touches(word, mark)), None):
+            ordered.remove(mark)
+            ordered.insert(ordered.index(beside) + 1, mark)
     return ordered
 
 

@@ -406,3 +406,53 @@ def test_an_empty_user_password_opens_the_file(tmp_path: Path) -> None:
     file.set_encryption(owner_password="owner")
     file.output(str(tmp_path / "a.pdf"))
     assert read_document(tmp_path / "a.pdf").text == " ".join(FOX)
+
+
+def test_terms_with_descriptions_of_several_lines(read: Read) -> None:
+    placed = [
+        (72, 100, "source"), (180, 100, "A string that names the commodity whose price is"), (180, 113, "asked for, such as EUR."),
+        (72, 126, "date"), (180, 126, "The date of the price."), (72, 139, "target"), (180, 139, "The other commodity."),
+    ]  # fmt: skip
+    assert paragraphs(read(drawn([placed]))) == [
+        "source | A string that names the commodity whose price is asked for, such as EUR.",
+        "date | The date of the price.",
+        "target | The other commodity.",
+    ]
+
+
+def test_fifty_answers_have_their_pages_and_boxes(read: Read) -> None:
+    """Ten pages: single lines, two columns, turned pages, running heads and tables; five answers on each."""
+    file = FPDF(unit="pt", format=(612, 792))
+    expected: list[tuple[str, int, tuple[float, float, float, float]]] = []
+    for page in range(10):
+        file.add_page()
+        kind, size = page // 2, (9, 11, 12, 14, 10)[page // 2]
+        file.set_font("Helvetica", size=size)
+        if kind == 2:
+            file.pages[page + 1].rotate = 90 if page % 2 else 270  # type: ignore[attr-defined]
+        if kind != 2:
+            file.text(250, 30, "The Book of Codes")
+            file.text(300, 770, str(page + 1))
+        for number in range(5):
+            answer = f"Code {page}{number}{'abcde'[number] * (number + 1)}"
+            text = answer if kind == 4 else f"The item of this line has the {answer}."
+            left, y = 72.0, 120 + 60.0 * number
+            if kind == 1 and number > 2:
+                left, y = 330.0, 120 + 60.0 * (number - 3)
+            if kind == 4:
+                file.text(left, y, f"Item {number}")
+                left = 250.0
+            file.text(left, y, text)
+            x0, y0, x1, y1 = left, y - 0.8 * size, left + file.get_string_width(text), y + 0.2 * size
+            box = {(2, 1): (792 - y1, x0, 792 - y0, x1), (2, 0): (y0, 612 - x1, y1, 612 - x0)}.get(
+                (kind, page % 2), (x0, y0, x1, y1)
+            )
+            expected.append((answer, page + 1, box))
+    document = read(file)
+    assert len(expected) == 50
+    for answer, number, box in expected:
+        start = document.text.index(answer)
+        (line,) = document.lines_of(start, start + len(answer))
+        assert (document.page(start), line.page) == (number, number)
+        assert line.box == pytest.approx(box, abs=2), answer
+    assert "Book of Codes" not in document.text
