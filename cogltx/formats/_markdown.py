@@ -26,14 +26,12 @@ _TAG = re.compile(r"<[^<>]*>")
 
 
 def read(content: bytes) -> Sections:
-    """Read a Markdown file; settings before the text, as of a blog, are a paragraph."""
+    """Read a Markdown file, without the settings before the text of a blog's page (front matter)."""
     text, note = decode(content)
     sections = Sections()
     if note:
         sections.note(note)
-    settings, text = _front_matter(text)
-    sections.paragraph(settings)
-    rendered = cmarkgfm.markdown_to_html_with_extensions(text, _OPTIONS, extensions=_EXTENSIONS)
+    rendered = cmarkgfm.markdown_to_html_with_extensions(_without_front_matter(text), _OPTIONS, extensions=_EXTENSIONS)
     html.add(_with_formulas(rendered), sections, line_break="\n")
     return sections
 
@@ -54,17 +52,17 @@ def _formula(match: re.Match[str]) -> str:
     return escape(formulas.tex(unescape(_TAG.sub(" ", source)))) if _TEX.search(source) else match[0]
 
 
-def _front_matter(text: str) -> tuple[str, str]:
-    """Split settings in YAML from the text after them.
+def _without_front_matter(text: str) -> str:
+    """Return the text after settings in YAML.
 
-    >>> _front_matter("---\\nauthor: Ada\\n---\\nText")
-    ('---\\nauthor: Ada\\n---\\n', 'Text')
+    >>> _without_front_matter("---\\nauthor: Ada\\n---\\nText")
+    'Text'
     """
     lines = text.split("\n")
     if lines[0].rstrip() == "---":
         for number, line in enumerate(lines[1:], start=1):
             if line.rstrip() in ("---", "..."):
-                return "\n".join(lines[: number + 1]) + "\n", "\n".join(lines[number + 1 :])
+                return "\n".join(lines[number + 1 :])
             if not _SETTING.match(line):
                 break
-    return "", text
+    return text

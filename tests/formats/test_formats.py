@@ -289,5 +289,5 @@ def test_markdown_with_other_separators_and_front_matter(tmp_path: Path) -> None
     settings = "---\ntitle: My bridges\ndate: 2020\n---"
     (tmp_path / "a.md").write_text(f"{settings}\n\nA\x0cpage\u2028and a line.\n\n# Bridges\n\n{BRIDGE}\n")
     document = read_document(tmp_path / "a.md")
-    assert document.text == f"{settings}\n\nA\x0cpage\u2028and a line.\n\nBridges\n\n{BRIDGE}"
+    assert document.text == f"A\x0cpage\u2028and a line.\n\nBridges\n\n{BRIDGE}"
     assert headings(document) == [("Bridges", "Bridges")]

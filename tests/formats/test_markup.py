@@ -160,7 +160,7 @@ def test_deep_markdown_is_whole(tmp_path: Path) -> None:
     ("text", "first"),
     [
         ("---\n" + "key: some value\n" * 40 + "\nno end\n", "key: some value"),
-        ("---\nauthor: Ada\n\ntags: x\n---\nText\n", "---\nauthor: Ada"),
+        ("---\nauthor: Ada\n\ntags: x\n---\nText\n", "Text"),
         ("---\n\nA line of prose\n\n---\n", "A line of prose"),
     ],
 )
