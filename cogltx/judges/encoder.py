@@ -103,6 +103,7 @@ class WindowJudge(Judge):
             if near:
                 block_means[np.searchsorted(blocks, sorted(near))] = next(means)[1]
             yield blocks, block_means
+        assert next(means, None) is None, "every window was scored"
 
     def _window_means(self, windows: Iterable[Window], total: int) -> Iterator[BlockMeans]:
         """Run windows through the model; yields the blocks of each and their mean relevance."""

@@ -292,10 +292,10 @@ def test_from_texts_to_an_encoder(masked: Path, call: Call, tmp_path: Path, monk
     [
         ("length=601", "length is 601, but the encoder has 600 positions; encoder.positions extends them"),
         ("data.train=FOLDER/missing", "FOLDER/missing: file not found"),
-        ("data.train=FOLDER/latin.txt", "FOLDER/latin.txt:2: not UTF-8 (byte 0xfc)"),
-        ("data.train=FOLDER/empty.txt", "FOLDER/empty.txt: holds no text"),
+        ("data.train=FOLDER/odd.txt", "FOLDER/odd.txt: line 2: not UTF-8 (byte 0x81)"),
+        ("data.train=FOLDER/empty.txt", "FOLDER/empty.txt: the document has no text"),
         ("data.train=$NOT_SET_AT_ALL/a", "the environment variable NOT_SET_AT_ALL is not set"),
-        ("data.validation=FOLDER/nothing", "FOLDER/nothing: the folder holds no files that end in .txt or .txt.gz"),
+        ("data.validation=FOLDER/nothing", "FOLDER/nothing: the folder has no file of a known format"),
         ("encoder.positions.alpha=0.5", "positions.alpha is 0.5; it must be between 0 and 1 and not 0.5"),
         ("encoder.name=FOLDER/nothing", "nothing': no tokenizer that transformers can load"),
         ("training.rate=1", "--set: rate is not a setting of training; choose from steps, batch_size"),
@@ -304,7 +304,7 @@ def test_from_texts_to_an_encoder(masked: Path, call: Call, tmp_path: Path, monk
 def test_mistakes_in_a_masked_run_are_one_line(
     masked: Path, call: Call, tmp_path: Path, change: str, expected: str
 ) -> None:
-    (tmp_path / "latin.txt").write_bytes("one\nZürich".encode("latin-1"))
+    (tmp_path / "odd.txt").write_bytes(b"one\nZ\x81rich \x8d\x9d")
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "nothing").mkdir()
     change, expected = (text.replace("FOLDER", str(tmp_path)) for text in (change, expected))
