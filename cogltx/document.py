@@ -147,6 +147,11 @@ class Document:
         return id, first, len(self.text) if is_last else self.parts[number + 1][1] - len(BETWEEN_PARAGRAPHS)
 
 
+def page_name(page: int | str) -> str:
+    """Name a page for people: "page 3", or its own name, such as "slide 4"."""
+    return f"page {page}" if isinstance(page, int) else page
+
+
 def has_surrogate(text: str) -> bool:
     """Check for a lone surrogate, which cannot be encoded."""
     return any("\ud800" <= character <= "\udfff" for character in text)

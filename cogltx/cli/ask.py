@@ -15,7 +15,7 @@ from cogltx._files import write_file
 from cogltx._folders import DEFAULT_MODEL
 from cogltx._progress import logger, progress
 from cogltx.cli._options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
-from cogltx.document import Document
+from cogltx.document import Document, page_name
 from cogltx.errors import ConfigError, DataError, one_line
 from cogltx.formats import ENDINGS, FORMATS, ending, find_files, read_document
 
@@ -232,7 +232,7 @@ def _place(block: "Evidence", documents: Sequence[Document]) -> str:
     """The file, if there are several, and the page, the line of a text file or the heading of another one."""
     document = next((one for one in documents if one.id == block.document), documents[0])
     if block.page:
-        place = f"page {block.page}" if isinstance(block.page, int) else block.page
+        place = page_name(block.page)
     elif ending(document.id) in FORMATS:  # its lines are not those of the text
         headings = (part.heading for part in document.segments if part.start <= block.start < part.end)
         place = next((f"“{heading}”" for heading in headings if heading), "")

@@ -5,12 +5,15 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, Template, select_autoescape
 
+from cogltx.document import page_name
+
 _ENVIRONMENT = Environment(
     loader=FileSystemLoader(Path(__file__).parent),
     autoescape=select_autoescape(["html"]),
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_ENVIRONMENT.filters["page_name"] = page_name
 
 
 @cache

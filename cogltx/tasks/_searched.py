@@ -16,7 +16,7 @@ from jaxtyping import Int
 
 from cogltx.blocks._characters import code_points
 from cogltx.blocks._script import expand_to_words, terms
-from cogltx.document import Document, Span
+from cogltx.document import Document, Span, page_name
 from cogltx.tasks.base import occurrences
 
 _NEAR = 200  # characters on each side of an answer that are compared with the question
@@ -91,9 +91,7 @@ class SearchedDocument:
         span = folded.span(found.dest_start, found.dest_end)
         start, end = expand_to_words(self.document.text, span.start, span.end)
         nearest, page = " ".join(self.document.text[start:end].split()).strip(" .,;:"), self.document.page(start)
-        return found.score, repr(nearest) + (
-            f" (page {page})" if isinstance(page, int) else f" ({page})" if page else ""
-        )
+        return found.score, repr(nearest) + (f" ({page_name(page)})" if page else "")
 
     @cached_property
     def _folded(self) -> _Folded:

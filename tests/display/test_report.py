@@ -138,3 +138,10 @@ def test_scores_of_any_size_are_shades() -> None:
         )
         assert all(0 < float(shade) <= 1 for shade in shades)
         assert len(shades) == 2
+
+
+def test_pages_have_numbers_or_names() -> None:
+    named = [evidence(0, 18, page="slide 4"), evidence(START, START + 32, page=2)]
+    page = prediction("Ilse Brandt", *named).to_html(TEXT)
+    assert "slide 4" in page
+    assert "page 2" in page
