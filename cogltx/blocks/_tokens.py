@@ -75,9 +75,14 @@ def encode(
     return tokens
 
 
+def has_letter(text: str) -> bool:
+    """Check for a letter or digit, of which every tokenizer makes a token."""
+    return bool(_LETTER.search(text))
+
+
 def has_token(text: str, tokenizer: Any) -> bool:
-    """Check whether a tokenizer finds a token in a text; any letter or digit is one."""
-    if not text.strip() or _LETTER.search(text) or has_surrogate(text):
+    """Check whether a tokenizer finds a token in a text."""
+    if not text.strip() or has_letter(text) or has_surrogate(text):
         return bool(text.strip())
     parts = (text[start : start + _PIECE_CHARACTERS] for start in range(0, len(text), _PIECE_CHARACTERS))
     return any(len(ids) for part in parts for ids, _ in encode([part], tokenizer))

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,11 @@ import typer
 
 from cogltx._files import write_file
 from cogltx._folders import DEFAULT_MODEL
-from cogltx._progress import logger, progress
+from cogltx._progress import logger
 from cogltx.cli._options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
 from cogltx.document import Document, page_name
 from cogltx.errors import ConfigError, DataError, one_line
-from cogltx.formats import ENDINGS, FORMATS, ending, find_files, read_document
+from cogltx.formats import ENDINGS, FORMATS, ending, find_files, read_documents
 
 if TYPE_CHECKING:
     from cogltx.pipeline import Reader
@@ -105,27 +106,22 @@ def _read_documents(named: Sequence[Path], seconds: float | None, megabytes: flo
     """Read files, named by their paths if there are several; those of a folder that cannot be read are left out."""
     files = find_files(named)
     n_documents = 0
-    for file in progress(files, "read", unit="files", delay=2.0):
-        try:
-            document = read_document(file, seconds=seconds, megabytes=megabytes)
-        except DataError as error:
-            if file in named:
-                raise
-            logger.warning(f"left out: {error}")
-        else:
-            n_documents += 1
-            yield replace(document, id=str(file)) if len(files) > 1 else document
+    for file, document in read_documents(files, named, seconds=seconds, megabytes=megabytes):
+        n_documents += 1
+        yield replace(document, id=str(file)) if len(files) > 1 else document
     if not n_documents:
         raise DataError(f"{named[0]}: no file that can be read")
 
 
 def _readable(documents: Sequence[Document], reader: "Reader") -> list[Document]:
     """Leave out documents without a token, if there is another one."""
-    readable = [document for document in documents if reader.can_read(document)]
-    for document in documents if readable else ():
-        if document not in readable:
+    is_readable = [reader.can_read(document) for document in documents]
+    if not any(is_readable):
+        return list(documents)
+    for document, is_one in zip(documents, is_readable, strict=True):
+        if not is_one:
             logger.warning(f"left out: {document.id}: the tokenizer finds no token in the text")
-    return readable or list(documents)
+    return list(compress(documents, is_readable))
 
 
 def _open(reader: "Reader", documents: Sequence[Document], index: Path | None) -> "Answer":

@@ -20,16 +20,16 @@ from torch import Tensor, nn
 
 from cogltx import _processes as processes
 from cogltx._progress import logger, progress
+from cogltx.blocks._tokenizer import load_from_transformers
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
-from cogltx.errors import ConfigError, ModelError
+from cogltx.errors import ConfigError
 
 _PAD_MULTIPLE = 32
 _LOOKAHEAD = 256
 _TOKENS_PER_CORE = 1024  # keep a CPU core busy; more cost memory and bring little speed
 _CPU_PADDING, _GPU_PADDING = 128, 16384  # tokens of padding that cost as much as another pass
-_MAX_REASON = 200  # characters of a message of transformers
 _PROGRESS_DELAY = 2.0  # seconds before a progress bar appears
 
 
@@ -100,26 +100,22 @@ def load_encoder(config: EncoderConfig, folder: Path | None = None, layers: int 
     model, _ = load_pretrained(config, folder=folder, layers=layers)
     if getattr(model, "pooler", None) is not None:
         model.pooler = nn.Identity()  # some models call it in any case
-    try:
-        encoder = Encoder(model)
-        if config.freeze_embeddings:
-            encoder.freeze_embeddings()
-        _read_one(encoder)
-    except Exception as error:
-        reason = " ".join(str(error).split())[:_MAX_REASON]
-        kind = type(model).__name__
-        raise ModelError(f"encoder {config.name!r}: {kind} cannot read a window of text: {reason}") from error
-    return encoder
+    problem = f"encoder {config.name!r}: {type(model).__name__} cannot read a window of text"
+    return load_from_transformers(lambda: _tried(model, config), problem)
 
 
-def _read_one(encoder: Encoder) -> None:
-    """Read a window of padding, to find out whether the model needs more than text, such as boxes or images."""
+def _tried(model: Any, config: EncoderConfig) -> Encoder:
+    """Make an encoder and read a window of padding, which fails if the model needs more than text, such as boxes."""
+    encoder = Encoder(model)
+    if config.freeze_embeddings:
+        encoder.freeze_embeddings()
     is_training, ids = encoder.training, torch.zeros(1, _PAD_MULTIPLE, dtype=torch.long)
     with torch.no_grad():
         hidden = encoder.eval()(Batch(ids, torch.ones_like(ids, dtype=torch.bool), ids))
     encoder.train(is_training)
     if hidden.shape != (1, _PAD_MULTIPLE, encoder.width):
         raise ValueError(f"vectors have shape {tuple(hidden.shape)}")
+    return encoder
 
 
 def relevance_head(width: int) -> nn.Sequential:

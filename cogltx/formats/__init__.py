@@ -5,7 +5,7 @@ To add a format, write a module with ``read`` and a line in ``FORMATS``.
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from os.path import realpath
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from more_itertools import unique_everseen
 
 from cogltx._files import is_hidden, read_all
-from cogltx._progress import logger
+from cogltx._progress import logger, progress
 from cogltx.document import Document
 from cogltx.errors import DataError, one_line
 from cogltx.formats._encoding import decode, is_text
@@ -21,7 +21,7 @@ from cogltx.formats._limits import Limits
 from cogltx.formats._parse import read_content
 from cogltx.formats._processes import read_apart
 
-__all__ = ["FORMATS", "ending", "find_files", "read_document"]
+__all__ = ["FORMATS", "ending", "find_files", "read_document", "read_documents"]
 
 FORMATS = {
     ".pdf": ("pdf", "PDF file"),
@@ -99,6 +99,37 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
             logger.info(f"{path}: files of other formats are not read: {counts}")
         files += known
     return list(unique_everseen(files, key=realpath))
+
+
+def read_documents(
+    files: Sequence[Path],
+    named: Container[Path] = (),
+    *,
+    title: str = "read",
+    seconds: float | None = None,
+    megabytes: float | None = None,
+) -> Iterator[tuple[Path, Document]]:
+    """Read files one by one, with a progress bar; the log names those that cannot be read.
+
+    Args:
+        files: the files, such as those of ``find_files``.
+        named: the files that must be readable, because the user named them.
+        title: of the progress bar.
+        seconds: see ``read_document``.
+        megabytes: see ``read_document``.
+
+    Raises:
+        DataError: a named file cannot be read.
+    """
+    for file in progress(files, title, unit="files", delay=2.0):
+        try:
+            document = read_document(file, seconds=seconds, megabytes=megabytes)
+        except DataError as error:
+            if file in named:
+                raise
+            logger.warning(f"left out: {error}")
+        else:
+            yield file, document
 
 
 def _size(path: Path) -> int:

@@ -15,6 +15,7 @@ from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
+from cogltx.formats._notes import Notes
 from cogltx.formats._numbering import Numbering, value
 from cogltx.formats._package import Package
 from cogltx.formats._sections import Sections
@@ -51,8 +52,7 @@ class _Reader:
         self._kinds: dict[str, tuple[bool, bool, str, str]] = {}
         numbering = self._part("numbering")
         self._numbering = Numbering(numbering)
-        self._depth = 0  # of cells and notes around the paragraph
-        self._cited: list[str] = []  # notes and comments that follow the paragraph
+        self._notes = Notes()
         self._marks: dict[tuple[str, str], str] = {}  # of the notes so far
         self._counts = {"footnote": 0, "endnote": 0}
         self._fields: list[str] = []  # instructions of the open fields; "=" after them begins their result
@@ -100,7 +100,7 @@ class _Reader:
                 found += self._paragraph(child)
             elif name == "tbl":
                 found += tables.blocks(list(self._rows(child)))
-                found += self._take_notes()
+                found += self._notes.take()
             elif name not in _SKIPPED:
                 found += self._blocks(child)
         return found
@@ -123,13 +123,7 @@ class _Reader:
         for box in paragraph.iter("{*}txbxContent"):
             if self._is_own(box, paragraph):
                 found += self._blocks(box)
-        return found + self._take_notes()
-
-    def _take_notes(self) -> list[tables.Block]:
-        if self._depth:
-            return []
-        notes, self._cited = self._cited, []
-        return [(False, note) for note in notes]
+        return found + self._notes.take()
 
     def _is_own(self, box: etree._Element, paragraph: etree._Element) -> bool:
         """A text box belongs to a paragraph, not to one within it, and is no second copy for old versions of Word."""
@@ -173,9 +167,8 @@ class _Reader:
 
     def _cell(self, cell: etree._Element) -> tables.Cell:
         properties = cell.find("{*}tcPr")
-        self._depth += 1
-        blocks = self._blocks(cell)
-        self._depth -= 1
+        with self._notes.inside():
+            blocks = self._blocks(cell)
         if properties is None:
             return tables.Cell(blocks)
         span, merge = value(properties, "gridSpan"), properties.find("{*}vMerge")
@@ -243,7 +236,7 @@ class _Reader:
         id = xml.attribute(reference, "id")
         if (kind, id) in self._marks:
             return inline.note_mark(self._marks[kind, id])
-        note = self._notes[kind].get(id)
+        note = self._texts_of_notes[kind].get(id)
         if note is None or xml.attribute(reference, "customMarkFollows") not in ("", *_OFF):
             mark = "*"
         else:
@@ -251,25 +244,23 @@ class _Reader:
             mark = inline.number(self._counts[kind], "i" if kind == "endnote" else "1")
         self._marks[kind, id] = mark
         if note is not None:
-            self._cited.append(f"[{mark}] {self._line(note)}")
+            self._notes.cite(mark, self._line(note))
         return inline.note_mark(mark)
 
     def _comment(self, reference: etree._Element) -> str:
-        comment = self._notes["comment"].pop(xml.attribute(reference, "id"), None)
+        comment = self._texts_of_notes["comment"].pop(xml.attribute(reference, "id"), None)
         if comment is not None:
-            author = xml.attribute(comment, "author")
-            self._cited.append(f"Comment{f' by {author}' if author else ''}: {self._line(comment)}")
+            self._notes.comment(xml.attribute(comment, "author"), self._line(comment))
         return ""
 
     @cached_property
-    def _notes(self) -> dict[str, dict[str, etree._Element]]:
+    def _texts_of_notes(self) -> dict[str, dict[str, etree._Element]]:
         kinds = ("footnote", "endnote", "comment")
         return {kind: {xml.attribute(one, "id"): one for one in self._all(f"{kind}s", kind)} for kind in kinds}
 
     def _line(self, note: etree._Element) -> str:
-        self._depth += 1
-        blocks = self._blocks(note)
-        self._depth -= 1
+        with self._notes.inside():
+            blocks = self._blocks(note)
         return " ".join(text for _, text in blocks)
 
     def _ruby(self, element: etree._Element) -> str:

@@ -15,6 +15,7 @@ from cogltx.formats import _inline as inline
 from cogltx.formats import _rows as rows
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
+from cogltx.formats._notes import Notes
 from cogltx.formats._package import open_zip
 from cogltx.formats._sections import Sections
 from cogltx.formats._xml import attribute
@@ -97,8 +98,7 @@ class _Reader:
         self._lists: list[str] = []  # the open lists: the keys of their counts, all that of the outermost
         self._previous: dict[str, str] = {}  # the last list of a style
         self._label = ""
-        self._depth = 0
-        self._cited: list[str] = []
+        self._notes = Notes()
         self._inlines: dict[str, Callable[[etree._Element], str]] = {
             "s": lambda one: " " * min(100, int(attribute(one, "c", "1"))), "tab": lambda one: "\t",
             "line-break": lambda one: "\n", "span": self._span, "note": self._note, "annotation": self._comment,
@@ -116,7 +116,7 @@ class _Reader:
                 found += self._list(child)
             elif name == "table":
                 found += tables.blocks(list(self._rows(child)))
-                found += self._take_notes()
+                found += self._notes.take()
             elif name not in _SKIPPED:
                 found += self.blocks(child)
         return found
@@ -156,15 +156,14 @@ class _Reader:
 
     def _cells(self, row: etree._Element) -> Iterator[tables.Cell]:
         """The cells of a row; those that a merged cell covers are empty."""
-        self._depth += 1
         for cell in row:
             name = xml.local(cell.tag)
             if name in ("table-cell", "covered-table-cell"):
-                blocks = self.blocks(cell) if name == "table-cell" else []
+                with self._notes.inside():
+                    blocks = self.blocks(cell) if name == "table-cell" else []
                 has_table = cell.find("{*}table") is not None
                 for _ in range(_repeated(cell, "number-columns-repeated", _MOST_REPEATED)):
                     yield tables.Cell(blocks, has_table=has_table)
-        self._depth -= 1
 
     def _paragraph(self, paragraph: etree._Element, is_heading: bool) -> list[tables.Block]:
         text = inline.plain(self._inline(paragraph)).strip(" \n")
@@ -175,13 +174,7 @@ class _Reader:
         for box in paragraph.iter("{*}text-box"):
             if next(one for one in box.iterancestors() if xml.local(one.tag) in ("p", "h")) is paragraph:
                 found += self.blocks(box)
-        return found + self._take_notes()
-
-    def _take_notes(self) -> list[tables.Block]:
-        if self._depth:
-            return []
-        notes, self._cited = self._cited, []
-        return [(False, note) for note in notes]
+        return found + self._notes.take()
 
     def _list(self, element: etree._Element) -> list[tables.Block]:
         """The items of a list with their numbers."""
@@ -246,20 +239,19 @@ class _Reader:
     def _note(self, note: etree._Element) -> str:
         """The mark of a note, whose text follows the paragraph."""
         mark = "".join(note.find("{*}note-citation").itertext()).strip()
-        self._cited.append(f"[{mark}] {self._line(note.find('{*}note-body'))}")
+        self._notes.cite(mark, self._line(note.find("{*}note-body")))
         return inline.note_mark(mark)
 
     def _comment(self, comment: etree._Element) -> str:
-        author = comment.findtext("{*}creator")
-        self._cited.append(f"Comment{f' by {author}' if author else ''}: {self._line(comment)}")
+        self._notes.comment(comment.findtext("{*}creator"), self._line(comment))
         return ""
 
     def _line(self, note: etree._Element) -> str:
-        self._depth += 1
         lists, self._lists = self._lists, []
         label, self._label = self._label, ""
-        blocks = self.blocks(note)
-        self._depth, self._lists, self._label = self._depth - 1, lists, label
+        with self._notes.inside():
+            blocks = self.blocks(note)
+        self._lists, self._label = lists, label
         return " ".join(text for _, text in blocks)
 
     def _ruby(self, element: etree._Element) -> str:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from cogltx._progress import logger, progress
+from cogltx._progress import progress
 from cogltx.document import Document, Example, Query, Span
 from cogltx.errors import DataError
-from cogltx.formats import find_files, read_document
+from cogltx.formats import find_files, read_documents
 from cogltx.tasks._searched import SearchedDocument
 from cogltx.tasks._table import GivenAnswer, GivenQuestion, read_questions
 from cogltx.tasks.base import ReadReport
@@ -109,15 +109,8 @@ class _Shelf:
     def documents(self, wanted: set[Path]) -> Iterator[tuple[Path, SearchedDocument]]:
         """Read the wanted files; the log names those of a folder that cannot be read."""
         files = [file for file in self.files if file in wanted]
-        for file in progress(files, "find answers", unit="files", delay=2.0):
-            try:
-                document = replace(read_document(file), id=self.names[file])
-            except DataError as error:
-                if file in self.given:
-                    raise
-                logger.warning(f"left out: {error}")
-            else:
-                yield file, SearchedDocument(document)
+        for file, document in read_documents(files, self.given, title="find answers"):
+            yield file, SearchedDocument(replace(document, id=self.names[file]))
 
 
 def _short_name(file: Path, roots: Sequence[Path]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from cogltx._progress import logger, progress
 from cogltx.blocks import has_token, load_tokenizer
 from cogltx.blocks import split as split_blocks
+from cogltx.blocks._tokens import has_letter
 from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
@@ -20,7 +21,6 @@ from cogltx.tasks.jsonl import as_examples
 from cogltx.training.config import DataSource, RunConfig
 
 _MAX_HELD_OUT = 100
-_LETTER = re.compile(r"[^\W_]")
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
 Item = TypeVar("Item")
@@ -81,7 +81,7 @@ def _with_tokens(examples: Iterable[Example], config: ModelConfig, name: str) ->
     load = cache(load_tokenizer)  # only for a text without a letter
     for example in examples:
         text = example.document.text
-        if _LETTER.search(text) or has_token(text, load(config.encoder.name)):
+        if has_letter(text) or has_token(text, load(config.encoder.name)):
             yield example
         else:
             logger.warning(f"left out: {name}: example {example.id!r}: the tokenizer finds no token in the text")
