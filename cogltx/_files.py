@@ -35,7 +35,7 @@ def read_text(path: Path | str, kind: type[CogltxError] = DataError) -> str:
 
 
 def read_all(read: Callable[[int], bytes], size: int, name: str, kind: type[CogltxError] = DataError) -> bytes:
-    """Read a file of ``size`` bytes; raises ``kind`` if it expands, or goes on, to much more."""
+    """Read a file of ``size`` bytes; raises ``kind`` if its content is much longer, as of a device or an archive."""
     most = max(_MOST_BYTES, _MOST_EXPANSION * size)
     content = read(most + 1)
     if len(content) > most:

@@ -27,7 +27,7 @@ import regex
 from jaxtyping import UInt8
 
 LETTER, UNSPACED, MARK, SPACE, LEADING = 1, 2, 4, 8, 16
-"""What a character can be. Marks are letters too: a word goes on after them."""
+"""Classes of characters. Marks are letters, too: a word continues after them."""
 
 _LONGEST = 256  # characters; longer runs of letters are no words, and scanning them takes time
 _BEGINNING = 5  # letters
@@ -102,7 +102,7 @@ def folded(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a text without what readers do not tell apart, but with its case."""
+    """Normalize a text to the forms that readers take for equal (NFKC, points, joiners, variants); keep its case."""
     text = unicodedata.normalize("NFKC", _JOINERS.sub("", text)).replace("i\u0307", "i")
     if _HAS_POINTS.search(text):
         text = unicodedata.normalize("NFC", _POINTS.sub("", unicodedata.normalize("NFD", text)))

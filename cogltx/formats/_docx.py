@@ -135,7 +135,7 @@ class _Reader:
         return False
 
     def _kind(self, style: str) -> tuple[bool, bool, str, str]:
-        """Of a style: whether it is for headings, or for a table of contents; its list and level."""
+        """Look up a style: whether it is for headings, whether for a table of contents, its list, and its level."""
         if style not in self._kinds:
             is_heading, is_contents, list_id, level, id = False, False, "", "", style
             for _ in range(_MOST_BASES):

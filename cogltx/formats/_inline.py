@@ -1,4 +1,4 @@
-"""What a line of text shows beside letters: powers, marks of notes, readings of characters, numbers of lists.
+"""Inline marks as plain text: powers, marks of notes, readings of characters, numbers of lists.
 
 Readers put the markers of this module around such letters; ``plain`` replaces the markers when the line is complete.
 """
@@ -61,7 +61,7 @@ def plain(text: str, line_break: str = "\n") -> str:
 
 
 def picture(description: str) -> str:
-    """What a picture shows, in words; nothing if that is the name of a file."""
+    """Return the description of a picture; empty if it is the name of a file."""
     return "" if _FILE_NAME.fullmatch(description.strip()) else description
 
 

@@ -13,7 +13,7 @@ _LEAST_SECONDS, _SECONDS_PER_MEGABYTE, _MOST_SECONDS = 1.5, 40.0, 600.0
 _LEAST_MEGABYTES, _MEGABYTES_PER_MEGABYTE, _MOST_MEGABYTES = 250.0, 50.0, 2000.0
 _NEARLY = 0.9
 on_more_time: Callable[[float], None] = lambda seconds: None  # noqa: E731
-"""Is called with the seconds by which ``extend`` raises the limits."""
+"""Called by ``extend`` with the seconds that it adds."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ _LEVEL = re.compile(r"%([1-9])")
 
 @dataclass(frozen=True)
 class _Level:
-    """How the numbers of a level of a list look."""
+    """Format of the numbers of one level of a list."""
 
     start: int
     format: str

@@ -58,7 +58,7 @@ def load_reader(module: str, noun: str, name: str) -> Callable[[bytes], Sections
 
 
 def read_content(path: Path, name: str, limits: Limits, check: Callable[[bytes], None] = lambda first: None) -> bytes:
-    """Read a plain or gzipped file; raises DataError if it expands, or goes on, to more than the limit.
+    """Read a plain or gzipped file; raises DataError if its content is longer than the limit.
 
     Args:
         path: the file.

@@ -17,7 +17,7 @@ _PROSE = 18  # least characters of most lines of a column of prose
 
 @dataclass
 class Block:
-    """Lines of a column from top to bottom; some may stand for rows of a table."""
+    """Lines of a column from top to bottom; some may be rows of a table."""
 
     lines: list[Line]
 
@@ -146,7 +146,7 @@ def _kind(rows: list[list[Line]], gutters: Gaps) -> str:
 
 
 def _is_prose(column: list[Line]) -> bool:
-    """Check for lines that are long, fill the column, and go on in the next."""
+    """Check for a column of prose: long lines that fill its width."""
     width = max(part.right for part in column) - min(part.left for part in column)
     full = median((part.right - part.left) / max(width, 1) for part in column)
     text = median(len(part.text) for part in column)
@@ -156,7 +156,7 @@ def _is_prose(column: list[Line]) -> bool:
 def _table(rows: list[list[Line]], gutters: Gaps) -> Iterator[Block]:
     """Join the cells of each row, empty ones included.
 
-    A row goes on while its cells, drawn one by one, do, and where only the right one of two columns has text.
+    A row continues while its cells, drawn one by one, do, and where only the right one of two columns has text.
     """
     whole: list[list[Line]] = []
     for row in rows:

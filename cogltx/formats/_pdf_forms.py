@@ -1,4 +1,4 @@
-"""What is filled in or written on a PDF page: values of form fields, and annotations with text."""
+"""Form values and annotations of a PDF page."""
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence

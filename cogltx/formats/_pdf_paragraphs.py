@@ -57,7 +57,7 @@ class Paragraphs:
         self._open_note: Paragraph | None = None
 
     def all(self, pages: Iterable[Sequence[Block]]) -> Iterator[Paragraph]:
-        """Yield the paragraphs of all pages; one that goes on on the next page is whole, and footnotes follow it."""
+        """Yield the paragraphs of all pages; one that continues on the next page is whole, and footnotes follow it."""
         last: Paragraph | None = None
         notes: list[Paragraph] = []
         for page in pages:
@@ -99,7 +99,7 @@ class Paragraphs:
         return None
 
     def _goes_on(self, last: Paragraph, following: Paragraph, nearby: bool = True) -> bool:
-        """Check whether a sentence of a paragraph goes on in the next column, or on the next page."""
+        """Check whether a sentence continues in the next column or on the next page."""
         if last.kind != "text" or following.kind != "text" or abs(last.lines[-1].size - following.lines[0].size) > 0.4:
             return False
         end, begin = last.lines[-1], following.lines[0]
@@ -197,7 +197,7 @@ class Paragraphs:
         return _end(before, backwards) + line.first + 0.2 * line.size > edge - 0.3 * line.size
 
     def _is_cut(self, before: Line, line: Line, edge: float, backwards: bool) -> bool:
-        """Check for a sentence that goes on although there was room, as in text with an uneven edge."""
+        """Check for a sentence that continues although there was room, as in text with an uneven edge."""
         if before.text[-1] in HYPHEN and before.text[-2:-1].isalnum():
             return line.text[0].isalnum()
         width = edge - _start(before, backwards)

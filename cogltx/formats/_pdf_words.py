@@ -142,7 +142,7 @@ def _edges(x0: float, y0: float, x1: float, y1: float) -> list[Rule]:
 
 
 class _Source(NamedTuple):
-    """What is common to the characters of a text object."""
+    """Style, frame and baseline of the characters of a text object."""
 
     style: Style
     frame: Frame

@@ -27,7 +27,7 @@ class Cell:
 
     @property
     def is_layout(self) -> bool:
-        """It holds more than a cell of data."""
+        """Check whether the cell holds more than data, so that its table only places text."""
         n_letters = sum(len(text) for _, text in self.blocks)
         has_heading = any(is_heading for is_heading, _ in self.blocks)
         return self.has_table or has_heading or (len(self.blocks) > 1 and n_letters > _DATA_LETTERS)

@@ -1,4 +1,4 @@
-"""Schemes of tags: IOB1, IOB2, BIOES, BILOU, BMES and their kin, told apart by the tags of a whole file.
+"""Schemes of tags: IOB1, IOB2, BIOES, BILOU, BMES and their kin, detected from the tags of a whole file.
 
 A tag is ``O``, or a letter and a type, as in ``B-PER`` or ``B_PER``, in capitals or not. ``B`` begins an entity, ``I``
 (or ``M``) continues it, ``E`` (or ``L``) is its last word, and ``S`` (``U``, ``W``) is an entity of one word. In IOB1
@@ -22,7 +22,7 @@ _OUTSIDE = ("O", "o", "0", "_")
 
 @dataclass(frozen=True)
 class Scheme:
-    """How the tags of a file mark the limits of entities.
+    """Tag scheme of a file: how entities begin and end.
 
     Attributes:
         begins: every entity begins with ``B`` or ``S``.
@@ -36,7 +36,7 @@ class Scheme:
 
     @classmethod
     def of(cls, sentences: Iterable[Sequence[Word]]) -> Self:
-        """Tell the scheme of a file; raises DataError for what is not a tag."""
+        """Detect the scheme of a file; raises DataError for what is not a tag."""
         letters, begins = set[str](), False
         for sentence in sentences:
             before = "O"

@@ -44,7 +44,7 @@ def read_conll(path: Path) -> Iterator[Example]:
 
 
 def litbank_scheme(path: Path) -> Scheme:
-    """Tell the scheme of the tags in a file of LitBank's lines."""
+    """Detect the scheme of the tags in a file of LitBank's lines."""
     lines = (item for item in read_json_lines(path) if "sentences" in item[1])
     return Scheme.of(sentence for where, values in lines for layer in _layers(values, where)[1] for sentence in layer)
 
