@@ -7,7 +7,8 @@ from cogltx._files import read_json
 from cogltx.errors import ModelError
 
 RELEASED = Path(__file__).parent / "released"  # the models that come with the package, a folder each
-DEFAULT_MODEL = "qa-minilm"
+DEFAULT_MODEL = "qa-minilm"  # reads English
+MULTILINGUAL_MODEL = "qa-multilingual"
 _HUB_FILES = ["*.json", "*.safetensors", "*.txt", "*.model"]
 
 

@@ -15,7 +15,7 @@ from cogltx.judges import JudgeConfig
 from cogltx.reasoners import AnyReasonerConfig, SpanReasonerConfig
 from cogltx.reasoners.checkpoints import is_checkpoint
 
-FORMAT = 2
+FORMAT = 3
 """The format of model folders that this version writes; it reads all earlier ones."""
 
 
@@ -132,7 +132,7 @@ def _saved(folder: Path) -> ModelConfig:
             encoder=EncoderConfig(name=hub_name(folder) or str(folder)),
             judge=JudgeConfig(name=DEFAULT_MODEL),
             memrecall=MemRecallConfig(passages=3),
-            reasoner=SpanReasonerConfig(kinds="first_token"),
+            reasoner=SpanReasonerConfig(kinds="first_token", always_answers=True),
         )
     path = folder / "config.json"
     values = read_json(path)
@@ -140,7 +140,8 @@ def _saved(folder: Path) -> ModelConfig:
     if not isinstance(written, int) or written > FORMAT:
         raise ModelError(f"{path}: a model of format {written!r}; this version reads up to {FORMAT}: upgrade cogltx")
     try:
-        return ModelConfig.model_validate(_of_format_1(values) if written == 1 else values)
+        values = _of_format_1(values) if written == 1 else values
+        return ModelConfig.model_validate(_of_format_2(values) if written <= 2 else values)
     except ValidationError as error:
         reason = describe(error, ModelConfig)
         raise ModelError(f"{path}: not the configuration of a cogltx model of this version: {reason}") from error
@@ -179,4 +180,16 @@ def _of_format_1(values: dict[str, Any]) -> dict[str, Any]:
     return new
 
 
+def _of_format_2(values: dict[str, Any]) -> dict[str, Any]:
+    """Translate a configuration of format 2, whose margin between answer and no answer was compared to a threshold."""
+    reasoner = dict(values.get("reasoner", {}))
+    weight = reasoner.pop("no_answer_evidence_weight", 0.0)
+    threshold = reasoner.pop("no_answer_threshold", None)
+    if reasoner.get("name") == "span":
+        calibration = {"relevance": weight, "no_answer": -(threshold or 0.0), "wrong": _NEVER}
+        reasoner |= {"always_answers": threshold is None, "calibration": None if threshold is None else calibration}
+    return {**values, "reasoner": reasoner} if reasoner else values
+
+
+_NEVER = -30.0  # logarithm of the weight of an outcome that does not count
 _REMOVED_OF_TASKS = ("section_words", "passage_words", "blank", "seed", "keep_bad_questions")

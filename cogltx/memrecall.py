@@ -27,7 +27,19 @@ from cogltx.encoding.encoder import BatchRunner, Precision
 from cogltx.encoding.layout import Layout, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import ConfigError
-from cogltx.judges import BM25Retriever, Headings, Judge, Retriever, ScoringJudge, Shortlist, make_judge, with_runner
+from cogltx.judges import (
+    BM25Retriever,
+    Fusion,
+    FusionWeights,
+    Headings,
+    Judge,
+    Retriever,
+    ScoringJudge,
+    Shortlist,
+    TrainedRetriever,
+    make_judge,
+    with_runner,
+)
 from cogltx.reading import PairModel, Passages, read_blocks
 from cogltx.recall import BlockScores, Recall, Search, Step
 
@@ -45,6 +57,7 @@ class MemRecall:
         retriever: proposes the shortlist; BM25 by default.
         pairs: the trained model of pairs of passages.
         form: the form of windows; by default that of the tokenizer and the capacity.
+        fusion: weights of a judge of probabilities and a trained retriever.
 
     Raises:
         ConfigError: there is no judge of that name, or the judge, the retriever or the pairs need a trained run.
@@ -67,6 +80,7 @@ class MemRecall:
         retriever: Retriever | None = None,
         pairs: PairModel | None = None,
         form: WindowFormat | None = None,
+        fusion: FusionWeights | None = None,
     ) -> None:
         self.config = config or MemRecallConfig()
         self.tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
@@ -75,15 +89,17 @@ class MemRecall:
         encoder = EncoderConfig()
         runner = runner or BatchRunner(Precision.of(encoder), encoder.batch_tokens, self.form.padding_id)
         self.plain_judge = with_runner(make_judge(judge), runner)
-        self.judge = self._wrapped(self.plain_judge, retriever)
+        self.judge = self._wrapped(self.plain_judge, retriever, fusion)
         self.read = self._reading(pairs)
 
-    def _wrapped(self, judge: Judge, retriever: Retriever | None) -> Judge:
+    def _wrapped(self, judge: Judge, retriever: Retriever | None, fusion: FusionWeights | None) -> Judge:
         """Wrap the judge as the configuration says."""
         if self.config.trains_retriever and retriever is None:
             raise ConfigError("memrecall.retriever: trained needs a model that was trained with it; use bm25")
         if self.config.shortlist is not None:
             judge = Shortlist(judge, retriever or BM25Retriever(), self.config.shortlist)
+        if fusion is not None and isinstance(retriever, TrainedRetriever) and judge.probabilities:
+            judge = Fusion(judge, retriever, fusion)
         return Headings(judge, self.config.headings) if self.config.headings else judge
 
     def _reading(self, pairs: PairModel | None) -> Callable[[Sequence[Search], Judge], list[Recall]]:

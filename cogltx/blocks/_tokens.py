@@ -3,10 +3,11 @@
 import re
 from array import array
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
+import regex
 from jaxtyping import Int
 from more_itertools import constrained_batches
 
@@ -18,6 +19,8 @@ from cogltx.errors import CogltxError, DataError, ModelError
 MAX_HEADING_TOKENS = 16
 
 _LETTER = re.compile(r"[^\W_]")
+_WORD = regex.compile(r"[\p{L}\p{M}]+")
+_TRIED_WORDS, _FEWEST_LETTERS, _UNKNOWN_SHARE = 2000, 40, 0.1
 _PIECE_CHARACTERS = 1 << 14
 _BATCH_CHARACTERS = 1 << 17  # enough for the tokenizer's threads
 
@@ -86,6 +89,19 @@ def has_token(text: str, tokenizer: Any) -> bool:
         return bool(text.strip())
     parts = (text[start : start + _PIECE_CHARACTERS] for start in range(0, len(text), _PIECE_CHARACTERS))
     return any(len(ids) for part in parts for ids, _ in encode([part], tokenizer))
+
+
+def has_words(text: str, tokenizer: Any) -> bool:
+    """Check whether a tokenizer has tokens for the words of a text, not only for their letters.
+
+    A model has learned nothing of a language that its tokenizer spells. Too short texts pass.
+    """
+    words = list(islice((match[0] for match in _WORD.finditer(text)), _TRIED_WORDS))
+    n_letters = sum(map(len, words))
+    if n_letters < _FEWEST_LETTERS:
+        return True
+    [(ids, _)] = encode([" ".join(words)], tokenizer)
+    return len(ids) <= n_letters and bool(np.mean(ids == tokenizer.unk_token_id) < _UNKNOWN_SHARE)
 
 
 def _place_late_tokens(text: str, start: int, spans: Int[np.ndarray, "tokens 2"]) -> None:

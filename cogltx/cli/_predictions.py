@@ -82,10 +82,11 @@ class Predictor:
             raise ConfigError(f"--tune: {run}: not the folder of a run, whose validation examples it needs")
         config = validated(RunConfig, changed(read_json(run / CONFIG_FILE), parse_changes(self.settings["changes"])))
         _, validation, _ = run_examples(config)
-        reader.model.reasoner.config = reader.config.reasoner.without_thresholds()
+        given = reader.config.reasoner
+        reader.model.reasoner.config = given.without_thresholds()
         task = make_task(config.task.name, config.task.options)
         predicted = list(progress(reader.predict_many(validation), "tune", total=len(validation), unit="examples"))
-        tune(reader, task, validation, predicted, read_json(run / "run.json")["main_metric"])
+        tune(reader, task, validation, predicted, read_json(run / "run.json")["main_metric"], given)
         self.settings["tuned"] = True
 
     def answer(

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cogltx._files import write_file
-from cogltx._folders import DEFAULT_MODEL
+from cogltx._folders import DEFAULT_MODEL, MULTILINGUAL_MODEL
 from cogltx._progress import logger
-from cogltx.cli._options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
+from cogltx.blocks import has_words
+from cogltx.cli._options import DeviceOption, JudgeOption, SetOption, load_model, note
+from cogltx.display import LOWEST_SHOWN, sureness
 from cogltx.document import Document, page_name
 from cogltx.errors import ConfigError, DataError, one_line
 from cogltx.formats import ENDINGS, FORMATS, ending, find_files, read_documents
@@ -28,12 +30,11 @@ if TYPE_CHECKING:
 
 _SHOWN = 3  # key blocks
 _SNIPPET = 160  # characters
-_LOWEST_SHOWN = 0.01  # probability of a candidate
 _ENGLISH = frozenset({
     "the", "of", "and", "to", "in", "a", "is", "that", "for", "with", "on", "by", "as", "it", "was", "be", "or", "are",
     "from", "this", "not", "at",
 })  # fmt: skip
-_FEWEST_WORDS, _ENGLISH_SHARE = 100, 0.1  # of English prose, a third are such words; of other languages hardly any
+_FEWEST_WORDS, _ENGLISH_SHARE = 30, 0.1  # of English prose, a third are such words; of other languages hardly any
 
 _Given = Annotated[
     list[str],
@@ -50,6 +51,16 @@ _Seconds = Annotated[
 _Megabytes = Annotated[
     float | None, typer.Option(min=1.0, help="Memory to read a file; by default 250, and 50 per megabyte of the file.")
 ]
+_Model = Annotated[
+    str | None,
+    typer.Option(
+        help="A run, a model folder, or a name, also owner/name on the Hugging Face hub; "
+        f"by default {DEFAULT_MODEL} for English texts, {MULTILINGUAL_MODEL} for others."
+    ),
+]
+_AtLeast = Annotated[
+    float, typer.Option(min=0.0, max=1.0, help="Show only answers that are at least so sure, such as 0.8.")
+]
 _Index = Annotated[
     Path | None, typer.Option(help="File that keeps the split documents: read if it exists, otherwise written.")
 ]
@@ -57,23 +68,27 @@ _Index = Annotated[
 
 def ask(
     given: _Given,
-    model: ModelOption = DEFAULT_MODEL,
+    model: _Model = None,
     index: _Index = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with the evidence marked in the document.")] = None,
     judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per answer.")] = False,
+    at_least: _AtLeast = 0.0,
     seconds: _Seconds = None,
     megabytes: _Megabytes = None,
 ) -> None:
     """Ask about files: the answer, and the evidence with its page, line or heading; or labels, or entities."""
     paths, questions = _sort(given)
     documents = list(_read_documents(paths, seconds, megabytes))
-    if model == DEFAULT_MODEL and not all(_looks_english(document.text) for document in documents):
-        note(f"{model} knows English, and the text looks like another language: --model takes one that knows it")
+    model = model or _model_for(documents)
     reader = load_model(model, changes, judge, device)
     documents = _readable(documents, reader)
+    guesses = _answers_questions(reader) and (foreign := _in_unknown_language(documents, reader)) is not None
+    if guesses:
+        note(f"{model} does not know the language of {foreign}; these passages share most words with the question")
+        reader = load_model(model, [*(changes or ()), "memrecall.shortlist=null"], "bm25", device)
     known = [*questions] or _questions_of(reader)
     groups = [documents] if _answers_questions(reader) else [[document] for document in documents]
     if html is not None and len(groups) * len(known) != 1:
@@ -83,7 +98,7 @@ def ask(
     if index is not None and len(groups) > 1:
         raise ConfigError("--index: the model reads each file by itself; name one file")
     for group in groups:
-        answer = _open(reader, group, index)
+        answer = _decided(_open(reader, group, index), at_least, guesses=guesses)
         for question, prediction in ((one, answer(one)) for one in known) if known else _answer_typed(answer, group):
             title = [group[0].id] * (len(groups) > 1) + [question or ""] * (len(known) > 1)
             _print(reader, group, question, prediction, None if as_json else one_line(": ".join(title)))
@@ -141,6 +156,38 @@ def _open(reader: "Reader", documents: Sequence[Document], index: Path | None) -
     return lambda question: reader.predict(document, question)
 
 
+def _model_for(documents: Sequence[Document]) -> str:
+    """The released model that knows the language of the documents."""
+    return DEFAULT_MODEL if all(_looks_english(document.text) for document in documents) else MULTILINGUAL_MODEL
+
+
+def _looks_english(text: str) -> bool:
+    """Check whether a text looks English: it has frequent English words, or too few words to say but ASCII letters."""
+    words = re.findall(r"[^\W\d_]+", text[:50_000].lower())
+    if len(words) < _FEWEST_WORDS:
+        return all(word.isascii() for word in words)
+    return sum(word in _ENGLISH for word in words) >= _ENGLISH_SHARE * len(words)
+
+
+def _in_unknown_language(documents: Sequence[Document], reader: "Reader") -> str | None:
+    """The name of the first document whose words the model's tokenizer only spells; None if there is none."""
+    tokenizer = reader.model.tokenizer
+    return next((one.id or "the text" for one in documents if not has_words(one.text, tokenizer)), None)
+
+
+def _decided(answer: "Answer", at_least: float, *, guesses: bool) -> "Answer":
+    """Hide answers that are not sure enough among the candidates, and all answers that are guesses."""
+
+    def decided(question: str | None) -> "Prediction":
+        prediction = answer(question)
+        if guesses:
+            return replace(prediction.without_answer(), alternatives=(), no_answer_confidence=None)
+        unsure = prediction.answer and prediction.no_answer_confidence is not None and prediction.confidence < at_least
+        return prediction.without_answer() if unsure else prediction
+
+    return decided
+
+
 def _answer_typed(answer: "Answer", documents: Sequence[Document]) -> Iterator[tuple[str, "Prediction"]]:
     """Answer what a person types; a question that cannot be asked does not end the others."""
     failed = False
@@ -165,12 +212,6 @@ def _print(
     of_task = reader.config.reasoner.format
     text = _format(prediction, documents) if _answers_questions(reader) else of_task(prediction)
     typer.echo(f"{title}\n\n{text}\n" if title else f"{text}\n")
-
-
-def _looks_english(text: str) -> bool:
-    """Check whether a text looks English: it has frequent English words, or too few words to say."""
-    words = re.findall(r"[^\W\d_]+", text[:50_000].lower())
-    return len(words) < _FEWEST_WORDS or sum(word in _ENGLISH for word in words) >= _ENGLISH_SHARE * len(words)
 
 
 def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
@@ -211,17 +252,24 @@ def _format(prediction: "Prediction", documents: Sequence[Document]) -> str:
     """The answer with its place and passage, and the key blocks; or that there is none."""
     if prediction.answer:
         answer = typer.style(one_line(" ".join(prediction.answer.split())), bold=True)
-        lines = [f"{answer} ({100 * prediction.score:.0f} %)"]
+        lines = [f"{answer} ({sureness(prediction.confidence)})"]
     else:
-        where = one_line(documents[0].id or "the text") if len(documents) == 1 else f"{len(documents)} files"
-        lines = [typer.style(f"No answer in {where}", bold=True)]
-        for other in prediction.alternatives[:1]:
-            if other.start is not None and other.score >= _LOWEST_SHOWN:
+        lines = [] if prediction.no_answer_confidence is None else [_no_answer(prediction, documents)]
+        for other in prediction.alternatives:
+            if other.confidence >= LOWEST_SHOWN:
                 candidate = _begin(one_line(" ".join(other.text.split())), _SNIPPET // 2)
-                lines.append(f"  the best candidate was {candidate!r} ({100 * other.score:.0f} %)")
+                lines.append(f"  {candidate} ({sureness(other.confidence)})")
     best = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
     pairs = ((_place(block, documents), _passage(block, prediction)) for block in best)
     return "\n".join([*lines, "", *(f"  {': '.join(filter(None, pair))}" for pair in pairs)])
+
+
+def _no_answer(prediction: "Prediction", documents: Sequence[Document]) -> str:
+    """Say that there is no answer, or none that is sure enough."""
+    where = one_line(documents[0].id or "the text") if len(documents) == 1 else f"{len(documents)} files"
+    if not prediction.confidence:
+        return typer.style(f"No sure answer in {where}", bold=True)
+    return f"{typer.style(f'No answer in {where}', bold=True)} ({sureness(prediction.confidence)})"
 
 
 def _place(block: "Evidence", documents: Sequence[Document]) -> str:

@@ -1,6 +1,6 @@
 """Results as HTML, for browsers and notebooks, and model cards."""
 
 from cogltx.display._card import model_card
-from cogltx.display._report import report
+from cogltx.display._report import LOWEST_SHOWN, report, sureness
 
-__all__ = ["model_card", "report"]
+__all__ = ["LOWEST_SHOWN", "model_card", "report", "sureness"]

@@ -13,9 +13,22 @@ from cogltx.display._templates import template
 _CONTEXT = 400  # characters that stay visible on each side of a key block
 _FOLD = 600  # characters that are worth folding
 _SNIPPET = 280
+_SURE = 0.5  # confidence
+LOWEST_SHOWN = 0.01
+"""Confidence of a candidate that is shown."""
 
 Mark: TypeAlias = Mapping[str, Any]
 """An answer or a key block: ``start``, ``end``, ``text``, ``score``, ``document``; a block also ``step``, ``kept``."""
+
+
+def sureness(confidence: float) -> str:
+    """Say how sure a model is.
+
+    >>> sureness(0.853), sureness(0.31)
+    ('85 % sure', 'not sure: 31 %')
+    """
+    percent = f"{100 * confidence:.0f} %"
+    return f"{percent} sure" if confidence >= _SURE else f"not sure: {percent}"
 
 
 def report(
@@ -49,8 +62,17 @@ def report(
         shown = answer if answer is not None and answer["start"] is not None and is_in(answer, id) else None
         documents.append(_document(id, text, [block for block in numbered if is_in(block, id)], shown))
     steps = {step: [b for b in numbered if b["step"] == step] for step in sorted({b["step"] for b in blocks})}
+    is_asked = answer is not None and answer.get("no_answer_confidence") is not None
+    candidates = answer["alternatives"] if answer is not None and is_asked else ()
     return template("report.html").render(
-        question=question, answer=answer, documents=documents, steps=steps, blocks=numbered, whole_page=whole_page
+        others=[one for one in candidates if one["confidence"] >= LOWEST_SHOWN],
+        sureness=sureness,
+        question=question,
+        answer=answer,
+        documents=documents,
+        steps=steps,
+        blocks=numbered,
+        whole_page=whole_page,
     )
 
 

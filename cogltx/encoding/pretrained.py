@@ -6,11 +6,14 @@ from typing import Any, Literal
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
+from cogltx._folders import RELEASED, is_released
 from cogltx.blocks._tokenizer import BUNDLED, encoder_path, load_from_transformers
 from cogltx.encoding._attention import attention
+from cogltx.encoding._weights import SHARED, load_tensors
 from cogltx.encoding.positions import PositionsConfig, extend_positions, restore_positions
 from cogltx.errors import ModelError
 
+_ENCODER = "encoder.model."  # prefix of the weights of a reasoner's encoder
 _ATTENTION_DROPOUTS = ("attention_probs_dropout_prob", "attention_dropout")
 _HIDDEN_DROPOUTS = ("hidden_dropout_prob", "hidden_dropout", "dropout", "embedding_dropout", "mlp_dropout")
 
@@ -19,8 +22,9 @@ class EncoderConfig(BaseModel):
     """The encoder that judge and reasoner start from, and how it runs.
 
     Attributes:
-        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a folder, or ``owner/name`` on the Hugging Face hub, with
-            ``@REVISION`` for a branch, tag or commit.
+        name: ``minilm`` (the bundled all-MiniLM-L6-v2), a released model such as ``qa-multilingual`` for its reasoner's
+            encoder, a folder, or ``owner/name`` on the Hugging Face hub, with ``@REVISION`` for a branch, tag or
+            commit.
         attention_dropout: in [0, 1); 0 enables the fast path of attention.
         hidden_dropout: in [0, 1).
         freeze_embeddings: exclude the word embeddings from training; saves time and memory.
@@ -61,10 +65,13 @@ def load_pretrained(
     from transformers import AutoConfig, AutoModel
 
     def load() -> Any:
-        path = folder or encoder_path(config.name)
+        released = RELEASED / config.name if folder is None and is_released(config.name) else None
+        path = folder or (released / "encoder" if released else encoder_path(config.name))
         settings = _set_dropout(AutoConfig.from_pretrained(path, trust_remote_code=False), config)
         if layers is not None:
             settings.num_hidden_layers = min(layers, settings.num_hidden_layers)
+        if released is not None:
+            return _of_released(released, settings, auto_class or AutoModel)
         if folder is not None:
             return AutoModel.from_config(settings, **_attention_options(settings)), {"missing_keys": ()}
         return (auto_class or AutoModel).from_pretrained(
@@ -83,6 +90,17 @@ def load_pretrained(
     if folder is None and config.positions is not None:
         extend_positions(model, **config.positions.model_dump())
     return model, missing
+
+
+def _of_released(folder: Path, settings: Any, auto_class: Any) -> tuple[Any, dict[str, Any]]:
+    """Create an encoder with the weights of a released model's reasoner; also returns what it lacks, such as a head."""
+    model = auto_class.from_config(settings, **_attention_options(settings))
+    tensors = load_tensors(folder / f"{SHARED}.safetensors") | load_tensors(folder / "reasoner.safetensors")
+    weights = {name.removeprefix(_ENCODER): one for name, one in tensors.items() if name.startswith(_ENCODER)}
+    model.base_model.load_state_dict(weights, strict=False)
+    prefix = "" if model.base_model is model else f"{model.base_model_prefix}."
+    known = {f"{prefix}{name}" for name in weights}
+    return model, {"missing_keys": [name for name in model.state_dict() if name not in known]}
 
 
 def _set_dropout(settings: Any, config: EncoderConfig) -> Any:

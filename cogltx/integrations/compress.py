@@ -81,7 +81,8 @@ def select(reader: CogLTX, layout: Layout, n_tokens: int) -> list[int]:
             count = max(shortlist, int(_CANDIDATES * n_tokens / blocks.sizes.mean()))
             judge = Shortlist(reader.memrecall.plain_judge, reader.retriever, count)
         [coarse] = judge.retrieve([Memory(layout)])
-        order = np.argsort(-np.nan_to_num(coarse, nan=-np.inf), kind="stable")
+        competing = reader.memrecall.judge.competition_scores(Memory(layout), coarse)
+        order = np.argsort(-np.nan_to_num(competing, nan=-np.inf), kind="stable")
         ranking += [block for block in order.tolist() if block not in fine and not np.isnan(coarse[block])]
     scores = np.full(len(blocks), np.nan)
     scores[ranking] = -np.arange(len(ranking), dtype=float)

@@ -70,8 +70,8 @@ class CogLTXReader:
         joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
         n_answers = top_k or self.top_k
         prediction = _answering(reader, max(n_answers, _CANDIDATES)).predict(joined, query)
-        best = [Answer(prediction.answer, prediction.start, prediction.end, prediction.score, prediction.document)]
-        candidates = sorted([*best, *prediction.alternatives], key=lambda answer: -answer.score)
+        best = [Answer(prediction.answer, prediction.start, prediction.end, prediction.confidence, prediction.document)]
+        candidates = sorted([*best, *prediction.alternatives], key=lambda answer: -answer.confidence)
         overlap = self.overlap_threshold if overlap_threshold is None else overlap_threshold
         kept: list[Answer] = []
         for answer in candidates:
@@ -79,10 +79,10 @@ class CogLTXReader:
                 kept.append(answer)
         lowest = self.score_threshold if score_threshold is None else score_threshold
         if lowest is not None:
-            kept = [answer for answer in kept if answer.score >= lowest]
+            kept = [answer for answer in kept if answer.confidence >= lowest]
         answers = [_extracted(answer, prediction, query, readable) for answer in kept[:n_answers]]
         if self.no_answer if no_answer is None else no_answer:
-            answers.append(ExtractedAnswer(query=query, score=prediction.no_answer_score or 0.0))
+            answers.append(ExtractedAnswer(query=query, score=prediction.no_answer_confidence or 0.0))
         return {"answers": sorted(answers, key=lambda answer: -answer.score)}
 
 
@@ -134,11 +134,11 @@ def _overlap(answer: Answer, other: Answer) -> float:
 
 def _extracted(answer: Answer, prediction: Prediction, query: str, documents: dict[str, Document]) -> ExtractedAnswer:
     if answer.start is None or answer.end is None:  # yes or no
-        return ExtractedAnswer(query=query, score=answer.score, data=answer.text)
+        return ExtractedAnswer(query=query, score=answer.confidence, data=answer.text)
     document = documents[answer.document]
     span = ExtractedAnswer.Span(answer.start, answer.end)
     extracted = ExtractedAnswer(
-        query=query, score=answer.score, data=answer.text, document=document, document_offset=span
+        query=query, score=answer.confidence, data=answer.text, document=document, document_offset=span
     )
     for block in prediction.evidence:
         if block.document == answer.document and block.start <= answer.start and answer.end <= block.end:

@@ -19,6 +19,7 @@ from cogltx.judges.base import Judge, Memory, ScoringJudge, judge_error
 from cogltx.judges.bm25 import BM25Judge
 from cogltx.judges.embedding import EmbeddingJudge
 from cogltx.judges.encoder import EncoderJudge, WindowJudge
+from cogltx.judges.fusion import Fusion, FusionWeights
 from cogltx.judges.headings import Headings
 from cogltx.judges.linear import LinearJudge
 from cogltx.judges.other_model import ModelJudge
@@ -31,6 +32,8 @@ __all__ = [
     "BM25Retriever",
     "BlockEncoder",
     "EncoderJudge",
+    "Fusion",
+    "FusionWeights",
     "Headings",
     "Judge",
     "JudgeConfig",
@@ -65,6 +68,9 @@ class JudgeConfig(BaseModel):
         args: arguments of the class; for ``embedding``: ``encoder``.
         init_from: a run or model folder whose judge and trained retriever initialize those of this run; ``reasoner``
             takes the encoder that this run's reasoner starts from.
+        fusion: weights with which the scores of a trained retriever join the judge's. Training fits them on the
+            validation examples; None: the judge's scores as they are.
+        layers: number of the encoder's first layers that the judge ``encoder`` has; None: all.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -72,6 +78,8 @@ class JudgeConfig(BaseModel):
     name: str = "encoder"
     args: dict[str, Any] = Field(default_factory=dict)
     init_from: str | None = None
+    layers: int | None = Field(None, ge=1)
+    fusion: FusionWeights | None = None
 
     @classmethod
     def named(cls, name: str) -> Self:
@@ -104,6 +112,8 @@ class JudgeConfig(BaseModel):
     def _check(self) -> Self:
         if self.args and (self.is_model or self.name in ("encoder", "linear")):
             raise ValueError(f"args: the judge {self.name} takes none")
+        if self.layers is not None and self.name != "encoder":
+            raise ValueError(f"layers: the judge {self.name} has none")
         return self
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cogltx.blocks import Blocks
 from cogltx.encoding._weights import to_safetensors
 from cogltx.encoding.encoder import Batch, BatchRunner, Encoder
-from cogltx.encoding.layout import Layout, Window
+from cogltx.encoding.layout import Layout, Window, pack
 from cogltx.errors import ConfigError
 from cogltx.judges.base import Memory
 from cogltx.judges.bm25 import BM25Judge
@@ -58,6 +58,15 @@ class BlockEncoder(nn.Module):
         cosines = blocks @ nn.functional.normalize(question, dim=-1) / lengths.clamp_min(_SHORTEST)
         scores: Tensor = self.scale * (cosines + self.bm25_weight * bm25)
         return scores
+
+
+def _runs(layout: Layout) -> list[list[int]]:
+    """The blocks of the fewest windows that show all documents of a joined one, each by itself."""
+    blocks = layout.blocks
+    part_of = np.searchsorted([first for _, first in blocks.document.parts], blocks.starts, side="right")
+    groups = np.split(np.arange(len(blocks)), np.flatnonzero(np.diff(part_of)) + 1)
+    packed = ((group, pack(blocks.sizes[group].tolist(), layout.room)) for group in groups)
+    return [group[run].tolist() for group, runs in packed for run in runs]
 
 
 def block_means(window: Window, tokens: Float[Tensor, "tokens width"]) -> Float[Tensor, "blocks width"]:
@@ -140,7 +149,8 @@ class TrainedRetriever(Retriever):
         if layout.blocks not in self._vectors:
             vectors = np.empty((len(layout.blocks), self.encoder.encoder.width), dtype=np.float32)
             document = layout.form.layout(None, layout.blocks)
-            for window, tokens in self._run(document.windows(), document.n_windows):
+            runs = _runs(document)
+            for window, tokens in self._run(map(document.window, runs), len(runs)):
                 vectors[window.blocks] = block_means(window, torch.from_numpy(tokens))
             self.use_vectors(layout.blocks, vectors)
         return self._vectors[layout.blocks]
@@ -161,6 +171,11 @@ class TrainedRetriever(Retriever):
         with torch.no_grad():
             tensors = (torch.from_numpy(array).to(self.runner.precision.device) for array in arrays)
             return np.asarray(self.encoder.scores(*tensors).cpu().numpy())
+
+    def log_probabilities(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
+        """Log-probability that each block is the relevant one of its document."""
+        scores = self.scores(memory).astype(np.float64)
+        return np.asarray(scores - np.logaddexp.reduce(scores))
 
     def _run(
         self, windows: Iterable[Window], total: int | None = None

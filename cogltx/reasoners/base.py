@@ -1,7 +1,7 @@
 """The interface of reasoners: an encoder with a head that solves a task on windows of key blocks."""
 
 import abc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -19,6 +19,9 @@ from cogltx.prediction import Evidence, Prediction
 Target = TypeVar("Target")
 WindowOutputs: TypeAlias = tuple[Window, Float[np.ndarray, "_ outputs"]]
 """A window with what the reasoner's ``forward`` returned for it."""
+
+IsRight: TypeAlias = Callable[[str, Sequence[str]], bool]
+"""Whether an answer is right, given the gold answers."""
 
 KeyBlocks: TypeAlias = Sequence[Evidence] | None
 """Key blocks with their probabilities of relevance; None if the judge gives no probabilities."""
@@ -84,7 +87,9 @@ class ReasonerConfig(BaseModel):
             DataError: a label is unknown.
         """
 
-    def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
+    def threshold_candidates(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], is_right: IsRight
+    ) -> list[Self]:
         """Return configurations that differ in their thresholds; none if there is nothing to tune.
 
         ``predictions`` are those of the validation examples, made ``without_thresholds``.
@@ -103,7 +108,7 @@ class ReasonerConfig(BaseModel):
         """Format a prediction as text: answer, labels and evidence."""
         place = f", characters {prediction.start}-{prediction.end}" if prediction.start is not None else ""
         place += f" of {prediction.document}" * bool(prediction.document)
-        lines = [f"{prediction.answer or '(no answer)'}   [{prediction.score:.0%}{place}]"]
+        lines = [f"{prediction.answer or '(no answer)'}   [{prediction.confidence:.0%}{place}]"]
         if prediction.labels:
             chosen = [(label, "*" if label.chosen else " ") for label in prediction.labels[:10]]
             lines += [

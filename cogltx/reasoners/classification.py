@@ -24,7 +24,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.linear import LinearModel, WordsModel
 from cogltx.prediction import Answer, Label, Prediction
 from cogltx.reasoners._pooling import window_pooling
-from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
+from cogltx.reasoners.base import IsRight, KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 _LINEAR_WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
 _LEAST = 1e-9  # probability
@@ -94,7 +94,9 @@ class ClassificationConfig(ReasonerConfig):
                 f"example {example.id!r}: the model was not trained on the label {unknown!r}, only on {known}"
             )
 
-    def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
+    def threshold_candidates(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], is_right: IsRight
+    ) -> list[Self]:
         """Return weights of the linear model and, for any number of labels or "yes" and "no", thresholds.
 
         The thresholds are quantiles of the probabilities of the validation texts.
@@ -133,7 +135,7 @@ class ClassificationConfig(ReasonerConfig):
         return replace(
             prediction,
             answer="; ".join(label.name for label in chosen),
-            score=min((label.score for label in chosen), default=1 - labels[0].score),
+            confidence=min((label.score for label in chosen), default=1 - labels[0].score),
             alternatives=others[:2],
             labels=labels,
         )
@@ -170,7 +172,7 @@ def choose_labels(
     said = [None] * len(config.labels) if margins is None else margins.tolist()
     scores = zip(config.labels, probabilities.tolist(), said, strict=True)
     labels = tuple(Label(name, probability, False, margin) for name, probability, margin in scores)
-    return config.apply_thresholds(Prediction(id="", answer="", start=None, end=None, score=0.0, labels=labels))
+    return config.apply_thresholds(Prediction(id="", answer="", start=None, end=None, confidence=0.0, labels=labels))
 
 
 def label_probabilities(config: ClassificationConfig, logits: LabelScores) -> LabelScores:

@@ -24,16 +24,16 @@ from cogltx.blocks._script import expand_to_words
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
-from cogltx.prediction import Answer, Evidence, Prediction
-from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
+from cogltx.prediction import NO_JUDGE, Answer, Evidence, Prediction
+from cogltx.reasoners._confidence import Calibration, Evident
+from cogltx.reasoners.base import IsRight, KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 SPAN, YES, NO, NO_ANSWER = range(4)
 """The kinds of answers."""
 
 _KINDS = {"yes": YES, "no": NO}
-_LEAST = math.log(1e-30)  # log-probability in a margin
 _IMPOSSIBLE = -1e4  # logit of yes and no, where they are no answers
-_CANDIDATES = 20  # answers per window that the judge's scores may reorder
+_CANDIDATES = 40  # spans per window, of which those with the same text or place are one answer
 
 
 class SpanReasonerConfig(ReasonerConfig):
@@ -48,11 +48,9 @@ class SpanReasonerConfig(ReasonerConfig):
         evidence_weight: w in p(answer) · relevance^w, where relevance is the judge's fine score of the block with the
             answer (for yes and no: the mean of the two best); 0 (the paper's) disables it. Only judges with scores in
             [0, 1] count.
-        no_answer_evidence_weight: v in the margin log p(none) − log p(best answer) − v · logit(relevance), where
-            relevance is the judge's highest score of a key block, without bonuses. Helps where a question without an
-            answer has no relevant block. 0 disables it. Only judges with scores in [0, 1] count.
-        no_answer_threshold: no answer is given if this margin exceeds it; None always answers. Training chooses it on
-            the validation data.
+        always_answers: show the best answer even where no answer is more probable.
+        calibration: turns the probabilities of reader and judge into the confidence of a prediction. Training fits it
+            on the validation examples; None: the reader's probabilities as they are.
     """
 
     name: Literal["span"] = "span"
@@ -60,8 +58,8 @@ class SpanReasonerConfig(ReasonerConfig):
     max_answer_tokens: int = Field(30, ge=1)
     top_k: int = Field(3, ge=1)
     evidence_weight: float = Field(1.0, ge=0)
-    no_answer_evidence_weight: float = Field(0.0, ge=0)
-    no_answer_threshold: float | None = None
+    always_answers: bool = False
+    calibration: Calibration | None = None
 
     @property
     def as_in_transformers(self) -> bool:
@@ -72,27 +70,64 @@ class SpanReasonerConfig(ReasonerConfig):
         """See ``ReasonerConfig.missing_in_checkpoints``."""
         return () if self.as_in_transformers else ("head for yes and no",)
 
-    def threshold_candidates(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> list[Self]:
-        """Return no-answer thresholds from never to always; none if every example has an answer."""
-        if all(example.answers != () for example in examples):
-            return []
-        margins = np.array([prediction.no_answer_margin for prediction in predictions], dtype=float)
-        quantiles = np.quantile(margins, np.linspace(0, 1, 51)).tolist()
-        thresholds = dict.fromkeys([quantiles[0] - 1, *quantiles])
-        return [self.model_copy(update={"no_answer_threshold": threshold}) for threshold in thresholds]
+    def threshold_candidates(
+        self, examples: Sequence[Example], predictions: Sequence[Prediction], is_right: IsRight
+    ) -> list[Self]:
+        """Return the configuration with the calibration of the examples; none if they are too few."""
+        known = [
+            (_evident(prediction), _right(prediction, example.answers, is_right))
+            for example, prediction in zip(examples, predictions, strict=True)
+            if example.answers is not None and prediction.no_answer_confidence is not None
+        ]
+        calibration = Calibration.fitted(known)
+        return [] if calibration is None else [self.model_copy(update={"calibration": calibration})]
 
     def without_thresholds(self) -> Self:
-        """Always answer."""
-        return self.model_copy(update={"no_answer_threshold": None})
+        """Keep the probabilities of the reader."""
+        return self.model_copy(update={"calibration": None})
 
     def apply_thresholds(self, prediction: Prediction) -> Prediction:
-        """Replace the answer by no answer if the threshold says so; the answer becomes the first alternative."""
-        threshold, margin, score = self.no_answer_threshold, prediction.no_answer_margin, prediction.no_answer_score
-        if threshold is None or margin is None or score is None or margin <= threshold:
+        """Calibrate the probabilities, and show what is most probable: an answer, or that there is none.
+
+        The confidence of what is shown is at least that of everything else. Without an answer, the best ones are the
+        alternatives.
+        """
+        if prediction.no_answer_confidence is None:
             return prediction
-        best = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
-        alternatives = (best, *prediction.alternatives)[: self.top_k]
-        return replace(prediction, answer="", start=None, end=None, score=score, alternatives=alternatives)
+        answers, no_answer = _answers(prediction), prediction.no_answer_confidence
+        if self.calibration is not None:
+            confidences, no_answer = self.calibration.probabilities(_evident(prediction))
+            answers = [
+                replace(one, confidence=confidence) for one, confidence in zip(answers, confidences, strict=True)
+            ]
+        best, *others = answers
+        if not self.always_answers and no_answer > best.confidence:
+            best, others = Answer("", None, None, no_answer), answers
+        return replace(
+            prediction, answer=best.text, start=best.start, end=best.end, confidence=best.confidence,
+            alternatives=tuple(others), no_answer_confidence=no_answer,
+        )  # fmt: skip
+
+
+def _answers(prediction: Prediction) -> list[Answer]:
+    """The answers of a prediction, best first; if it shows none, they are the alternatives."""
+    if not prediction.answer:
+        return list(prediction.alternatives)
+    best = Answer(prediction.answer, prediction.start, prediction.end, prediction.confidence)
+    return [best, *prediction.alternatives]
+
+
+def _evident(prediction: Prediction) -> Evident:
+    """What reader and judge said, from a prediction without calibration."""
+    answers = tuple(one.confidence for one in _answers(prediction))
+    return Evident(answers, prediction.no_answer_confidence or 0.0, prediction.relevance)
+
+
+def _right(prediction: Prediction, gold: Sequence[str], is_right: IsRight) -> int | None:
+    """The number of the first right answer of a prediction; −1 if the text has none, None if all are wrong."""
+    if not gold:
+        return -1
+    return next((number for number, one in enumerate(_answers(prediction)) if is_right(one.text, gold)), None)
 
 
 @dataclass(frozen=True)
@@ -186,19 +221,17 @@ class SpanReasoner(Reasoner[_Target]):
         no-answer score of a document is the minimum over its windows.
         """
         decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
-        answers = _distinct(answer for window_answers, _ in decoded for answer in window_answers)
-        log_no_answer = min(no_answer for _, no_answer in decoded)
-        margin = max(log_no_answer, _LEAST) - max(math.log(max(answers[0].score, 1e-300)), _LEAST)
+        candidates = [answer for window_answers, _ in decoded for answer in window_answers]
         if evidence is not None:
-            margin -= self.config.no_answer_evidence_weight * _logit(relevance if evidence else 0.5)
-            answers = _weighed(answers, evidence, self.config.evidence_weight)
-        best, *others = _apart(answers, self.config.top_k)
+            candidates = _weighed(candidates, evidence, self.config.evidence_weight)
+        best, *others = _apart(_distinct(candidates), self.config.top_k)
         prediction = Prediction(
-            answer=best.text, start=best.start, end=best.end, score=best.score, alternatives=tuple(others),
-            no_answer_score=math.exp(log_no_answer), no_answer_margin=margin, **whole_document(layout),
+            answer=best.text, start=best.start, end=best.end, confidence=best.confidence, alternatives=tuple(others),
+            no_answer_confidence=math.exp(min(no_answer for _, no_answer in decoded)),
+            relevance=relevance if evidence else NO_JUDGE, **whole_document(layout),
         )  # fmt: skip
-        answered: Prediction = self.config.apply_thresholds(prediction)
-        return answered
+        decided: Prediction = self.config.apply_thresholds(prediction)
+        return decided
 
     def _decode(
         self, window: Window, logits: Float[np.ndarray, "tokens outputs"], blocks: Blocks
@@ -215,24 +248,33 @@ class SpanReasoner(Reasoner[_Target]):
             start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
             candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, self.config.top_k)
-        return _distinct(candidates), float(kinds[NO_ANSWER])
+        return candidates, float(kinds[NO_ANSWER])
 
 
 def _distinct(answers: Iterable[Answer]) -> list[Answer]:
-    """Sort by score and keep the best of answers with the same text."""
+    """Add up the probabilities of answers with the same text, at the most probable of its places; best first."""
     distinct: dict[str, Answer] = {}
-    for answer in sorted(answers, key=lambda answer: -answer.score):
-        distinct.setdefault(answer.text.lower(), answer)
-    return list(distinct.values())
+    for answer in sorted(answers, key=lambda answer: -answer.confidence):
+        key = answer.text.lower()
+        distinct[key] = _with(distinct[key], answer) if key in distinct else answer
+    return sorted(distinct.values(), key=lambda answer: -answer.confidence)
 
 
-def _apart(answers: Sequence[Answer], count: int) -> list[Answer]:
-    """The best answers that share no character with a better one."""
+def _apart(answers: Iterable[Answer], count: int) -> list[Answer]:
+    """The best answers that share no character with a better one, with the probabilities of those that do."""
     chosen: list[Answer] = []
     for answer in answers:
-        if len(chosen) < count and not any(_overlap(answer, better) for better in chosen):
+        number = next((number for number, better in enumerate(chosen) if _overlap(answer, better)), None)
+        if number is not None:
+            chosen[number] = _with(chosen[number], answer)
+        elif len(chosen) < count:
             chosen.append(answer)
-    return chosen
+    return sorted(chosen, key=lambda answer: -answer.confidence)
+
+
+def _with(answer: Answer, other: Answer) -> Answer:
+    """An answer that is as probable as it or another form of it."""
+    return replace(answer, confidence=min(1.0, answer.confidence + other.confidence))
 
 
 def _overlap(one: Answer, other: Answer) -> bool:
@@ -252,18 +294,7 @@ def _weighed(answers: Sequence[Answer], evidence: Sequence[Evidence], weight: fl
         overlapping = (block.score for block in evidence if block.start < answer.end and answer.start < block.end)
         return max(overlapping, default=0.0)
 
-    weighed = [replace(answer, score=float(answer.score * relevance(answer) ** weight)) for answer in answers]
-    return sorted(weighed, key=lambda answer: -answer.score)
-
-
-def _logit(probability: float) -> float:
-    """Log-odds of a probability, at most 9.2 in size.
-
-    >>> round(_logit(0.9), 2), round(_logit(1), 1)
-    (2.2, 9.2)
-    """
-    clipped = min(max(probability, 1e-4), 1 - 1e-4)
-    return math.log(clipped / (1 - clipped))
+    return [replace(answer, confidence=float(answer.confidence * relevance(answer) ** weight)) for answer in answers]
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
@@ -285,7 +316,7 @@ def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " t
 
 
 def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_apart: int) -> list[Answer]:
-    """The best spans with distinct texts, and the best that share no token with better ones, as whole words."""
+    """The best spans with distinct places, and the best that share no token with better ones, as whole words."""
     document = blocks.document.text
 
     def answer(flat: int) -> Answer | None:
@@ -297,14 +328,14 @@ def _best_spans(scores: np.ndarray, tokens: np.ndarray, blocks: Blocks, n_apart:
         begin += len(document[begin:stop]) - len(document[begin:stop].lstrip())
         return Answer(text, begin, begin + len(text), float(np.exp(scores[more, first]))) if text else None
 
-    spans: dict[str, Answer] = {}
+    spans: dict[tuple[int | None, int | None], Answer] = {}
     n_answers = max(n_apart, _CANDIDATES)
-    for flat in np.argsort(-scores, axis=None, kind="stable")[: 20 * n_answers].tolist():
-        if len(spans) == n_answers or not np.isfinite(scores.flat[flat]):
-            break
-        if (found := answer(flat)) is not None:
-            spans.setdefault(found.text.lower(), found)
-    return [*spans.values(), *filter(None, map(answer, _apart_spans(scores, n_apart)))]
+    best = np.argsort(-scores, axis=None, kind="stable")[:n_answers].tolist()
+    for flat in [*best, *_apart_spans(scores, n_apart)]:
+        found = answer(flat) if np.isfinite(scores.flat[flat]) else None
+        if found is not None:
+            spans.setdefault((found.start, found.end), found)
+    return list(spans.values())
 
 
 def _apart_spans(scores: np.ndarray, count: int) -> list[int]:

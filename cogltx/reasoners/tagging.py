@@ -183,7 +183,7 @@ class TaggingReasoner(Reasoner[_Target]):
                 emissions[in_window[better]] = logits[positions[better]].astype(np.float64)
                 centrality[in_window[better]] = distance[better]
         if not len(words):
-            return Prediction(answer="", start=None, end=None, score=1.0, **whole_document(layout))
+            return Prediction(answer="", start=None, end=None, confidence=1.0, **whole_document(layout))
         learned = torch.zeros(self._forbidden.shape) if self.transitions is None else self.transitions.detach().cpu()
         transitions = self._allowed_transitions(learned).double().numpy()
         entities = []
@@ -194,7 +194,7 @@ class TaggingReasoner(Reasoner[_Target]):
         tokens_per_word = np.diff(words.first_tokens, append=blocks.n_tokens)
         n_unread = int(tokens_per_word[centrality < 0].sum())
         return Prediction(
-            answer="", start=None, end=None, score=min((entity.score for entity in entities), default=1.0),
+            answer="", start=None, end=None, confidence=min((entity.score for entity in entities), default=1.0),
             entities=tuple(entities),
             n_unread=n_unread, **whole_document(layout),
         )  # fmt: skip

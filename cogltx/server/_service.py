@@ -8,12 +8,11 @@ from pathlib import Path
 
 from anyio import CapacityLimiter, to_thread
 
-from cogltx.blocks import has_token
 from cogltx.document import Document, Query
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, ending, read_document
 from cogltx.formats._limits import Limits
-from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, batches_of_texts
+from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, Ranking, batches_of_texts
 from cogltx.prediction import Prediction
 from cogltx.recall import Recall
 from cogltx.server._middleware import Metrics
@@ -44,11 +43,17 @@ class ServerConfig:
 
 @dataclass(frozen=True)
 class _Job:
-    """The documents of one request, their question, and whether the reasoner answers it."""
+    """The documents of one request, their question, and whether the reasoner answers it; or texts to rank."""
 
     documents: tuple[Document, ...]
     query: Query
-    reasons: bool
+    reasons: bool = False
+    texts: tuple[str, ...] = ()
+
+    @property
+    def n_characters(self) -> int:
+        """Size of the job."""
+        return sum(len(document.text) for document in self.documents) + sum(map(len, self.texts))
 
 
 class Service:
@@ -60,7 +65,7 @@ class Service:
         self.metrics = Metrics()
         self.worker = Worker(
             self._read, config.queue_size,
-            size=lambda job: sum(len(document.text) for document in job.documents), max_size=BATCH_CHARACTERS,
+            size=lambda job: job.n_characters, max_size=BATCH_CHARACTERS,
             observe=self.metrics.batch_size.observe,
         )  # fmt: skip
         self.metrics.waiting.set_function(lambda: self.worker.waiting)
@@ -86,33 +91,34 @@ class Service:
 
     async def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
         """Score texts of any length for a query, in batches between which others are served; errors as ``answer``."""
-        tokenizer = self.reader.model.tokenizer
-        with_text = (number for number, text in enumerate(texts) if has_token(text, tokenizer))
-        scores = [0.0] * len(texts)
-        for batch in batches_of_texts(with_text, lambda number: len(texts[number])):
+        [ranking] = await self._submit([], query, texts=texts)
+        assert isinstance(ranking, Ranking)
+        relevance: dict[int, float] = {}
+        for batch in batches_of_texts(ranking.judged, lambda number: len(texts[number])):
             recalls = await self._submit([Document(texts[number]) for number in batch], query)
             for number, recall in zip(batch, recalls, strict=True):
                 assert isinstance(recall, Recall)
-                scores[number] = recall.relevance
-        return scores
+                relevance[number] = recall.relevance
+        return ranking.scores(relevance)
 
     async def _submit(
-        self, documents: Iterable[Document], question: str, *, reasons: bool = False
-    ) -> Sequence[Recall | Prediction]:
-        job = _Job(tuple(documents), Query(question), reasons)
+        self, documents: Iterable[Document], question: str, *, reasons: bool = False, texts: Sequence[str] = ()
+    ) -> Sequence[Recall | Prediction | Ranking]:
+        job = _Job(tuple(documents), Query(question), reasons, tuple(texts))
         return await asyncio.wrap_future(self.worker.submit(job))
 
-    def _read(self, jobs: Sequence[_Job]) -> list[Sequence[Recall | Prediction]]:
-        """Read the documents of several requests: key blocks together, then answers together."""
+    def _read(self, jobs: Sequence[_Job]) -> list[Sequence[Recall | Prediction | Ranking]]:
+        """Read the documents of several requests: key blocks together, then answers together; rank texts."""
         layouts = [self.reader.model.layout(document, job.query) for job in jobs for document in job.documents]
         recalls = iter(self.reader.memrecall(layouts))
         of_jobs = [[next(recalls) for _ in job.documents] for job in jobs]
         asked = [recall for job, found in zip(jobs, of_jobs, strict=True) for recall in found if job.reasons]
         predictions = iter(self.reader.reason_over(asked))
         return [
-            [next(predictions) for _ in found] if job.reasons else found
+            [self.reader.ranking(job.query, job.texts)] if job.texts
+            else [next(predictions) for _ in found] if job.reasons else found
             for job, found in zip(jobs, of_jobs, strict=True)
-        ]
+        ]  # fmt: skip
 
 
 def _read_upload(name: str, content: bytes, max_seconds: float) -> Document:

@@ -16,6 +16,7 @@ from cogltx.prediction import PredictedEntity, Prediction
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_HALF = 0.5  # F1 of an answer that counts as right
 _CLOSED_ANSWERS = frozenset({"yes", "no", "noanswer"})
 _BOOTSTRAP_CELLS = 4_000_000  # random indices in memory at once, 32 MB
 
@@ -77,6 +78,15 @@ def answer_score(prediction: str, answers: Collection[str], *, closed: bool = Fa
         return Score(0.0, 0.0, 0.0, 0.0)
     scores = [_token_score(_normalized(prediction), _normalized(answer), closed) for answer in answers or ("",)]
     return max(scores, key=lambda score: (score.em, score.f1))
+
+
+def is_right(answer: str, gold: Collection[str]) -> bool:
+    """Whether an answer shares at least half of its words with a gold answer (F1).
+
+    >>> is_right("the 64 tables", ["64"]), is_right("", ["64"]), is_right("", [])
+    (True, False, True)
+    """
+    return answer_score(answer, gold).f1 >= _HALF
 
 
 def sums_by_document(fractions: Iterable[tuple[str, Fractions]]) -> dict[str, dict[str, Fraction]]:
@@ -156,10 +166,10 @@ class Calibration:
 
 
 def scored_predictions(pairs: Iterable[tuple[Example, Prediction]]) -> Iterator[tuple[float, float]]:
-    """Yield score, and 1 if right, of each answer, chosen label and entity of the examples with gold."""
+    """Yield confidence, and 1 if right, of each answer, chosen label and entity of the examples with gold."""
     for example, prediction in pairs:
         if example.answers is not None:
-            yield prediction.score, answer_score(prediction.answer, example.answers).em
+            yield prediction.confidence, float(is_right(prediction.answer, example.answers))
         elif example.labels is not None:
             chosen = (label for label in prediction.labels if label.chosen)
             yield from ((label.score, float(label.name in example.labels)) for label in chosen)

@@ -5,6 +5,7 @@ objects may be paragraphs (``context``, ``qas``) or questions (``context``, ``qu
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import accumulate, count, groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,10 +15,12 @@ from pydantic import BaseModel, StrictBool, StrictInt, StrictStr, field_validato
 
 from cogltx.document import BETWEEN_PARAGRAPHS, Document, Example, Query, Segment, Span
 from cogltx.errors import DataError
-from cogltx.prediction import Prediction
+from cogltx.prediction import Answer, Prediction
 from cogltx.tasks._json_list import read_json_list
 from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at
 from cogltx.tasks.metrics import answer_score
+
+_NO_PLACE = -1  # of an answer that is not in the text, in CMRC 2018
 
 
 class _Answer(BaseModel):
@@ -152,12 +155,14 @@ def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float
     measured = [(example, prediction) for example, prediction in pairs if example.answers is not None]
     steps = []  # margin, and the gain of the scores if this question is answered too
     for example, prediction in measured:
-        if prediction.no_answer_margin is None:
+        if prediction.no_answer_confidence is None:
             return {}
-        others = (other.text for other in prediction.alternatives)
-        score = answer_score(prediction.answer or next(others, ""), example.answers or ())
+        shown = Answer(prediction.answer, prediction.start, prediction.end, prediction.confidence)
+        best = shown if prediction.answer else next(iter(prediction.alternatives), replace(shown, confidence=0.0))
+        score = answer_score(best.text, example.answers or ())
         loss = 0.0 if example.answers else 1.0
-        steps.append((prediction.no_answer_margin, score.em - loss, score.f1 - loss))
+        margin = prediction.no_answer_confidence - best.confidence
+        steps.append((margin, score.em - loss, score.f1 - loss))
     gains = np.array([[0.0, 0.0], *(step[1:] for step in sorted(steps))])
     n_without_answer = sum(not example.answers for example, _ in measured)
     best = (n_without_answer + gains.cumsum(axis=0)).max(axis=0) / len(measured)
@@ -184,6 +189,9 @@ def _spans(id: str, answers: list[_Answer], context: str, offset: int, report: R
     ambiguous: dict[Span, None] = {}
     for answer in answers:
         text, start = answer.text, answer.answer_start
+        if start == _NO_PLACE:
+            report.unmapped.append((id, f"the answer {text!r} has no place in the text (answer_start is -1)"))
+            continue
         if not 0 <= start < len(context):
             raise DataError(f"answer_start is {start}, outside the {len(context)} characters of the paragraph")
         bare = text.strip()

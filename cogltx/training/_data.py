@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from glob import glob
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -100,10 +101,21 @@ def _read_files(run: RunConfig) -> tuple[list[Example], ReadReport]:
     given, examples, total = run.data.train, list[Example](), ReadReport()
     for source in (DataSource(file=given, task=run.task),) if isinstance(given, str) else given:
         config = run.model_copy(update={"task": source.task})
-        read, report = read_examples(config, source.file, "train", limit=source.limit, seed=run.training.seed)
-        examples += read
-        total.add(report)
+        for file in _files_of(source.file):
+            read, report = read_examples(config, file, "train", limit=source.limit, seed=run.training.seed)
+            examples += read
+            total.add(report)
     return examples, total
+
+
+def _files_of(name: str) -> list[str]:
+    """The files of a name, in the order of their names if it is a pattern; raises DataError if there is none."""
+    if not set("*?[") & set(name) or expand(name).exists():
+        return [name]
+    found = sorted(glob(str(expand(name))))
+    if not found:
+        raise DataError(f"{name}: no such file")
+    return found
 
 
 def run_examples(

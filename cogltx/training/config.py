@@ -151,9 +151,10 @@ class DataSource(BaseModel):
     """One of several training files.
 
     Attributes:
-        file: the path; ``$NAME`` is replaced by the environment variable.
-        task: how the file is read.
-        limit: maximum number of its examples, drawn at random.
+        file: the path; ``$NAME`` is replaced by the environment variable. A pattern such as ``data/*.json`` names
+            several files, which are read in the order of their names.
+        task: how a file is read.
+        limit: maximum number of examples of each file, drawn at random.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -23,6 +23,7 @@ from cogltx.baselines import WindowReader
 from cogltx.blocks import Blocks, encode
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, ModelError
+from cogltx.judges import FusionWeights
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
@@ -32,7 +33,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.training._loop import TrainingLoop
 from cogltx.training._relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
 from cogltx.training._steps import JudgeSteps, ReasonerSteps, RetrieverSteps
-from cogltx.training._thresholds import main_metric, tune
+from cogltx.training._thresholds import fitted_fusion, main_metric, tune
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
@@ -94,7 +95,10 @@ class Trainer:
         self.optimizers = self._optimizers(len(train))
         learns = self.trains_judge or "retriever" in self.optimizers
         self.recall_epochs = config.recall_epochs if learns else 0  # in which key blocks can change
+        self.fusion: dict[str, np.ndarray] = {}  # its weights
         arrays = {"scores": self.relevance.scores}
+        if "retriever" in self.optimizers:
+            arrays["fusion"] = self.fusion
         if self.intervenes:
             arrays["relevance"] = self.relevance.by_query
         data = fingerprint([*train, len(train), *validation])
@@ -128,6 +132,7 @@ class Trainer:
         if model.pairs is not None:
             model.pairs.fit(self._questions_with_relevance())
         resumes = self.loop.start(self.config.seed, resume=resume)
+        self._use_fusion()
         self._report_start(resume=resume, resumes=resumes)
         done = self.loop.progress
         self.reasoner_steps.counts |= done.counts
@@ -220,16 +225,28 @@ class Trainer:
             judge = self.reader.model.judge
             if not isinstance(judge, EncoderJudge):
                 raise ConfigError('reasoner.init_from is "judge", which needs judge.name "encoder"')
+            if self.reader.config.judge.layers is not None:
+                raise ConfigError('reasoner.init_from is "judge", which needs all layers; remove judge.layers')
             self.reader.model.reasoner.encoder.load_state_dict(judge.encoder.state_dict())
+
+    def _use_fusion(self) -> None:
+        """Let the model use the weights of the latest validation, if there are any."""
+        if self.fusion and isinstance(self.reader, CogLTX):
+            self.reader.use_fusion(FusionWeights(**{name: float(value) for name, value in self.fusion.items()}))
 
     def _validate(self) -> None:
         """Predict the validation examples, tune thresholds and task, and add the metrics to the history."""
         done, main = self.loop.progress, self.main_metric
         epoch = done.epoch + 1
+        if done.epoch < self.recall_epochs and isinstance(self.reader, CogLTX):
+            weights = fitted_fusion(self.reader, self.validation)
+            self.fusion |= {} if weights is None else {name: np.array(value) for name, value in weights}
+            self._use_fusion()
         reasoner = self.reader.model.reasoner
-        reasoner.config = reasoner.config.without_thresholds()
+        given = reasoner.config
+        reasoner.config = given.without_thresholds()
         predicted = list(progress(self._predictions(), "validation", total=len(self.validation), unit="examples"))
-        metrics = tune(self.reader, self.task, self.validation, predicted, main)
+        metrics = tune(self.reader, self.task, self.validation, predicted, main, given)
         best = done.best_epoch
         if self.config.kept_epoch == "last" or best is None or metrics[main] > done.history[best][main]:
             done.best_epoch = done.epoch

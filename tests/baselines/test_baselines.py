@@ -16,6 +16,7 @@ from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, ModelError
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
+from cogltx.prediction import Prediction
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
 QUERY = Query("Who wrote the report?")
@@ -62,6 +63,11 @@ def test_windows_cover_the_document(tiny_encoder: Path) -> None:
     assert truncated[0].token_ids.tolist() == windows[0].token_ids.tolist()
 
 
+def confidences(prediction: Prediction) -> dict[str, float]:
+    others = {answer.text: answer.confidence for answer in prediction.alternatives}
+    return {prediction.answer: prediction.confidence, **others}
+
+
 def test_the_best_answer_of_all_windows(tiny_encoder: Path) -> None:
     sliding = baseline(SlidingWindow, tiny_encoder)
     document = Document(TEXT)
@@ -70,11 +76,13 @@ def test_the_best_answer_of_all_windows(tiny_encoder: Path) -> None:
     assert len(outputs) > 1
     alone = [sliding.model.reasoner.predict(layout, [one]) for one in outputs]
     prediction = sliding.predict(document, QUERY)
-    best = max(alone, key=lambda one: one.score)
-    assert (prediction.answer, prediction.start) == (best.answer, best.start)
-    assert prediction.score == pytest.approx(best.score, rel=1e-5)
+    assert prediction.confidence >= max(one.confidence for one in alone)
+    for text in ("yes", "no"):
+        total = sum(confidences(one)[text] for one in alone)
+        assert confidences(prediction)[text] == pytest.approx(min(1, total), rel=1e-5), "the sum over all windows"
     assert prediction.evidence == ()
-    assert prediction.no_answer_score == pytest.approx(min(one.no_answer_score or 0 for one in alone), rel=1e-5)
+    none = min(one.no_answer_confidence or 0 for one in alone)
+    assert prediction.no_answer_confidence == pytest.approx(none, rel=1e-5)
     assert len({prediction.answer.lower(), *(answer.text.lower() for answer in prediction.alternatives)}) == 3
 
 
@@ -88,7 +96,7 @@ def test_answers_do_not_depend_on_the_batch(tiny_encoder: Path) -> None:
         for item, prediction in zip(items, together, strict=True):
             alone = model.predict(item.document, item.query)
             assert (alone.answer, alone.start) == (prediction.answer, prediction.start)
-            np.testing.assert_allclose(alone.score, prediction.score, rtol=1e-4)
+            np.testing.assert_allclose(alone.confidence, prediction.confidence, rtol=1e-4)
             if prediction.start is not None:
                 assert prediction.answer == item.document.text[prediction.start : prediction.end]
 
@@ -115,7 +123,7 @@ def test_all_readers_agree_on_a_document_of_one_window(tiny_encoder: Path) -> No
     reasoner = model.model.reasoner
     reasoner.config = reasoner.config.model_copy(update={"evidence_weight": 0.0})
     found = [kind(model.model).predict("Anna wrote the report.", QUERY) for kind in (CogLTX, SlidingWindow, Truncation)]
-    assert len({(prediction.answer, prediction.score) for prediction in found}) == 1
+    assert len({(prediction.answer, prediction.confidence) for prediction in found}) == 1
 
 
 def test_the_card_of_a_baseline_says_how_to_load_it(tiny_encoder: Path, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from cogltx.prediction import Evidence, Prediction
 from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
+from cogltx.tasks.metrics import is_right
 
 
 def test_nothing_to_measure_is_said(files: Files, call: Call, tmp_path: Path) -> None:
@@ -59,14 +60,17 @@ def test_evaluation(files: Files, call: Call, tmp_path: Path) -> None:
 
 
 def test_scores_beside_the_share_that_is_right(files: Files, call: Call, tmp_path: Path) -> None:
-    done = call("evaluate", files.run, "--data", files.data, "--reliability", tmp_path / "curve.svg", "--json")
+    options = ["--reliability", tmp_path / "curve.svg", "--predictions", tmp_path / "predictions.jsonl", "--json"]
+    done = call("evaluate", files.run, "--data", files.data, *options)
     calibration = done.json["calibration"]
     bins = [(one["count"], one["mean_score"], one["accuracy"]) for one in calibration["bins"]]
     assert sum(n for n, _, _ in bins) == COUNT
     distances = [n * abs(score - right) for n, score, right in bins]
     assert calibration["error"] == pytest.approx(sum(distances) / COUNT)
-    right = sum(n * share for n, _, share in bins) / COUNT
-    assert 100 * right == pytest.approx(done.json["metrics"]["exact_match"])
+    answers = [json.loads(line)["answer"] for line in (tmp_path / "predictions.jsonl").read_text().splitlines()]
+    gold = [example.answers or () for example in corpus.make(COUNT, unanswered=True)]
+    n_right = sum(map(is_right, answers, gold))
+    assert sum(n * share for n, _, share in bins) == pytest.approx(n_right)
     assert "share of right predictions" in (tmp_path / "curve.svg").read_text()
     assert "calibration error" in call("evaluate", files.run, "--data", files.data).out
 
@@ -103,21 +107,26 @@ def test_evaluation_of_other_choices(files: Files, call: Call) -> None:
     assert first.json["examples"] == 3
 
 
-def test_thresholds_that_are_chosen_anew(files: Files, call: Call, tmp_path: Path) -> None:
-    """For the judge of the training they are the same as in training."""
-    predictor = Predictor(files.run)
+def test_a_calibration_that_is_fitted_anew(files: Files, call: Call, tmp_path: Path) -> None:
+    """For the judge of the training it is the same as in training."""
+    run, validation = tmp_path / "run", tmp_path / "validation.jsonl"
+    write_examples(validation, corpus.make(20, seed=1, unanswered=True))
+    changes = ["--set", f"data.validation={validation}", "--set", "data.validation_limit=null"]
+    assert not call("train", files.config, "--output", run, *changes).code
+    predictor = Predictor(run)
     before = predictor.reader.config
     assert isinstance(before.reasoner, SpanReasonerConfig)
-    assert before.reasoner.no_answer_threshold is not None
+    assert before.reasoner.calibration is not None
     predictor.tune()
     assert predictor.reader.config == before
-    changed = Predictor(files.run, ["reasoner.no_answer_threshold=1000"])
+    changed = Predictor(run, ["reasoner.calibration.no_answer=10"])
+    assert changed.reader.config != before
     changed.tune()
     assert changed.reader.config == before, "whatever it was"
     data = ["--data", files.data, "--predictions", tmp_path / "a.jsonl"]
-    assert call("evaluate", files.run, *data, "--judge", "bm25", "--tune", "--json").json["examples"] == COUNT
-    assert call("evaluate", files.run, *data, "--judge", "bm25").code == 2, "the predictions are by other thresholds"
-    assert not call("export", files.run, "--output", tmp_path / "model").code
+    assert call("evaluate", run, *data, "--judge", "bm25", "--tune", "--json").json["examples"] == COUNT
+    assert call("evaluate", run, *data, "--judge", "bm25").code == 2, "the predictions are by another calibration"
+    assert not call("export", run, "--output", tmp_path / "model").code
     failed = call("evaluate", tmp_path / "model", *data, "--tune")
     assert failed.code == 2
     assert "model: not the folder of a run, whose validation examples it needs" in failed.err
@@ -178,7 +187,7 @@ def test_predictions_are_of_the_model_that_began_them(files: Files, call: Call, 
     assert call("evaluate", copied, *command[2:]).code == 0, "a model is what it is, wherever it lies"
     config = next(copied.glob("epoch-*")) / "config.json"
     values = json.loads(config.read_text())
-    values["reasoner"]["no_answer_threshold"] += 1
+    values["reasoner"]["evidence_weight"] += 1
     config.write_text(json.dumps(values))
     done = call("evaluate", copied, *command[2:])
     assert done.code == 2
@@ -199,9 +208,9 @@ def test_options_are_checked_before_anything_is_read(
 @pytest.mark.parametrize(
     "line",
     [
-        '{"id": "0", "answer": null, "start": null, "end": null, "score": 1}',
+        '{"id": "0", "answer": null, "start": null, "end": null, "confidence": 1}',
         '{"id": "0"}',
-        '{"id": "0", "answer": "", "start": null, "end": null, "score": "x"}',
+        '{"id": "0", "answer": "", "start": null, "end": null, "confidence": "x"}',
         "1" * 5000,
     ],
 )
@@ -315,7 +324,7 @@ def test_each_system_is_measured_by_the_options_that_it_was_tuned_with(tmp_path:
 
     def system(*scores: float) -> Prediction:
         evidence = tuple(Evidence(4 * i, 4 * i + 4, "", score, 1) for i, score in enumerate(scores))
-        return Prediction(id="q", answer="two", start=4, end=7, score=1.0, evidence=evidence)
+        return Prediction(id="q", answer="two", start=4, end=7, confidence=1.0, evidence=evidence)
 
     tuned = make_task("hotpotqa", {"supporting_facts": 1, "fact_threshold": "tuned"})
     ours, others = system(0.9, 0.8, 0.1), system(0.09, 0.08, 0.01)

@@ -32,7 +32,7 @@ def test_a_small_folder_with_the_same_answers(files: Files, call: Call, tmp_path
     before, after = (CogLTX.from_pretrained(folder) for folder in (files.run, tmp_path / "small"))
     text = files.document.read_text()
     one, two = before.predict(text, QUESTION), after.predict(text, QUESTION)
-    assert two.no_answer_score == pytest.approx(one.no_answer_score, abs=0.02)
+    assert two.no_answer_confidence == pytest.approx(one.no_answer_confidence, abs=0.02)
     scores = [{block.start: block.score for block in found.evidence} for found in (one, two)]
     assert scores[1] == pytest.approx(scores[0], abs=0.02)
 
@@ -92,9 +92,9 @@ def test_the_card_names_the_model_that_training_started_from() -> None:
 
 
 def test_a_changed_setting_is_exported(files: Files, call: Call, tmp_path: Path) -> None:
-    changed = "reasoner.no_answer_threshold=1.5"
+    changed = "reasoner.evidence_weight=1.5"
     assert not call("export", files.run, "--set", changed, "--output", tmp_path / "model").code
-    assert json.loads((tmp_path / "model" / "config.json").read_text())["reasoner"]["no_answer_threshold"] == 1.5
+    assert json.loads((tmp_path / "model" / "config.json").read_text())["reasoner"]["evidence_weight"] == 1.5
     metrics = json.loads((files.run / "run.json").read_text())["history"][0]
     card = (tmp_path / "model" / "README.md").read_text()
     assert not any(f"| {name} |" in card for name in metrics), "they are of the model before the change"

@@ -41,7 +41,7 @@ training:
 
 FLOATS = (
     "training.judge.learning_rate", "training.relevance.raise_threshold", "training.relevance.lower_threshold",
-    "reasoner.no_answer_threshold", "memrecall.headings",
+    "reasoner.evidence_weight", "reasoner.calibration.no_answer", "memrecall.headings",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from fakes import reader
 
 from cogltx import Document, MemRecall, Prediction
 from cogltx.display import report
-from cogltx.prediction import Evidence
+from cogltx.prediction import Answer, Evidence
 
 TEXT = "The bridge is old. " * 100 + "Ilse Brandt designed it in 1911." + " Rain fell on the hills." * 100
 START = TEXT.index("Ilse")
@@ -49,7 +49,9 @@ def evidence(start: int, end: int, text: str = TEXT, **values: object) -> Eviden
 def prediction(answer: str = "Ilse Brandt", *blocks: Evidence, **values: object) -> Prediction:
     start = START if answer else None
     end = START + len(answer) if answer else None
-    return Prediction(id="", answer=answer, start=start, end=end, score=0.87, evidence=blocks, **values)
+    return Prediction(
+        **{"id": "", "answer": answer, "start": start, "end": end, "confidence": 0.87, "evidence": blocks} | values
+    )
 
 
 def test_the_answer_and_the_key_blocks_are_marked() -> None:
@@ -90,6 +92,20 @@ def test_an_answer_that_is_no_span_and_one_outside_the_key_blocks() -> None:
     page = Page(prediction("Ilse Brandt", evidence(0, 18)).to_html(TEXT))
     assert page.texts["strong"] == ["Ilse Brandt"]
     assert page.texts["mark"] == ["The bridge is old."]
+
+
+def test_the_confidence_and_the_candidates() -> None:
+    others = (Answer("Anna <Karlsson>", 0, 15, 0.1), Answer("the bridge", 0, 10, 0.004))
+    page = prediction("Ilse Brandt", alternatives=others, no_answer_confidence=0.03).to_html(TEXT)
+    assert "87 % sure" in page
+    assert "Less probable: “Anna &lt;Karlsson&gt;” (not sure: 10 %)" in page
+    assert "“the bridge”" not in page, "less than 1 %"
+    none = prediction("", alternatives=others, confidence=0.4, no_answer_confidence=0.4).to_html(TEXT)
+    assert "No answer in the text" in none
+    assert "not sure: 40 %" in none
+    assert "The nearest: “Anna &lt;Karlsson&gt;” (not sure: 10 %)" in none
+    labelled = prediction("", alternatives=others).to_html(TEXT)
+    assert "Anna" not in labelled, "labels that were not chosen are no candidates"
 
 
 def test_several_documents() -> None:

@@ -1,6 +1,7 @@
 """Question answering models of transformers: cogltx must read with them as transformers does."""
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -62,13 +63,20 @@ def test_windows_and_scores_are_those_of_transformers(checkpoint: Path) -> None:
     ids, (start, end), margin = by_transformers(checkpoint)
     changes = {"max_block_tokens": 200, "encoder.precision": "float32"}
     reader = CogLTX.from_pretrained(checkpoint, judge="bm25", changes=changes)
-    [window] = reader.model.layout(Document(TEXT), Query(QUESTION)).windows()
+    layout = reader.model.layout(Document(TEXT), Query(QUESTION))
+    [window] = layout.windows()
+    [(_, outputs)] = reader.model.reason([window])
     assert window.token_ids.tolist() == ids
     assert reader.memrecall.form is reader.model.form
-    prediction = reader.predict(TEXT, QUESTION)
+    candidates, log_no_answer = reader.model.reasoner._decode(window, outputs, layout.blocks)
+    best = max(candidates, key=lambda answer: answer.confidence)
     start, end = expand_to_words(TEXT, start, end)
-    assert prediction.answer == TEXT[start:end].strip()
-    assert prediction.no_answer_margin == pytest.approx(margin, abs=1e-3)
+    assert best.text == TEXT[start:end].strip()
+    assert log_no_answer - math.log(best.confidence) == pytest.approx(margin, abs=1e-3)
+    prediction = reader.predict(TEXT, QUESTION)
+    assert prediction.answer == TEXT[prediction.start : prediction.end] != ""
+    assert prediction.confidence >= best.confidence - 1e-6, "spans that overlap are one answer"
+    assert prediction.no_answer_confidence == pytest.approx(math.exp(log_no_answer))
 
 
 def test_a_long_text_is_read_with_the_released_judge(bert: Path, tmp_path: Path) -> None:
@@ -115,7 +123,7 @@ def test_training_starts_from_it(bert: Path, tmp_path: Path) -> None:
     before = CogLTX.from_pretrained(bert, changes={"encoder.precision": "float32"}).predict(LONG, QUESTION)
     after = trained.predict(LONG, QUESTION)
     assert (after.start, after.end) == (before.start, before.end)
-    assert after.score == pytest.approx(before.score, rel=1e-3)
+    assert after.confidence == pytest.approx(before.confidence, rel=1e-3)
 
 
 def test_the_command_line(bert: Path, call: Call, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import Prediction
 from cogltx.reasoners import ClassificationConfig, ClassificationReasoner
 from cogltx.reasoners.classification import choose_labels
+from cogltx.tasks.metrics import is_right
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 64)
@@ -87,10 +88,10 @@ def test_any_number_of_labels(encoder_folder: Path) -> None:
     found = made.predict(LAYOUT, [(WINDOW, logits[0].numpy())])
     assert found.answer == "city; sport"
     assert [(label.name, label.chosen) for label in found.labels] == [("city", True), ("sport", True), ("food", False)]
-    assert found.score == pytest.approx(chances[2])
+    assert found.confidence == pytest.approx(chances[2])
     nothing = made.config.model_copy(update={"threshold": 0.99}).apply_thresholds(found)
     assert nothing.answer == ""
-    assert nothing.score == pytest.approx(1 - chances[0])
+    assert nothing.confidence == pytest.approx(1 - chances[0])
 
 
 def test_the_most_probable_label(encoder_folder: Path) -> None:
@@ -168,7 +169,7 @@ def test_one_window_is_enough_for_yes(encoder_folder: Path) -> None:
     made = reasoner(encoder_folder, labels=("no", "yes"), over_windows="max")
     rows = [np.log(np.float32([[0.995, 0.005]]))] * 19 + [np.log(np.float32([[0.01, 0.99]]))]
     prediction = made.predict(LAYOUT, [(WINDOW, row) for row in rows])
-    assert (prediction.answer, prediction.score) == ("yes", pytest.approx(0.99))
+    assert (prediction.answer, prediction.confidence) == ("yes", pytest.approx(0.99))
 
 
 def predicted(config: ClassificationConfig, *probabilities: float) -> Prediction:
@@ -180,7 +181,8 @@ def test_threshold_candidates(encoder_folder: Path) -> None:
     for multi_label in (False, True):
         made = reasoner(encoder_folder, multi_label=multi_label)
         predictions = [predicted(made.config, 0.9, 0.2, 0.1), predicted(made.config, 0.3, 0.7, 0.05)]
-        thresholds = [config.threshold for config in made.config.threshold_candidates(examples, predictions)]
+        candidates = made.config.threshold_candidates(examples, predictions, is_right)
+        thresholds = [config.threshold for config in candidates]
         assert any(0.3 < threshold <= 0.7 for threshold in thresholds) == multi_label
         assert thresholds == sorted(thresholds)
 

@@ -1,6 +1,8 @@
 """The span reasoner: exact losses, and answers that are exact slices of the document and of nothing else."""
 
 import math
+import re
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from cogltx.encoding.encoder import Batch, load_encoder
 from cogltx.encoding.layout import Layout, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.prediction import Answer, Evidence, Prediction
+from cogltx.reasoners._confidence import Calibration
 from cogltx.reasoners.span import (
     NO,
     NO_ANSWER,
@@ -33,6 +36,7 @@ from cogltx.reasoners.span import (
     _Target,
     _weighed,
 )
+from cogltx.tasks.metrics import is_right
 
 TOKENIZER = tiny.make_tokenizer()
 FORM = WindowFormat(TOKENIZER, 128)
@@ -81,19 +85,20 @@ def place(window: Window, word: str, blocks: Blocks = BLOCKS) -> int:
 def best(
     outputs: np.ndarray, window: Window, blocks: Blocks = BLOCKS, count: int = 3, **options: Any
 ) -> Prediction:  # fmt: skip
-    """The prediction of so many answers from the logits of one window."""
-    return bare_reasoner(top_k=count, **options).predict(layout_of(blocks), [(window, outputs)])
+    """The prediction of so many answers, even if no answer is more probable, from the logits of one window."""
+    reasoner = bare_reasoner(top_k=count, **{"always_answers": True, **options})
+    return reasoner.predict(layout_of(blocks), [(window, outputs)])
 
 
 def answers_of(prediction: Prediction) -> list[Answer]:
     """The answer and the alternatives, best first."""
-    first = Answer(prediction.answer, prediction.start, prediction.end, prediction.score)
+    first = Answer(prediction.answer, prediction.start, prediction.end, prediction.confidence)
     return [first, *prediction.alternatives]
 
 
-def no_answer_score(prediction: Prediction) -> float:
-    assert prediction.no_answer_score is not None
-    return prediction.no_answer_score
+def no_answer_confidence(prediction: Prediction) -> float:
+    assert prediction.no_answer_confidence is not None
+    return prediction.no_answer_confidence
 
 
 def test_losses_are_log_probabilities() -> None:
@@ -147,12 +152,13 @@ def test_answers_are_exact_slices_of_the_document(seed: int, order: list[int], c
     answers = answers_of(best(outputs, window, count=8))
     assert 1 <= len(answers) <= 8
     assert len({answer.text.lower() for answer in answers}) == len(answers)
-    assert [answer.score for answer in answers] == sorted((answer.score for answer in answers), reverse=True)
+    confidences = [answer.confidence for answer in answers]
+    assert confidences == sorted(confidences, reverse=True)
     in_window = {int(token) for token in window.document_token if token >= 0}
     places = sorted((answer.start, answer.end) for answer in answers if answer.start is not None)
     assert all(end <= start for (_, end), (start, _) in pairwise(places)), "two answers share a character"
     for answer in answers:
-        assert 0 <= answer.score <= 1
+        assert 0 <= answer.confidence <= 1
         if answer.start is None or answer.end is None:
             assert answer.text in ("yes", "no")
             continue
@@ -176,25 +182,29 @@ def test_answers_are_widened_to_whole_words() -> None:
 
 
 def test_scores_are_probabilities() -> None:
-    """All spans, yes, no and no answer together never exceed 1; here every span is among them."""
+    """All spans, yes, no and no answer together never exceed 1; here every span is among them.
+
+    Spans that share a character are one answer, whose probability is their sum.
+    """
     window = window_of([3])
     outputs = np.random.default_rng(0).normal(size=(len(window), 6)).astype(np.float32)
     prediction = best(outputs, window, count=100)
     candidates, _ = bare_reasoner()._decode(window, outputs, BLOCKS)
     assert {answer.text for answer in candidates} == {"yes", "no", "Paris", "Paris.", "."}
-    assert sum(answer.score for answer in candidates) + no_answer_score(prediction) < 1
+    assert sum(answer.confidence for answer in candidates) + no_answer_confidence(prediction) < 1
     kinds = np.exp(outputs[0, 2:].astype(float)) / np.exp(outputs[0, 2:].astype(float)).sum()
-    scores = {answer.text: answer.score for answer in candidates}
-    assert {answer.text for answer in answers_of(prediction)} < scores.keys(), (
-        "none shares a character with a better one"
-    )
+    scores = {answer.text: answer.confidence for answer in candidates}
     assert scores["yes"] == pytest.approx(kinds[YES])
     assert scores["no"] == pytest.approx(kinds[NO])
-    assert no_answer_score(prediction) == pytest.approx(kinds[NO_ANSWER])
+    assert no_answer_confidence(prediction) == pytest.approx(kinds[NO_ANSWER])
     paris, dot = place(window, "Paris"), place(window, "Paris") + 1
     starts, ends = (np.exp(outputs[[paris, dot], column].astype(float)) for column in (0, 1))
     assert scores["Paris"] == pytest.approx(kinds[SPAN] * starts[0] / starts.sum() * ends[0] / ends.sum())
     assert scores["Paris."] == pytest.approx(kinds[SPAN] * starts[0] / starts.sum() * ends[1] / ends.sum())
+    spans = ("Paris", "Paris.", ".")
+    better = max(spans, key=scores.__getitem__)
+    overlapping = sum(scores[text] for text in spans if text in better or better in text)
+    assert {answer.text: answer.confidence for answer in answers_of(prediction)}[better] == pytest.approx(overlapping)
 
 
 def test_never_in_query_headings_or_separators() -> None:
@@ -207,7 +217,7 @@ def test_never_in_query_headings_or_separators() -> None:
     outputs[at, :2] = 9
     prediction = best(outputs, window)
     assert prediction.answer == "Anna"
-    assert prediction.score == pytest.approx(1, abs=0.05)
+    assert prediction.confidence == pytest.approx(1, abs=0.05)
 
 
 @pytest.mark.parametrize(("order", "expected"), [([0, 1], "report. The fox"), ([0, 1, 3], "report. The fox")])
@@ -236,7 +246,7 @@ def test_the_longest_answer() -> None:
         assert answer.start is None or len(TOKENIZER.tokenize(answer.text)) <= 3
 
 
-def test_the_same_text_counts_once() -> None:
+def test_the_same_text_is_one_answer() -> None:
     blocks = split(sentences("The fox jumps.", "the FOX sat.", "A dog."), TOKENIZER)
     window = window_of([0, 1, 2], blocks)
     second = place(window, "FOX", blocks)
@@ -246,25 +256,35 @@ def test_the_same_text_counts_once() -> None:
     assert (prediction.answer, prediction.start) == ("FOX", start)
     assert [answer.text.lower() for answer in answers_of(prediction)].count("fox") == 1
     assert "dog" in [answer.text for answer in answers_of(prediction)]
+    total = sum(math.exp(score) for score in places.values()) + (window.document_token >= 0).sum() - len(places)
+    both = (math.exp(2 * 8.0) + math.exp(2 * 9.0)) / total**2
+    assert prediction.confidence == pytest.approx(both, rel=1e-3), "as probable as both places together"
 
 
-def test_of_equally_probable_answers_the_shortest_and_earliest_comes_first() -> None:
+def test_of_equally_probable_spans_the_shortest_and_earliest_comes_first() -> None:
     window = window_of([0, 1, 2, 3])
-    answers = answers_of(best(outputs_of(window), window, count=8))
-    order = [window.document_token[at] for at in np.flatnonzero(window.document_token >= 0)]
-    texts = [DOCUMENT.text[BLOCKS.token_starts[token] : BLOCKS.token_ends[token]] for token in order]
-    assert [answer.text.lower() for answer in answers] == list(dict.fromkeys(text.lower() for text in texts))[:8]
+    candidates, _ = bare_reasoner()._decode(window, outputs_of(window), BLOCKS)
+    words = re.findall(r"\w+|\.", DOCUMENT.text)
+    assert [answer.text for answer in candidates if answer.start is not None][: len(words)] == words
+    answers = answers_of(best(outputs_of(window), window, count=8, max_answer_tokens=1))
+    counts = Counter(word.lower() for word in words)
+    assert [answer.text.lower() for answer in answers] == [word for word, _ in counts.most_common(8)], (
+        "of answers the most frequent one"
+    )
 
 
-def test_the_same_text_in_two_windows_counts_once() -> None:
+def test_the_same_text_in_two_windows_is_one_answer() -> None:
     blocks = split(sentences("The fox jumps.", "A dog.", "the FOX sat."), TOKENIZER)
     outputs = []
     for order, word, score in (([0], "fox", 8.0), ([2], "FOX", 9.0)):
         window = window_of(order, blocks)
         places = {place(window, word, blocks): score}
         outputs.append((window, outputs_of(window, start=places, end=places)))
-    prediction = bare_reasoner(max_answer_tokens=1).predict(layout_of(blocks), outputs)
+    reasoner = bare_reasoner(max_answer_tokens=1)
+    prediction = reasoner.predict(layout_of(blocks), outputs)
     assert prediction.answer == "FOX"
+    alone = [reasoner.predict(layout_of(blocks), [one]).confidence for one in outputs]
+    assert prediction.confidence == pytest.approx(min(1, sum(alone)))
     assert [answer.text.lower() for answer in answers_of(prediction)].count("fox") == 1
 
 
@@ -275,7 +295,7 @@ def test_yes_and_no() -> None:
         kinds[kind] = 9
         prediction = best(outputs_of(window, kinds=tuple(kinds)), window)
         assert (prediction.answer, prediction.start, prediction.end) == (text, None, None)
-        assert prediction.score > 0.99
+        assert prediction.confidence > 0.99
 
 
 def test_white_space_is_no_part_of_an_answer() -> None:
@@ -286,7 +306,7 @@ def test_white_space_is_no_part_of_an_answer() -> None:
     window = layout.window([0])
     for seed in range(20):
         outputs = np.random.default_rng(seed).normal(size=(len(window), 6), scale=5).astype(np.float32)
-        prediction = bare_reasoner().predict(layout, [(window, outputs)])
+        prediction = bare_reasoner(always_answers=True).predict(layout, [(window, outputs)])
         for answer in answers_of(prediction):
             assert answer.text == answer.text.strip() != ""
             assert answer.start is None or blocks.document.text[answer.start : answer.end] == answer.text
@@ -298,56 +318,67 @@ def test_no_answer_is_as_probable_as_in_the_window_that_doubts_it_most() -> None
     expected = math.e / (math.e**3 + 1 + 1 + math.e)
     for order in (1, -1):
         prediction = bare_reasoner().predict(layout_of(), list(zip(windows, outputs, strict=True))[::order])
-        assert no_answer_score(prediction) == pytest.approx(expected)
-        assert prediction.no_answer_margin == pytest.approx(math.log(expected / prediction.score))
+        assert no_answer_confidence(prediction) == pytest.approx(expected)
 
 
-def test_the_no_answer_threshold() -> None:
-    prediction = Prediction(
-        id="", answer="fox", start=0, end=3, score=0.25, no_answer_score=0.5, no_answer_margin=math.log(2),
-        alternatives=(Answer("dog", 4, 7, 0.1),),
+def predicted(answer: float, no_answer: float, relevance: float = 0.5) -> Prediction:
+    """The reader's "fox" with the given probability, and "dog" with a third of it."""
+    return Prediction(
+        id="", answer="fox", start=0, end=3, confidence=answer, no_answer_confidence=no_answer, relevance=relevance,
+        alternatives=(Answer("dog", 4, 7, answer / 3),),
     )  # fmt: skip
 
-    def applied(threshold: float | None, prediction: Prediction = prediction) -> Prediction:
-        return SpanReasonerConfig(no_answer_threshold=threshold).apply_thresholds(prediction)
 
-    assert applied(None) == applied(math.log(2) + 1e-6) == prediction
-    negative = applied(math.log(2) - 1e-6)
-    assert (negative.answer, negative.start, negative.end, negative.score) == ("", None, None, 0.5)
-    assert negative.alternatives == (Answer("fox", 0, 3, 0.25), Answer("dog", 4, 7, 0.1)), "no candidate is lost"
+def test_no_answer_is_shown_if_it_is_more_probable_than_every_answer() -> None:
+    answered, equal, unanswered = predicted(0.3, 0.2), predicted(0.3, 0.3), predicted(0.3, 0.4)
+    for prediction in (answered, equal):
+        assert SpanReasonerConfig().apply_thresholds(prediction) == prediction
+    negative = SpanReasonerConfig().apply_thresholds(unanswered)
+    assert (negative.answer, negative.start, negative.end, negative.confidence) == ("", None, None, 0.4)
+    assert negative.alternatives == (Answer("fox", 0, 3, 0.3), Answer("dog", 4, 7, 0.3 / 3)), "no candidate is lost"
+    assert SpanReasonerConfig(always_answers=True).apply_thresholds(unanswered) == unanswered
+    plain = Prediction(id="", answer="", start=None, end=None, confidence=1.0)
+    assert SpanReasonerConfig().apply_thresholds(plain) == plain, "a text without a token"
 
 
 @settings(max_examples=100)
 @given(
-    seed=st.integers(0, 10_000), threshold=st.floats(-20, 20),
+    seed=st.integers(0, 10_000), no_answer=st.none() | st.floats(-12, 12), always_answers=st.booleans(),
     relevance=st.none() | st.lists(st.floats(0, 1), min_size=4, max_size=4),
 )  # fmt: skip
-def test_thresholds_may_be_applied_later(seed: int, threshold: float, relevance: list[float] | None) -> None:
+def test_thresholds_may_be_applied_later(
+    seed: int, no_answer: float | None, always_answers: bool, relevance: list[float] | None
+) -> None:
     rng = np.random.default_rng(seed)
     windows = [window_of([0, 1]), window_of([2, 3])]
     outputs = [(window, rng.normal(size=(len(window), 6), scale=4).astype(np.float32)) for window in windows]
     evidence = relevance and [
         Evidence(block.start, block.end, "", score, 1) for block, score in zip(BLOCKS, relevance, strict=True)
     ]
-    reasoner = bare_reasoner(no_answer_threshold=threshold)
+    calibration = None if no_answer is None else Calibration(sharpness=0.6, relevance=0.4, no_answer=no_answer)
+    reasoner = bare_reasoner(calibration=calibration, always_answers=always_answers)
     tuned, expected = reasoner.config, reasoner.predict(layout_of(), outputs, evidence)
     reasoner.config = reasoner.config.without_thresholds()
-    assert reasoner.config.no_answer_threshold is None
+    assert reasoner.config == tuned.model_copy(update={"calibration": None}), "to answer always is no threshold"
     prediction = reasoner.predict(layout_of(), outputs, evidence)
-    assert prediction.answer != ""
     assert tuned.apply_thresholds(prediction) == expected
 
 
 def test_threshold_candidates() -> None:
-    config, answered, unanswered = SpanReasonerConfig(), example_of(("fox",), "fox"), example_of(())
-    predictions = [
-        Prediction(id="", answer="fox", start=0, end=3, score=0.5, no_answer_score=0.5, no_answer_margin=margin)
-        for margin in (-1.0, 1.0)
-    ]
-    assert config.threshold_candidates([answered, answered], predictions) == []
-    candidates = config.threshold_candidates([answered, unanswered], predictions)
-    applied = {tuple(one.apply_thresholds(prediction).answer for prediction in predictions) for one in candidates}
-    assert applied == {("", ""), ("fox", ""), ("fox", "fox")}
+    """The reader says "fox" with 0.6 of every question; the judge finds a block only where that is right."""
+    config, answered, unanswered = SpanReasonerConfig(top_k=2), example_of(("fox",), "fox"), example_of(())
+    known = [(answered, predicted(0.6, 0.3, 0.9)), (unanswered, predicted(0.6, 0.3, 0.1))] * 50
+    examples, predictions = map(list, zip(*known, strict=True))
+    for fewer in (examples[:19], [*examples[:19], example_of(None)]):
+        assert config.threshold_candidates(fewer, predictions[: len(fewer)], is_right) == [], "too few are known"
+    [found] = config.threshold_candidates(examples, predictions, is_right)
+    assert found == config.model_copy(update={"calibration": found.calibration})
+    assert [found.apply_thresholds(one).answer for one in predictions] == ["fox", ""] * 50
+    assert all(found.apply_thresholds(one).confidence > 0.6 for one in predictions)
+    shown = [config.apply_thresholds(one) for one in predictions]
+    assert config.threshold_candidates(examples, shown, is_right) == [found], "whatever was shown"
+    [strict] = config.threshold_candidates(examples, predictions, lambda answer, gold: False)
+    assert strict.apply_thresholds(predictions[0]).confidence < 0.3, "what is right, the caller decides"
 
 
 def test_gold_tokens_cover_the_span() -> None:
@@ -433,16 +464,15 @@ def test_the_judges_scores_weigh_answers() -> None:
         Answer("c", 30, 31, 0.1),
     ]
     evidence = [Evidence(0, 5, "", 0.1, 1), Evidence(5, 20, "", 0.9, 1), Evidence(20, 25, "", 0.7, 1)]
-    weighed = _weighed(answers, evidence, 1.0)
-    assert [(answer.text, round(answer.score, 6)) for answer in weighed[:2]] == [("yes", 0.24), ("b", 0.18)]
+    weighed = {answer.text: answer.confidence for answer in _weighed(answers, evidence, 1.0)}
+    assert weighed == pytest.approx({"a": 0.05, "yes": 0.24, "b": 0.18, "c": 0})
     assert _weighed(answers, evidence, 0.0) == answers
-    scores = {answer.text: answer.score for answer in _weighed(answers, evidence, 2.0)}
-    assert scores["a"] == pytest.approx(0.5 * 0.1**2)
-    assert scores["c"] == 0, "an answer outside the key blocks"
+    twice = {answer.text: answer.confidence for answer in _weighed(answers, evidence, 2.0)}
+    assert twice["a"] == pytest.approx(0.5 * 0.1**2)
+    assert twice["c"] == 0, "an answer outside the key blocks"
 
 
-def test_evidence_changes_the_answer_and_only_by_request_the_no_answer_margin() -> None:
-    """So by default a threshold that was tuned with one judge holds for judges whose scores do not weigh answers."""
+def test_evidence_changes_the_answer_and_only_by_calibration_no_answer() -> None:
     window = window_of([0, 1])
     places = {place(window, "Anna"): 20.0, place(window, "fox"): 19.0}
     outputs = outputs_of(window, start=places, end=places)
@@ -451,18 +481,15 @@ def test_evidence_changes_the_answer_and_only_by_request_the_no_answer_margin() 
     ]
     plain = best(outputs, window, max_answer_tokens=1)
     reasoner = bare_reasoner(max_answer_tokens=1)
-    weighed = reasoner.predict(layout_of(), [(window, outputs)], evidence)
+    weighed = reasoner.predict(layout_of(), [(window, outputs)], evidence, relevance=0.9)
     assert (plain.answer, weighed.answer) == ("Anna", "fox")
-    assert weighed.no_answer_score == plain.no_answer_score
-    assert weighed.no_answer_margin == plain.no_answer_margin
-    assert weighed.score < plain.score
-    reasoner = bare_reasoner(max_answer_tokens=1, no_answer_evidence_weight=0.5)
-    assert plain.no_answer_margin is not None
-    for score in (0.9, 0.2):
-        asked = reasoner.predict(layout_of(), [(window, outputs)], evidence, relevance=score)
-        assert asked.no_answer_margin == pytest.approx(plain.no_answer_margin - 0.5 * math.log(score / (1 - score)))
-    without = reasoner.predict(layout_of(), [(window, outputs)])
-    assert without.no_answer_margin == plain.no_answer_margin, "a judge without probabilities"
+    assert weighed.confidence < plain.confidence
+    assert (plain.relevance, weighed.relevance) == (0.5, 0.9), "without a judge, nothing is known"
+    assert weighed.no_answer_confidence == plain.no_answer_confidence
+    reasoner.config = reasoner.config.model_copy(update={"calibration": Calibration(relevance=0.5, wrong=-30)})
+    high, low = (reasoner.predict(layout_of(), [(window, outputs)], evidence, relevance=score) for score in (0.9, 0.2))
+    odds = [no_answer_confidence(one) / one.confidence for one in (high, low)]
+    assert odds[1] / odds[0] == pytest.approx(math.sqrt(9 / (1 / 4)))
 
 
 @pytest.mark.parametrize(
@@ -470,10 +497,12 @@ def test_evidence_changes_the_answer_and_only_by_request_the_no_answer_margin() 
     [
         {"max_answer_tokens": 0},
         {"evidence_weight": -0.1},
-        {"no_answer_threshold": math.nan},
+        {"calibration": {"no_answer": math.nan}},
+        {"calibration": {"sharpness": 0}},
+        {"calibration": {"relevance": -0.1}},
     ],
 )
-def test_wrong_options(values: dict[str, float]) -> None:
+def test_wrong_options(values: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         SpanReasonerConfig(**values)
 

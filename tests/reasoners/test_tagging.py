@@ -259,7 +259,7 @@ def test_exact_entities(encoder_folder: Path, crf: bool) -> None:
     assert all(own.score > 0.99 for own in found.entities)
     assert (found.answer, found.n_unread) == ("", 0)
     nothing = predict(made, certain(np.zeros(len(BLOCKS.words), dtype=int)))
-    assert (nothing.entities, nothing.score) == ((), 1.0)
+    assert (nothing.entities, nothing.confidence) == ((), 1.0)
 
 
 @pytest.mark.parametrize("crf", [True, False])
@@ -349,7 +349,7 @@ def test_any_scores_give_entities_that_are_slices(
 
 def test_the_text_form_names_what_was_not_read() -> None:
     config = TaggingConfig(name="tagging", labels=LABELS)
-    plain = Prediction(id="a", answer="", start=None, end=None, score=0.0, n_tokens=3000)
+    plain = Prediction(id="a", answer="", start=None, end=None, confidence=0.0, n_tokens=3000)
     assert config.format(plain) == "0 entities in 3,000 tokens:"
     assert config.format(replace(plain, n_unread=1200)).splitlines()[0].endswith("the last 1,200 were not read")
 

@@ -27,7 +27,7 @@ def test_an_answer_is_that_of_the_library(client: TestClient, reader: CogLTX) ->
     answer = client.post("/answer", json={"question": QUESTION, "text": TEXT}).json()
     expected = reader.predict(Document(TEXT), QUESTION)
     assert answer["answer"] == expected.answer
-    assert answer["score"] == pytest.approx(expected.score, abs=1e-5)
+    assert answer["confidence"] == pytest.approx(expected.confidence, abs=1e-5)
     assert [block["start"] for block in answer["evidence"]] == [block.start for block in expected.evidence]
 
 

@@ -36,7 +36,7 @@ def write(path: Path, *lines: dict[str, object]) -> Path:
 
 def said(id: str, *labels: str) -> Prediction:
     return Prediction(
-        id=id, answer="", start=None, end=None, score=1.0, labels=tuple(Label(name, 0.9, True) for name in labels)
+        id=id, answer="", start=None, end=None, confidence=1.0, labels=tuple(Label(name, 0.9, True) for name in labels)
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ def asked(id: str, *clauses: str) -> Example:
 def found(id: str, *candidates: tuple[str, float]) -> Prediction:
     (text, score), *others = candidates or (("", 0.9),)
     alternatives = tuple(Answer(text, 0, 1, score) for text, score in others)
-    return Prediction(id=id, answer=text, start=None, end=None, score=score, alternatives=alternatives)
+    return Prediction(id=id, answer=text, start=None, end=None, confidence=score, alternatives=alternatives)
 
 
 def measures(*pairs: tuple[Example, Prediction]) -> tuple[float, float, float]:

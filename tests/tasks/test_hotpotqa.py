@@ -42,7 +42,7 @@ def predict(example: Example, answer: str, *blocks: tuple[str, float]) -> Predic
     for text, score in blocks:
         start = example.document.text.index(text)
         evidence.append(Evidence(start, start + len(text), text, score, 1))
-    return Prediction(id=example.id, answer=answer, start=None, end=None, score=0.5, evidence=tuple(evidence))
+    return Prediction(id=example.id, answer=answer, start=None, end=None, confidence=0.5, evidence=tuple(evidence))
 
 
 def test_reading(tmp_path: Path) -> None:
@@ -276,5 +276,7 @@ def test_real_data(data_folder: Path) -> None:
         segments = {(segment.start, segment.end) for segment in example.document.segments}
         assert {(span.start, span.end) for span in relevant} <= segments
         blocks = tuple(Evidence(span.start, span.end, text[span.start : span.end], 1.0, 1) for span in relevant)
-        perfect = Prediction(id=example.id, answer=example.answers[0], start=None, end=None, score=1.0, evidence=blocks)
+        perfect = Prediction(
+            id=example.id, answer=example.answers[0], start=None, end=None, confidence=1.0, evidence=blocks
+        )
         assert set(HotpotQA(supporting_facts=99).per_example(example, perfect).values()) == {1.0}

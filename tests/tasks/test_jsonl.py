@@ -280,5 +280,5 @@ def test_what_json_cannot_hold(tmp_path: Path, extra: dict[str, object]) -> None
 
 def test_scores() -> None:
     example = Example(id="1", document=Document(TEXT), answers=("cat", "a big cat"), answer_spans=(Span(4, 7),))
-    prediction = Prediction(id="1", answer="big dog", start=None, end=None, score=0.5)
+    prediction = Prediction(id="1", answer="big dog", start=None, end=None, confidence=0.5)
     assert JsonLines().per_example(example, prediction) == {"exact_match": 0.0, "f1": 0.5}

@@ -110,7 +110,8 @@ def test_bad_questions(tmp_path: Path) -> None:
 def test_scores(tmp_path: Path) -> None:
     examples, _ = read(tmp_path, story(question({"s": 22, "e": 24}), question({"noAnswer": True})))
     pairs = [
-        (example, Prediction(id=example.id, answer="19 today", start=22, end=30, score=0.5)) for example in examples
+        (example, Prediction(id=example.id, answer="19 today", start=22, end=30, confidence=0.5))
+        for example in examples
     ]
     assert NewsQA().metrics(pairs) == {
         "exact_match": 0.0,

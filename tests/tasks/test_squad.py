@@ -38,7 +38,7 @@ def read(folder: Path, task: Squad, *articles: dict[str, object]) -> tuple[list[
 
 def predict(example: Example, answer: str, *places: Span) -> Prediction:
     evidence = tuple(Evidence(span.start, span.end, "", 0.5, 1) for span in places)
-    return Prediction(id=example.id, answer=answer, start=None, end=None, score=0.5, evidence=evidence)
+    return Prediction(id=example.id, answer=answer, start=None, end=None, confidence=0.5, evidence=evidence)
 
 
 def texts(example: Example) -> list[str]:
@@ -172,7 +172,14 @@ def test_an_id_that_comes_twice(tmp_path: Path) -> None:
         read(tmp_path, Squad(), article([question("a", ("Rome", 0)), question("a", ("Rome", 0))], []))
 
 
-@pytest.mark.parametrize("start", [-1, len(FIRST), 10**9])
+def test_an_answer_that_is_not_in_the_text_has_the_offset_minus_one(tmp_path: Path) -> None:
+    [example], report = read(tmp_path, Squad(), article([question("a", ("a city", -1))], []))
+    assert example.answers == ("a city",)
+    assert example.answer_spans == ()
+    assert report.unmapped == [("a", "the answer 'a city' has no place in the text (answer_start is -1)")]
+
+
+@pytest.mark.parametrize("start", [-2, len(FIRST), 10**9])
 def test_an_offset_outside_the_text(tmp_path: Path, start: int) -> None:
     with pytest.raises(DataError) as error:
         read(tmp_path, Squad(join_paragraphs=True), article([question("a", ("Rome", start))], []))
@@ -306,20 +313,21 @@ def test_best_scores_over_all_thresholds() -> None:
     rng = np.random.default_rng(0)
     document = Document("one two three")
     for _ in range(20):
-        pairs = []
+        pairs, margins = [], []
         for number in range(12):
             gold = [(), ("one",), ("one two",)][rng.integers(3)]
             candidate = ["one", "two", "one two"][rng.integers(3)]
-            abstains = bool(rng.integers(2))
+            found, none = rng.uniform(size=2).tolist()
             made = Prediction(
-                id=str(number), answer="" if abstains else candidate, start=None, end=None, score=0.5,
-                alternatives=(Answer(candidate, 0, 3, 0.5),) * abstains, no_answer_margin=rng.normal(),
+                id=str(number), answer="" if none > found else candidate, start=None, end=None,
+                confidence=max(none, found), no_answer_confidence=none,
+                alternatives=(Answer(candidate, 0, 3, found),) * (none > found),
             )  # fmt: skip
             pairs.append((Example(id=str(number), document=document, answers=gold), made, candidate))
+            margins.append(none - found)
         found = Squad().metrics([pair[:2] for pair in pairs])
         if "best_f1" not in found:
             continue
-        margins = [made.no_answer_margin or 0.0 for _, made, _ in pairs]
         for name, kind in (("best_f1", "f1"), ("best_exact_match", "em")):
             totals = [
                 sum(

@@ -371,7 +371,9 @@ def test_flat_entities_share_no_character(entities: list[Entity], how: str) -> N
 
 def said(id: str, *entities: tuple[int, int, str], n_unread: int = 0) -> Prediction:
     found = tuple(PredictedEntity(start, end, "", label, 0.9) for start, end, label in entities)
-    return Prediction(id=id, answer="", start=None, end=None, score=1, entities=found, n_tokens=10, n_unread=n_unread)
+    return Prediction(
+        id=id, answer="", start=None, end=None, confidence=1, entities=found, n_tokens=10, n_unread=n_unread
+    )
 
 
 def test_f1_of_entities() -> None:

@@ -62,7 +62,7 @@ def test_wrong_options(name: str, options: dict[str, object], expected: str) -> 
 def test_evidence(relevant: tuple[Span, ...] | None, expected: dict[str, float]) -> None:
     example = Example(id="1", document=Document("0123456789"), relevant=relevant)
     blocks = (Evidence(2, 5, "234", 0.9, 1), Evidence(7, 8, "7", 0.8, 2))
-    prediction = Prediction(id="1", answer="", start=None, end=None, score=1.0, evidence=blocks)
+    prediction = Prediction(id="1", answer="", start=None, end=None, confidence=1.0, evidence=blocks)
     assert make_task("jsonl", {}).per_example(example, prediction) == expected
 
 

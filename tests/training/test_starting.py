@@ -28,7 +28,7 @@ def saved(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     torch.manual_seed(3)
     values = fakes.config(corpus_encoder, strides=(2, 1)).model_dump(mode="json")
     values["memrecall"] |= {"shortlist": 4, "retriever": "trained"}
-    values["reasoner"] |= {"no_answer_threshold": 0.5}
+    values["reasoner"] |= {"calibration": {"no_answer": 0.5}}
     folder = tmp_path_factory.mktemp("saved") / "model"
     CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True)).save_pretrained(folder)
     return folder
@@ -80,7 +80,9 @@ def test_a_model_is_trained_further(saved: Path, tmp_path: Path) -> None:
     settings = {"init_from": str(saved), "training": {"epochs": 1, "batch_size": 4}}
     model = cogltx.train(settings, corpus.make(8), output=tmp_path, report=lambda line: None)
     assert model.config.memrecall.strides == (2, 1)
-    assert model.config.reasoner.no_answer_threshold is None, "it is chosen again, and here every text has an answer"
+    kept = model.config.reasoner.calibration
+    assert kept is not None
+    assert kept.no_answer == 0.5, "another one needs more examples"
 
 
 def test_the_reasoner_alone_is_trained_further(saved: Path, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_documents_do_not_depend_on_the_batch(corpus_encoder: Path) -> None:
             assert [(own.start, own.end, own.label) for own in alone.entities] == [
                 (own.start, own.end, own.label) for own in prediction.entities
             ]
-            np.testing.assert_allclose(alone.score, prediction.score, rtol=1e-3, atol=1e-6)
+            np.testing.assert_allclose(alone.confidence, prediction.confidence, rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "judge"), [("cogltx", "bm25"), ("cogltx", "encoder"), ("sliding_window", "bm25")])

@@ -28,6 +28,7 @@ from cogltx.judges.bm25 import BM25Judge
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.reasoners._confidence import Calibration
 from cogltx.tasks import Task, make_task
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training._relevance import RelevanceConfig
@@ -55,9 +56,11 @@ def reader(
 
 
 def train(
-    made: WindowReader, output: Path, *, examples: list[Example] | None = None, task: Task = JSONL, resume: bool = False, **options: Any
+    made: WindowReader, output: Path, *, examples: list[Example] | None = None, validation: list[Example] | None = None,
+    task: Task = JSONL, resume: bool = False, **options: Any,
 ) -> _Summary:  # fmt: skip
     examples = examples or corpus.make(8)
+    validation = validation or examples[:4]
     defaults = {
         "epochs": 1,
         "batch_size": 2,
@@ -67,9 +70,8 @@ def train(
         "ranking_weight": 0,
     }
     settings = TrainingConfig.model_validate(defaults | {"judge_windows": "both"} | options)
-    return Trainer(made, settings, train=examples, validation=examples[:4], output=output, task=task, report=quiet).run(
-        resume=resume
-    )
+    trainer = Trainer(made, settings, train=examples, validation=validation, output=output, task=task, report=quiet)
+    return trainer.run(resume=resume)
 
 
 def weights(model: nn.Module | object) -> dict[str, Tensor]:
@@ -300,43 +302,52 @@ def test_the_last_epoch_is_kept(corpus_encoder: Path, tmp_path: Path) -> None:
 
 
 def calibrated(
-    corpus_encoder: Path, answers: list[tuple[str, ...] | None], margins: list[float]
-) -> tuple[float | None, list[str]]:
-    """The threshold for examples that were all read as "cup" with the given margins, and what is said by it."""
-    made = reader(corpus_encoder)
-    document = Document("cup")
+    corpus_encoder: Path, read: Sequence[tuple[tuple[str, ...] | None, float]]
+) -> tuple[Calibration | None, list[Prediction]]:
+    """The calibration for examples that were all read as "cup", with the given relevance, and what is shown by it."""
+    config, document = reader(corpus_encoder).config.reasoner, Document("cup")
     examples = [
-        Example(id=str(number), document=document, query=Query("?"), answers=own) for number, own in enumerate(answers)
+        Example(id=str(number), document=document, query=Query("?"), answers=answers)
+        for number, (answers, _) in enumerate(read)
     ]
     predictions = [
-        Prediction(id="", answer="cup", start=0, end=3, score=0.5, no_answer_score=0.5, no_answer_margin=margin)
-        for margin in margins
-    ]
-    config, _ = tuned(made.config.reasoner, JSONL, examples, predictions, "f1")
-    return config.no_answer_threshold, [config.apply_thresholds(prediction).answer for prediction in predictions]
+        Prediction(
+            id="", answer="cup", start=0, end=3, confidence=0.5, no_answer_confidence=0.4, relevance=relevance
+        )
+        for _, relevance in read
+    ]  # fmt: skip
+    config, _ = tuned(config, JSONL, examples, predictions, "f1")
+    return config.calibration, [config.apply_thresholds(prediction) for prediction in predictions]
 
 
-def test_the_threshold_for_no_answer_is_calibrated(corpus_encoder: Path) -> None:
-    answers: list[tuple[str, ...] | None] = [("cup",), ("cup",), (), (), ("cup",)]
-    threshold, said = calibrated(corpus_encoder, answers, [-3.0, -2.0, 1.0, 2.0, 0.5])
-    assert threshold is not None
-    assert 0.5 <= threshold < 1.0
-    assert said == ["cup", "cup", "", "", "cup"]
+def test_answers_and_no_answer_are_calibrated(corpus_encoder: Path) -> None:
+    """Of four questions with a relevant block, three have the answer; without such a block, there is none."""
+    calibration, shown = calibrated(corpus_encoder, [*[(("cup",), 0.9)] * 3, ((), 0.9), ((), 0.1)] * 20)
+    assert calibration is not None
+    assert [one.answer for one in shown] == ["cup", "cup", "cup", "cup", ""] * 20
+    assert shown[0].confidence == pytest.approx(0.75, abs=0.1)
+    assert shown[4].confidence > 0.8
 
 
-def test_no_threshold_where_every_example_has_an_answer(corpus_encoder: Path) -> None:
-    assert calibrated(corpus_encoder, [("cup",), None], [1.0, 2.0]) == (None, ["cup", "cup"])
+def test_no_calibration_without_twenty_known_answers(corpus_encoder: Path) -> None:
+    calibration, shown = calibrated(corpus_encoder, [*[((), 0.5)] * 19, (None, 0.5)])
+    assert calibration is None
+    assert {(one.answer, one.confidence) for one in shown} == {("cup", 0.5)}, "as the reader says"
 
 
 def test_never_an_answer_where_none_is_right(corpus_encoder: Path) -> None:
-    assert calibrated(corpus_encoder, [(), (), ()], [1.0, 2.0, 3.0])[1] == ["", "", ""]
+    _, shown = calibrated(corpus_encoder, [((), 0.9)] * 30)
+    assert {one.answer for one in shown} == {""}
 
 
-def test_training_sets_the_threshold_of_the_saved_model(corpus_encoder: Path, tmp_path: Path) -> None:
-    train(reader(corpus_encoder), tmp_path, examples=corpus.make(8, unanswered=True))
-    assert load_reader(tmp_path).config.reasoner.no_answer_threshold is not None
-    train(reader(corpus_encoder), tmp_path / "answered", examples=corpus.make(8))
-    assert load_reader(tmp_path / "answered").config.reasoner.no_answer_threshold is None
+def test_training_calibrates_the_saved_model(corpus_encoder: Path, tmp_path: Path) -> None:
+    examples = corpus.make(4, unanswered=True)
+    train(reader(corpus_encoder), tmp_path, examples=examples, validation=corpus.make(20, seed=1, unanswered=True))
+    saved = load_reader(tmp_path).config.reasoner
+    assert saved.calibration is not None
+    assert not saved.always_answers
+    train(reader(corpus_encoder), tmp_path / "few", examples=examples)
+    assert load_reader(tmp_path / "few").config.reasoner.calibration is None
 
 
 def test_training_tunes_the_task_of_the_saved_model(corpus_encoder: Path, tmp_path: Path) -> None:
