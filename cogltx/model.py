@@ -5,10 +5,10 @@ Does not decide how documents are read: see ``pipeline`` and ``baselines``.
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeGuard
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -184,9 +184,9 @@ class Model:
             )  # fmt: skip
             if isinstance(made, nn.Module) and not replaces:
                 load_weights(made, folder / "judge.safetensors")
+        _share_embeddings(config, reasoner, made)  # before the next part takes its memory
         retriever = _saved_retriever(folder, config, parts) if with_judge else None
-        if config.encoder.freeze_embeddings:
-            _share_embeddings(reasoner.encoder, [part.encoder for part in (made, retriever) if _has_encoder(part)])
+        _share_embeddings(config, reasoner, retriever)
         pairs = _saved_pairs(folder, config) if with_judge else None
         return cls(config, load_tokenizer(tokenizer_folder), reasoner, made, retriever, linear, pairs, device)
 
@@ -285,17 +285,14 @@ def _uses_linear(config: ModelConfig, with_judge: bool) -> bool:
     return judges or config.reasoner.uses_linear
 
 
-def _has_encoder(part: object) -> TypeGuard[EncoderJudge | BlockEncoder]:
-    return isinstance(part, EncoderJudge | BlockEncoder)
-
-
-def _share_embeddings(encoder: Encoder, others: Sequence[Encoder]) -> None:
-    """Let encoders with the same word embeddings, which nobody trains, hold them once."""
-    table = encoder.model.get_input_embeddings().weight
-    for other in others:
-        embeddings = other.model.get_input_embeddings()
-        if embeddings.weight.shape == table.shape and torch.equal(embeddings.weight, table):
-            embeddings.weight = table
+def _share_embeddings(config: ModelConfig, reasoner: Reasoner[Any], part: object) -> None:
+    """Let a part with the word embeddings of the reasoner, which nobody trains, hold them together with it."""
+    if not config.encoder.freeze_embeddings or not isinstance(part, EncoderJudge | BlockEncoder):
+        return
+    shared = reasoner.encoder.model.get_input_embeddings().weight
+    embeddings = part.encoder.model.get_input_embeddings()
+    if embeddings.weight.shape == shared.shape and torch.equal(embeddings.weight, shared):
+        embeddings.weight = shared
 
 
 def _start_judge(judge: nn.Module | Judge, config: JudgeConfig, encoder: Encoder) -> None:
