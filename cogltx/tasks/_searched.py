@@ -7,7 +7,7 @@ letters, white space (but between digits), and the kinds of quotes and dashes. A
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,6 +43,15 @@ class _Folded:
         return Span(int(self.origins[start]), int(self.origins[end - 1]) + 1)
 
 
+def _without_overlap(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Leave out spans, given in order, that overlap an earlier one."""
+    chosen: list[Span] = []
+    for span in spans:
+        if not chosen or span.start >= chosen[-1].end:
+            chosen.append(span)
+    return tuple(chosen)
+
+
 class SearchedDocument:
     """A document in which answers are searched."""
 
@@ -57,11 +66,10 @@ class SearchedDocument:
         needle = _fold(wanted.strip()).text
         if any(map(str.isalnum, needle)):
             folded = self._folded
-            matches = re.finditer(re.escape(needle) + r"(?![\u0300-\u036f])", folded.text)
-            spans = (folded.span(*match.span()) for match in matches)
-            if alike := tuple(
-                span for span in spans if occurrences(text, text[span.start : span.end], span, whole_words=True)
-            ):
+            matches = re.finditer(rf"(?=({re.escape(needle)})(?![\u0300-\u036f]))", folded.text)  # may overlap
+            spans = (folded.span(*match.span(1)) for match in matches)
+            whole = (span for span in spans if occurrences(text, text[span.start : span.end], span, whole_words=True))
+            if alike := _without_overlap(whole):
                 return alike
         return tuple(span for span in occurrences(text, wanted) if _is_number_with_unit(text, span))
 

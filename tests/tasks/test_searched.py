@@ -40,6 +40,8 @@ def found(text: str, wanted: str) -> list[str]:
         ("北京大学在北京。", "北京。", ["北京。"]),
         ("他在巴\n黎工作", "巴黎", ["巴\n黎"]),
         ("เขาอยู่ที่กรุงเทพมหานคร", "กรุงเทพ", ["กรุงเทพ"]),
+        ("ab b b a", "b b", ["b b"]),  # it also begins inside a word
+        ("人人人人人", "人人", ["人人", "人人"]),
         ("Paris and paris", "Paris", ["Paris"]),  # the exact form is preferred
         ("in 12 3 cases", "123", []),
         ("A BUS came", "us", []),
