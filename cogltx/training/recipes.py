@@ -33,7 +33,6 @@ PAPER: dict[str, Any] = {
     "memrecall.pairs": False,
     "reasoner.kinds": "learned",
     "reasoner.evidence_weight": 0.0,
-    "reasoner.no_answer_evidence_weight": 0.0,
     "reasoner.pooling": "first",
     "reasoner.linear_weight": None,
     "training.batch_size": 32,
