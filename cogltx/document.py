@@ -187,7 +187,7 @@ class Query:
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """A document, a query about it, and gold labels; None stands for unknown labels.
+    """A document, a query about it, and gold labels; None where labels are unknown.
 
     Attributes:
         answers: accepted answer texts; ``()``: the document has no answer. ``("yes",)`` and ``("no",)`` have no spans.

@@ -287,7 +287,7 @@ class CogLTX(Reader):
 
 @dataclass(frozen=True)
 class Ranking:
-    """How texts are ranked for a question.
+    """Ranking of texts for a question, before the judge has scored them.
 
     Attributes:
         count: number of texts.

@@ -138,12 +138,19 @@ class Prediction:
             entities=tuple(one.within(document) for one in self.entities),
         )
 
+    @property
+    def candidates(self) -> tuple[Answer, ...]:
+        """The answer, if there is one, and the alternatives, best first."""
+        if not self.answer:
+            return self.alternatives
+        best = Answer(self.answer, self.start, self.end, self.confidence, self.document, self.page)
+        return best, *self.alternatives
+
     def without_answer(self) -> "Prediction":
         """Move the answer to the first place of the alternatives; the confidence of what is left is 0."""
-        best = Answer(self.answer, self.start, self.end, self.confidence, self.document, self.page)
         return replace(
             self, answer="", start=None, end=None, confidence=0.0, document="", page=None,
-            alternatives=(best, *self.alternatives),
+            alternatives=self.candidates,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

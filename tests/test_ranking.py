@@ -13,7 +13,7 @@ from cogltx.errors import DataError
 from cogltx.judges import FusionWeights
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX, Ranking
-from cogltx.training._data import _files_of
+from cogltx.training._data import files_of
 
 TEXTS = [*tiny.CORPUS[:8], "", "\n"]
 QUESTION = "Who wrote the report?"
@@ -58,7 +58,7 @@ def test_a_pattern_names_files_in_order(tmp_path: Path, monkeypatch: pytest.Monk
     for name in ("b.json", "a.json", "en.json"):
         (tmp_path / name).touch()
     monkeypatch.setenv("COGLTX_TEST", str(tmp_path))
-    assert _files_of("$COGLTX_TEST/*[!n].json") == [str(tmp_path / "a.json"), str(tmp_path / "b.json")]
-    assert _files_of("plain.json") == ["plain.json"]
+    assert files_of("$COGLTX_TEST/*[!n].json") == [str(tmp_path / "a.json"), str(tmp_path / "b.json")]
+    assert files_of("plain.json") == ["plain.json"]
     with pytest.raises(DataError, match=r"\*\.csv: no such file"):
-        _files_of("$COGLTX_TEST/*.csv")
+        files_of("$COGLTX_TEST/*.csv")

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.tasks import TASKS, Task, make_task
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
-from cogltx.training._data import expand, read_examples
+from cogltx.training._data import expand, files_of, read_examples
 from cogltx.training.config import RunConfig
 
 _EVIDENCE_METRICS = ("evidence_", "sup_", "joint_")  # measurable for readers with key blocks only
@@ -131,7 +132,7 @@ def compare(comparison: Comparison, results: Path | None = None) -> tuple[dict[s
     readers = select_readers(comparison.readers, examples)
     for reader in readers:
         comparison.model_of(reader)  # checks its changes
-    files = [data, *run.data.train_files, *filter(None, [run.data.validation])]
+    files = [data, *chain.from_iterable(map(files_of, run.data.train_files)), *filter(None, [run.data.validation])]
     settings = {
         "run": run.model_dump(mode="json"), "data": data, "limit": limit, "longer_than": longer_than,
         "sha256": {name: sha256(expand(name)) for name in files},

@@ -91,6 +91,12 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     return tensors | {name: stored[name].float() * factor[:, None] for name, factor in factors.items()}
 
 
+def shared_tensors(path: Path) -> dict[str, Tensor]:
+    """Read what the parts of a model share, beside the file of one of them; nothing where each has its own."""
+    shared = path.with_stem(SHARED)
+    return load_tensors(shared) if shared.exists() else {}
+
+
 def load_weights(model: nn.Module, path: Path, *, optional: tuple[str, ...] = ()) -> None:
     """Load all weights of a model, those that it shares with others from ``shared.safetensors`` in the same folder.
 
@@ -103,8 +109,7 @@ def load_weights(model: nn.Module, path: Path, *, optional: tuple[str, ...] = ()
         ModelError: the file is missing, not safetensors, or of another model.
     """
     current, read = model.state_dict(), load_tensors(path)
-    if (shared := path.with_stem(SHARED)).exists():
-        read = {name: tensor for name, tensor in load_tensors(shared).items() if name in current} | read
+    read = {name: tensor for name, tensor in shared_tensors(path).items() if name in current} | read
     state = {name: value for name, value in read.items() if name in current or not name.startswith(optional)}
     state |= {name: value for name, value in current.items() if name not in state and name.startswith(optional)}
     try:

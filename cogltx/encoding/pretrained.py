@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from cogltx._folders import RELEASED, is_released
 from cogltx.blocks._tokenizer import BUNDLED, encoder_path, load_from_transformers
 from cogltx.encoding._attention import attention
-from cogltx.encoding._weights import SHARED, load_tensors
+from cogltx.encoding._weights import load_tensors, shared_tensors
 from cogltx.encoding.positions import PositionsConfig, extend_positions, restore_positions
 from cogltx.errors import ModelError
 
@@ -95,7 +95,8 @@ def load_pretrained(
 def _of_released(folder: Path, settings: Any, auto_class: Any) -> tuple[Any, dict[str, Any]]:
     """Create an encoder with the weights of a released model's reasoner; also returns what it lacks, such as a head."""
     model = auto_class.from_config(settings, **_attention_options(settings))
-    tensors = load_tensors(folder / f"{SHARED}.safetensors") | load_tensors(folder / "reasoner.safetensors")
+    reasoner = folder / "reasoner.safetensors"
+    tensors = shared_tensors(reasoner) | load_tensors(reasoner)
     weights = {name.removeprefix(_ENCODER): one for name, one in tensors.items() if name.startswith(_ENCODER)}
     model.base_model.load_state_dict(weights, strict=False)
     prefix = "" if model.base_model is model else f"{model.base_model_prefix}."

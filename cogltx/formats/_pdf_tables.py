@@ -46,7 +46,7 @@ class Grid:
 
 
 def row_of(cells: Sequence[Sequence[Line]]) -> Line:
-    """Return a line that stands for a row of a table, with the lines of its cells."""
+    """Join the lines of a row's cells into one line."""
     found: list[Line] = []
     separator = ""
     for number, cell in enumerate(cells):

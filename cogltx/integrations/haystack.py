@@ -70,8 +70,7 @@ class CogLTXReader:
         joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
         n_answers = top_k or self.top_k
         prediction = _answering(reader, max(n_answers, _CANDIDATES)).predict(joined, query)
-        best = [Answer(prediction.answer, prediction.start, prediction.end, prediction.confidence, prediction.document)]
-        candidates = sorted([*best, *prediction.alternatives], key=lambda answer: -answer.confidence)
+        candidates = sorted(prediction.candidates, key=lambda answer: -answer.confidence)
         overlap = self.overlap_threshold if overlap_threshold is None else overlap_threshold
         kept: list[Answer] = []
         for answer in candidates:

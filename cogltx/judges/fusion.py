@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float
 from pydantic import BaseModel, ConfigDict, Field
+from scipy.special import expit, logit
 
 from cogltx.judges.base import Judge, Memory, WrappedJudge
 from cogltx.judges.retriever import TrainedRetriever
@@ -36,8 +37,7 @@ class FusionWeights(BaseModel):
         self, relevance: Float[np.ndarray, " blocks"], retrieved: Float[np.ndarray, " blocks"]
     ) -> Float[np.ndarray, " blocks"]:
         """Compute the probability that each block is relevant; NaN where the judge has no score."""
-        logits = self.judge * _log_odds(relevance) + self.retriever * retrieved + self.bias
-        return np.asarray(1 / (1 + np.exp(-logits)))
+        return np.asarray(expit(self.judge * _logits(relevance) + self.retriever * retrieved + self.bias))
 
     @classmethod
     def fitted(
@@ -53,7 +53,7 @@ class FusionWeights(BaseModel):
         """
         from sklearn.linear_model import LogisticRegression
 
-        features = np.concatenate([np.stack([_log_odds(judge), retrieved], 1) for judge, retrieved, _ in documents])
+        features = np.concatenate([np.stack([_logits(judge), retrieved], 1) for judge, retrieved, _ in documents])
         labels = np.concatenate([relevant for _, _, relevant in documents])
         shares = np.concatenate([np.full(len(relevant), 1 / len(relevant)) for _, _, relevant in documents])
         if labels.all() or not labels.any():
@@ -63,9 +63,8 @@ class FusionWeights(BaseModel):
         return cls(judge=judge, retriever=retriever, bias=round(float(model.intercept_[0]), 4))
 
 
-def _log_odds(relevance: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-    clipped = np.clip(relevance, _CLIP, 1 - _CLIP)
-    return np.asarray(np.log(clipped / (1 - clipped)))
+def _logits(relevance: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
+    return np.asarray(logit(np.clip(relevance, _CLIP, 1 - _CLIP)))
 
 
 class Fusion(WrappedJudge):

@@ -138,6 +138,7 @@ class TrainedRetriever(Retriever):
     def __init__(self, encoder: BlockEncoder, runner: BatchRunner, capacity: int) -> None:
         self.encoder, self.runner, self.capacity, self.bm25 = encoder, runner, capacity, BM25Retriever()
         self._vectors: WeakKeyDictionary[Blocks, Float[np.ndarray, "blocks width"]] = WeakKeyDictionary()
+        self._scores: WeakKeyDictionary[Layout, Float[np.ndarray, " blocks"]] = WeakKeyDictionary()  # without z
 
     @property
     def index_key(self) -> str:  # type: ignore[override]
@@ -160,11 +161,19 @@ class TrainedRetriever(Retriever):
         self._vectors[blocks] = vectors
 
     def forget(self) -> None:
-        """Forget all vectors, because the encoder has changed."""
+        """Forget all vectors and scores, because the encoder has changed."""
         self._vectors.clear()
+        self._scores.clear()
 
     def scores(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
-        """See ``Retriever.scores``."""
+        """See ``Retriever.scores``; those for the question alone are computed once per layout."""
+        if memory.kept:
+            return self._computed(memory)
+        if memory.layout not in self._scores:
+            self._scores[memory.layout] = self._computed(memory)
+        return self._scores[memory.layout]
+
+    def _computed(self, memory: Memory) -> Float[np.ndarray, " blocks"]:
         [(window, tokens)] = self._run([memory.layout.window(memory.kept)])
         bm25 = self.bm25.shares(memory).astype(np.float32)
         arrays = tokens[: window.n_prefix].mean(axis=0), self.vectors(memory.layout), bm25

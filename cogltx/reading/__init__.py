@@ -1,4 +1,4 @@
-"""What the reasoner reads after MemRecall: the blocks of z, or the passages around the best of them."""
+"""Selection of the reasoner's input after MemRecall: the blocks of z, or the passages around the best of them."""
 
 from cogltx.reading.blocks import read_blocks
 from cogltx.reading.pairs import PairModel

@@ -5,15 +5,17 @@ Four numbers, fitted on validation examples, turn what reader and judge say into
 answer and "no answer" can be compared, and the most probable one is shown.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field
+from scipy.special import log_softmax, logit, softmax
 
 _LEAST = 1e-12  # probability
+_CLIP = 1e-4  # smallest distance of a relevance from 0 and 1
 _FEWEST = 20  # validation examples that a calibration is fitted on
 _PRIOR = (0.6, 0.0, -1.0, 0.0)  # what few examples are drawn to
 _PRIOR_WEIGHT = 2.0  # in examples, per number and unit
@@ -21,7 +23,7 @@ _PRIOR_WEIGHT = 2.0  # in examples, per number and unit
 
 @dataclass(frozen=True)
 class Evident:
-    """What reader and judge say of a question.
+    """Uncalibrated probabilities of one question, by reader and judge.
 
     Attributes:
         answers: probability in [0, 1] of each answer by the reader, best first.
@@ -53,8 +55,8 @@ class Calibration(BaseModel):
 
     def probabilities(self, one: Evident) -> tuple[list[float], float]:
         """Return the probability that each answer is right, in the order of the answers, and that there is none."""
-        logits = _logits(np.array([self.sharpness, self.relevance, self.no_answer, self.wrong]), one)
-        *answers, no_answer, _ = np.exp(logits - np.logaddexp.reduce(logits)).tolist()
+        numbers = np.array([self.sharpness, self.relevance, self.no_answer, self.wrong])
+        no_answer, _, *answers = softmax(_logits(numbers, *_columns([one]))[0]).tolist()
         return answers, no_answer
 
     @classmethod
@@ -62,41 +64,43 @@ class Calibration(BaseModel):
         """Fit the numbers by maximum likelihood; None for fewer than 20 questions.
 
         Args:
-            known: what was said of each question, and what is right: the number of an answer, −1 for no answer, None
-                if all answers are wrong.
+            known: the probabilities of each question, and what is right: the number of an answer, −1 for no answer,
+                None if all answers are wrong.
         """
         if len(known) < _FEWEST:
             return None
-        from scipy.optimize import minimize
+        from scipy.optimize import minimize  # takes 0.2 s, and only training fits
 
-        outcome = [len(one.answers) if right == -1 else len(one.answers) + 1 if right is None else right
-                   for one, right in known]  # fmt: skip
+        columns = _columns([one for one, _ in known])
+        outcome = [1 if right is None else 0 if right == -1 else 2 + right for _, right in known]
 
         def loss(numbers: np.ndarray) -> float:
-            total = _PRIOR_WEIGHT * float(((numbers - _PRIOR) ** 2).sum())
-            for (one, _), index in zip(known, outcome, strict=True):
-                logits = _logits(numbers, one)
-                total += float(np.logaddexp.reduce(logits) - logits[index])
-            return total
+            chances = log_softmax(_logits(numbers, *columns), axis=1)[np.arange(len(known)), outcome]
+            return _PRIOR_WEIGHT * float(((numbers - _PRIOR) ** 2).sum()) - float(chances.sum())
 
         bounds = [(0.05, 3.0), (0.0, 3.0), (-12.0, 12.0), (-12.0, 12.0)]
         best = minimize(loss, np.array(_PRIOR), method="L-BFGS-B", bounds=bounds).x
         return cls(**dict(zip(cls.model_fields, np.round(best, 4).tolist(), strict=True)))
 
 
-def _logits(numbers: np.ndarray, one: Evident) -> np.ndarray:
-    """Logarithms of the weights of each answer, of no answer, and of nothing but wrong answers."""
-    sharpness, relevance, no_answer, wrong = numbers
-    logs = np.log(np.maximum([*one.answers, one.no_answer], _LEAST)) * sharpness
-    logs[-1] += no_answer - relevance * log_odds(one.relevance)
-    return np.append(logs, wrong)
+def _columns(
+    questions: Sequence[Evident],
+) -> tuple[Float[np.ndarray, "questions answers"], Float[np.ndarray, " questions"], Float[np.ndarray, " questions"]]:
+    """Logarithms of the probabilities of the answers, −inf where a question has fewer, and of no answer; log-odds."""
+    answers = np.full((len(questions), max(len(one.answers) for one in questions)), -np.inf)
+    for row, one in zip(answers, questions, strict=True):
+        row[: len(one.answers)] = np.log(np.maximum(one.answers, _LEAST))
+    no_answer = np.log(np.maximum([one.no_answer for one in questions], _LEAST))
+    return answers, no_answer, logit(np.clip([one.relevance for one in questions], _CLIP, 1 - _CLIP))
 
 
-def log_odds(probability: float) -> float:
-    """Log-odds of a probability, at most 9.2 in size.
-
-    >>> round(log_odds(0.9), 2), round(log_odds(1), 1)
-    (2.2, 9.2)
-    """
-    clipped = min(max(probability, 1e-4), 1 - 1e-4)
-    return math.log(clipped / (1 - clipped))
+def _logits(
+    numbers: np.ndarray,
+    answers: Float[np.ndarray, "questions answers"],
+    no_answer: Float[np.ndarray, " questions"],
+    relevance: Float[np.ndarray, " questions"],
+) -> Float[np.ndarray, "questions outcomes"]:
+    """Logarithms of the weights of no answer, of nothing but wrong answers, and of each answer."""
+    sharpness, odds_weight, none, wrong = numbers
+    of_none = sharpness * no_answer + none - odds_weight * relevance
+    return np.column_stack([of_none, np.full(len(of_none), wrong), sharpness * answers])

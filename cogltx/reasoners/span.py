@@ -94,32 +94,24 @@ class SpanReasonerConfig(ReasonerConfig):
         """
         if prediction.no_answer_confidence is None:
             return prediction
-        answers, no_answer = _answers(prediction), prediction.no_answer_confidence
+        answers, no_answer = prediction.candidates, prediction.no_answer_confidence
         if self.calibration is not None:
             confidences, no_answer = self.calibration.probabilities(_evident(prediction))
-            answers = [
+            answers = tuple(
                 replace(one, confidence=confidence) for one, confidence in zip(answers, confidences, strict=True)
-            ]
-        best, *others = answers
+            )
+        best, others = answers[0], answers[1:]
         if not self.always_answers and no_answer > best.confidence:
             best, others = Answer("", None, None, no_answer), answers
         return replace(
             prediction, answer=best.text, start=best.start, end=best.end, confidence=best.confidence,
-            alternatives=tuple(others), no_answer_confidence=no_answer,
+            alternatives=others, no_answer_confidence=no_answer,
         )  # fmt: skip
 
 
-def _answers(prediction: Prediction) -> list[Answer]:
-    """The answers of a prediction, best first; if it shows none, they are the alternatives."""
-    if not prediction.answer:
-        return list(prediction.alternatives)
-    best = Answer(prediction.answer, prediction.start, prediction.end, prediction.confidence)
-    return [best, *prediction.alternatives]
-
-
 def _evident(prediction: Prediction) -> Evident:
-    """What reader and judge said, from a prediction without calibration."""
-    answers = tuple(one.confidence for one in _answers(prediction))
+    """Collect the probabilities that a calibration takes from a prediction without one."""
+    answers = tuple(one.confidence for one in prediction.candidates)
     return Evident(answers, prediction.no_answer_confidence or 0.0, prediction.relevance)
 
 
@@ -127,7 +119,7 @@ def _right(prediction: Prediction, gold: Sequence[str], is_right: IsRight) -> in
     """The number of the first right answer of a prediction; −1 if the text has none, None if all are wrong."""
     if not gold:
         return -1
-    return next((number for number, one in enumerate(_answers(prediction)) if is_right(one.text, gold)), None)
+    return next((number for number, one in enumerate(prediction.candidates) if is_right(one.text, gold)), None)
 
 
 @dataclass(frozen=True)

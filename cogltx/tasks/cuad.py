@@ -41,9 +41,9 @@ class Cuad(Squad):
 
 def _compare(example: Example, prediction: Prediction) -> tuple[np.ndarray, np.ndarray]:
     """Scores of the candidates, and their matches with the gold clauses, shape [clauses, candidates]."""
-    candidates = {prediction.answer: prediction.confidence} if prediction.answer else {}
-    for other in prediction.alternatives:
-        candidates.setdefault(other.text, other.confidence)
+    candidates: dict[str, float] = {}
+    for one in prediction.candidates:
+        candidates.setdefault(one.text, one.confidence)
     names_parties = "Parties" in example.id  # the official script's rule
     is_match = [
         [_overlap(clause, text) >= _LEAST_OVERLAP or (names_parties and clause in text) for text in candidates]

@@ -5,7 +5,6 @@ objects may be paragraphs (``context``, ``qas``) or questions (``context``, ``qu
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate, count, groupby
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,6 +19,7 @@ from cogltx.tasks._json_list import read_json_list
 from cogltx.tasks.base import Id, ReadReport, Split, Task, errors_at
 from cogltx.tasks.metrics import answer_score
 
+_NOTHING = Answer("", None, None, 0.0)
 _NO_PLACE = -1  # of an answer that is not in the text, in CMRC 2018
 
 
@@ -157,8 +157,7 @@ def _best_scores(pairs: Sequence[tuple[Example, Prediction]]) -> dict[str, float
     for example, prediction in measured:
         if prediction.no_answer_confidence is None:
             return {}
-        shown = Answer(prediction.answer, prediction.start, prediction.end, prediction.confidence)
-        best = shown if prediction.answer else next(iter(prediction.alternatives), replace(shown, confidence=0.0))
+        best = next(iter(prediction.candidates), _NOTHING)
         score = answer_score(best.text, example.answers or ())
         loss = 0.0 if example.answers else 1.0
         margin = prediction.no_answer_confidence - best.confidence

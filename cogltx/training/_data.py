@@ -101,15 +101,15 @@ def _read_files(run: RunConfig) -> tuple[list[Example], ReadReport]:
     given, examples, total = run.data.train, list[Example](), ReadReport()
     for source in (DataSource(file=given, task=run.task),) if isinstance(given, str) else given:
         config = run.model_copy(update={"task": source.task})
-        for file in _files_of(source.file):
+        for file in files_of(source.file):
             read, report = read_examples(config, file, "train", limit=source.limit, seed=run.training.seed)
             examples += read
             total.add(report)
     return examples, total
 
 
-def _files_of(name: str) -> list[str]:
-    """The files of a name, in the order of their names if it is a pattern; raises DataError if there is none."""
+def files_of(name: str) -> list[str]:
+    """List the files of a name, in their order if it is a pattern; raises DataError if there is none."""
     if not set("*?[") & set(name) or expand(name).exists():
         return [name]
     found = sorted(glob(str(expand(name))))

@@ -27,7 +27,7 @@ from cogltx.encoding.layout import NONE, Window, WindowFormat
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks._texts import read_texts
-from cogltx.training._data import drawn, expand, n_held_out
+from cogltx.training._data import drawn, expand, files_of, n_held_out
 from cogltx.training._loop import TrainingLoop
 from cogltx.training.config import DataConfig
 from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed
@@ -103,7 +103,8 @@ def _rows(run: MaskedConfig, tokenizer: Any) -> tuple[list[Row], list[Row]]:
 
 def _packed(files: Sequence[str], tokenizer: Any, length: int) -> list[Row]:
     """Tokenize the texts of files and pack them into rows."""
-    texts = progress((text for file in files for text in read_texts(expand(file))), "texts", unit="texts")
+    named = (file for name in files for file in files_of(name))
+    texts = progress((text for file in named for text in read_texts(expand(file))), "texts", unit="texts")
     rows = _pack(_token_ids(iter(texts), tokenizer), WindowFormat(tokenizer, length))
     if not rows:
         raise DataError(f"{', '.join(files)}: the tokenizer drops all characters")
