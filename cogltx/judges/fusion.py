@@ -70,6 +70,8 @@ def _logits(relevance: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " bloc
 class Fusion(WrappedJudge):
     """Lets the retriever's scores count where blocks compete for z and where they stay; relevance stays the judge's.
 
+    In a document that fits one window nothing competes, and the weights are fitted on longer ones: the judge decides.
+
     Args:
         judge: gives probabilities.
         retriever: the trained retriever of the model.
@@ -86,6 +88,8 @@ class Fusion(WrappedJudge):
 
     def decay_scores(self, memory: Memory) -> Float[np.ndarray, " kept"]:
         """See ``Judge.decay_scores``."""
+        if memory.layout.fits:
+            return self.judge.decay_scores(memory)
         kept = list(memory.kept)
         return self.weights.fused(self.judge.decay_scores(memory), self._retrieved(memory)[kept])
 

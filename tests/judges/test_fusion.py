@@ -13,8 +13,9 @@ from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.judges import BlockEncoder, Fusion, FusionWeights, Judge, Memory, TrainedRetriever
 
 TOKENIZER = tiny.make_tokenizer()
-BLOCKS = split(sentences("The fox jumps.", "Anna wrote the report.", "Prices rose.", "A dog sat."), TOKENIZER)
-MEMORY = Memory(WindowFormat(TOKENIZER, 64).layout(Query("Who wrote the report?"), BLOCKS))
+BLOCKS = split(sentences(*tiny.CORPUS[:4]), TOKENIZER, max_tokens=24)
+QUERY = Query("Who wrote the report?")
+MEMORY = Memory(WindowFormat(TOKENIZER, 32).layout(QUERY, BLOCKS))
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +45,13 @@ def test_both_scores_count_in_the_competition_and_in_decay(retriever: TrainedRet
     np.testing.assert_allclose(fusion.competition_scores(MEMORY, coarse), expected)
     in_z = Memory(MEMORY.layout, (1, 3), (0.5, 0.5))
     np.testing.assert_allclose(fusion.decay_scores(in_z), expected[[1, 3]])
+
+
+def test_in_a_document_that_fits_one_window_the_judge_decides(retriever: TrainedRetriever) -> None:
+    assert not MEMORY.layout.fits
+    in_z = Memory(WindowFormat(TOKENIZER, 512).layout(QUERY, BLOCKS), (0, 1, 2, 3), (0.1, 0.9, 0.2, 0.5))
+    fusion = Fusion(Judge(), retriever, FusionWeights(judge=1.0, retriever=2.0, bias=0.5))
+    np.testing.assert_array_equal(fusion.decay_scores(in_z), in_z.relevance)
 
 
 def test_the_weights_of_a_simulated_judge_are_found() -> None:
