@@ -209,14 +209,16 @@ class SpanReasoner(Reasoner[_Target]):
     ) -> Prediction:
         """Find the best answers over all windows.
 
-        A window without the answer is trained to say so, which makes the probabilities of windows comparable. The
-        no-answer score of a document is the minimum over its windows.
+        A window without the answer is trained to say so, which makes the probabilities of windows comparable: an answer
+        is as probable as in its best window. The no-answer score of a document is the minimum over its windows.
         """
         decoded = [self._decode(window, logits, layout.blocks) for window, logits in outputs]
-        candidates = [answer for window_answers, _ in decoded for answer in window_answers]
-        if evidence is not None:
-            candidates = _weighed(candidates, evidence, self.config.evidence_weight)
-        best, *others = _apart(_distinct(candidates), self.config.top_k)
+        answers: list[Answer] = []
+        for candidates, _ in decoded:
+            if evidence is not None:
+                candidates = _weighed(candidates, evidence, self.config.evidence_weight)
+            answers += _apart(_distinct(candidates), self.config.top_k)
+        best, *others = _best_of_windows(answers)[: self.config.top_k]
         prediction = Prediction(
             answer=best.text, start=best.start, end=best.end, confidence=best.confidence, alternatives=tuple(others),
             no_answer_confidence=math.exp(min(no_answer for _, no_answer in decoded)),
@@ -262,6 +264,15 @@ def _apart(answers: Iterable[Answer], count: int) -> list[Answer]:
         elif len(chosen) < count:
             chosen.append(answer)
     return sorted(chosen, key=lambda answer: -answer.confidence)
+
+
+def _best_of_windows(answers: Iterable[Answer]) -> list[Answer]:
+    """The best answers of all windows; none has the text of a better one, or shares a character with it."""
+    best: list[Answer] = []
+    for answer in sorted(answers, key=lambda answer: -answer.confidence):
+        if not any(_overlap(answer, better) or answer.text.lower() == better.text.lower() for better in best):
+            best.append(answer)
+    return best
 
 
 def _with(answer: Answer, other: Answer) -> Answer:
