@@ -89,6 +89,10 @@ def test_markup_in_a_text_stays_text() -> None:
 
 def test_an_answer_that_is_no_span_and_one_outside_the_key_blocks() -> None:
     assert "No answer in the text" in prediction("").to_html(TEXT)
+    hidden = prediction("Ilse Brandt", confidence=0.4, no_answer_confidence=0.1).without_answer().to_html(TEXT)
+    assert "No sure answer in the text" in hidden
+    assert "not sure: 0 %" not in hidden
+    assert "“Ilse Brandt” (not sure: 40 %)" in hidden
     page = Page(prediction("Ilse Brandt", evidence(0, 18)).to_html(TEXT))
     assert page.texts["strong"] == ["Ilse Brandt"]
     assert page.texts["mark"] == ["The bridge is old."]
