@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.special import expit, logit
 
 from cogltx.judges.base import Judge, Memory, WrappedJudge
 from cogltx.judges.retriever import TrainedRetriever
@@ -37,7 +37,8 @@ class FusionWeights(BaseModel):
         self, relevance: Float[np.ndarray, " blocks"], retrieved: Float[np.ndarray, " blocks"]
     ) -> Float[np.ndarray, " blocks"]:
         """Compute the probability that each block is relevant; NaN where the judge has no score."""
-        return np.asarray(expit(self.judge * _logits(relevance) + self.retriever * retrieved + self.bias))
+        logits = self.judge * _logits(relevance) + self.retriever * retrieved + self.bias
+        return np.asarray(1 / (1 + np.exp(-logits)))
 
     @classmethod
     def fitted(
@@ -64,7 +65,7 @@ class FusionWeights(BaseModel):
 
 
 def _logits(relevance: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-    return np.asarray(logit(np.clip(relevance, _CLIP, 1 - _CLIP)))
+    return np.asarray(torch.tensor(relevance, dtype=torch.float64).logit(eps=_CLIP).numpy())
 
 
 class Fusion(WrappedJudge):

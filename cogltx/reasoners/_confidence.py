@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+import torch
 from jaxtyping import Float
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.special import log_softmax, logit, softmax
 
 _LEAST = 1e-12  # probability
 _CLIP = 1e-4  # smallest distance of a relevance from 0 and 1
@@ -56,7 +56,7 @@ class Calibration(BaseModel):
     def probabilities(self, one: Evident) -> tuple[list[float], float]:
         """Return the probability that each answer is right, in the order of the answers, and that there is none."""
         numbers = np.array([self.sharpness, self.relevance, self.no_answer, self.wrong])
-        no_answer, _, *answers = softmax(_logits(numbers, *_columns([one]))[0]).tolist()
+        no_answer, _, *answers = np.exp(log_softmax(_logits(numbers, *_columns([one]))[0])).tolist()
         return answers, no_answer
 
     @classmethod
@@ -75,7 +75,7 @@ class Calibration(BaseModel):
         outcome = [1 if right is None else 0 if right == -1 else 2 + right for _, right in known]
 
         def loss(numbers: np.ndarray) -> float:
-            chances = log_softmax(_logits(numbers, *columns), axis=1)[np.arange(len(known)), outcome]
+            chances = log_softmax(_logits(numbers, *columns))[np.arange(len(known)), outcome]
             return _PRIOR_WEIGHT * float(((numbers - _PRIOR) ** 2).sum()) - float(chances.sum())
 
         bounds = [(0.05, 3.0), (0.0, 3.0), (-12.0, 12.0), (-12.0, 12.0)]
@@ -91,7 +91,8 @@ def _columns(
     for row, one in zip(answers, questions, strict=True):
         row[: len(one.answers)] = np.log(np.maximum(one.answers, _LEAST))
     no_answer = np.log(np.maximum([one.no_answer for one in questions], _LEAST))
-    return answers, no_answer, logit(np.clip([one.relevance for one in questions], _CLIP, 1 - _CLIP))
+    relevance = torch.tensor([one.relevance for one in questions], dtype=torch.float64)
+    return answers, no_answer, relevance.logit(eps=_CLIP).numpy()
 
 
 def _logits(
@@ -104,3 +105,9 @@ def _logits(
     sharpness, odds_weight, none, wrong = numbers
     of_none = sharpness * no_answer + none - odds_weight * relevance
     return np.column_stack([of_none, np.full(len(of_none), wrong), sharpness * answers])
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Logarithms of the shares of the last axis."""
+    exact = logits.astype(np.float64)
+    return np.asarray(exact - np.logaddexp.reduce(exact, axis=-1, keepdims=True))

@@ -25,7 +25,7 @@ from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.prediction import NO_JUDGE, Answer, Evidence, Prediction
-from cogltx.reasoners._confidence import Calibration, Evident
+from cogltx.reasoners._confidence import Calibration, Evident, log_softmax
 from cogltx.reasoners.base import IsRight, KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 SPAN, YES, NO, NO_ANSWER = range(4)
@@ -235,11 +235,11 @@ class SpanReasoner(Reasoner[_Target]):
         kinds = logits[0, 2:6].astype(np.float64)
         if self.config.kinds == "first_token" and len(positions):
             kinds[SPAN] += np.logaddexp.reduce(logits[positions, :2].astype(np.float64), axis=0).sum()
-        kinds = _log_softmax(kinds)
+        kinds = log_softmax(kinds)
         candidates = [Answer(text, None, None, float(np.exp(kinds[kind]))) for text, kind in _KINDS.items()]
         if len(positions):
             tokens = window.document_token[positions]
-            start, end = (_log_softmax(logits[positions, column]) for column in (0, 1))
+            start, end = (log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
             candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, self.config.top_k)
         return candidates, float(kinds[NO_ANSWER])
@@ -298,11 +298,6 @@ def _weighed(answers: Sequence[Answer], evidence: Sequence[Evidence], weight: fl
         return max(overlapping, default=0.0)
 
     return [replace(answer, confidence=float(answer.confidence * relevance(answer) ** weight)) for answer in answers]
-
-
-def _log_softmax(logits: np.ndarray) -> np.ndarray:
-    exact = logits.astype(np.float64)
-    return np.asarray(exact - np.logaddexp.reduce(exact))
 
 
 def _span_scores(start: np.ndarray, end: np.ndarray, tokens: Int[np.ndarray, " tokens"], longest: int) -> np.ndarray:
