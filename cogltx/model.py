@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +45,7 @@ from cogltx.reasoners import REASONERS, Reasoner
 from cogltx.reasoners.base import WindowOutputs
 from cogltx.reasoners.checkpoints import is_checkpoint, load_checkpoint
 
+_CACHE = Lock()  # of blocks, which threads of a server share
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
 _RETRIEVER_LAYERS = 1  # of the encoder, in a new retriever
 _REMOVED_HEADS = ("relevance.",)  # prefixes of weights in models of format 1
@@ -217,21 +219,27 @@ class Model:
 
     def split(self, document: Document) -> Blocks:
         """Cut a document into blocks; the blocks of recent documents are cached, up to four million tokens."""
-        blocks = self._blocks.pop(id(document), None)
+        with _CACHE:
+            blocks = self._blocks.get(id(document))
         if blocks is None:
             blocks = split(document, self.tokenizer, max_tokens=self.initial_config.max_block_tokens)
             logger.debug("split %s: %d tokens, %d blocks", document.id or "text", blocks.n_tokens, len(blocks))
-        else:
-            self._n_cached_tokens -= blocks.n_tokens
         self.keep(blocks)
         return blocks
 
     def keep(self, blocks: Blocks) -> None:
         """Cache the blocks of a document."""
-        self._blocks[id(blocks.document)] = blocks  # keeps the document alive, so its id stays unique
-        self._n_cached_tokens += blocks.n_tokens
-        while self._n_cached_tokens > _CACHED_TOKENS and len(self._blocks) > 1:
-            self._n_cached_tokens -= self._blocks.popitem(last=False)[1].n_tokens
+        with _CACHE:
+            before = self._blocks.pop(id(blocks.document), None)
+            self._blocks[id(blocks.document)] = blocks  # keeps the document alive, so its id stays unique
+            self._n_cached_tokens += blocks.n_tokens - (before.n_tokens if before is not None else 0)
+            while self._n_cached_tokens > _CACHED_TOKENS and len(self._blocks) > 1:
+                self._n_cached_tokens -= self._blocks.popitem(last=False)[1].n_tokens
+
+    def cached_blocks(self, document: Document) -> Blocks | None:
+        """Return the blocks of a document that was split before; None if they are not in the cache."""
+        with _CACHE:
+            return self._blocks.get(id(document))
 
     def layout(self, document: Document, query: AnyQuery) -> Layout:
         """Lay out a query and a document."""

@@ -1,4 +1,4 @@
-"""Runs ``cogltx serve`` as a process of its own, on a free port."""
+"""Servers: ``cogltx serve`` as a process of its own, on a free port, and one in this process."""
 
 import re
 import signal
@@ -7,6 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+from fastapi.testclient import TestClient
+
+from cogltx.pipeline import CogLTX
+from cogltx.server._service import ServerConfig
+from cogltx.server.app import create_app
 
 
 @dataclass(frozen=True)
@@ -35,3 +41,9 @@ def serve(*options: object) -> Iterator[Server]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
+
+
+def connected(reader: CogLTX, config: ServerConfig) -> TestClient:
+    """Connect a client to a server in this process."""
+    app, headers = create_app(reader, "tiny", config), {"X-Requested-With": "tests"}
+    return TestClient(app, "http://localhost", raise_server_exceptions=False, headers=headers)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias, overload
+from typing import Self, TypeAlias, overload
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -60,6 +60,27 @@ class Blocks(Sequence[Block]):
     token_ends: Int[np.ndarray, " tokens"]  # equal to the start for a token that is only white space
     headings: dict[str, Int[np.ndarray, " heading"]]  # token ids per heading
     heading_of: Int[np.ndarray, " blocks"]  # index into the headings
+
+    @classmethod
+    def joined(cls, document: Document, parts: Sequence["Blocks"]) -> Self:
+        """Join the blocks of documents into those of a document that was joined from them."""
+        headings = {text: ids for part in parts for text, ids in part.headings.items()}
+        index = {text: number for number, text in enumerate(headings)}
+        firsts = [first for _, first in document.parts]
+        n_tokens = np.cumsum([0, *(part.n_tokens for part in parts)])
+        placed = list(zip(parts, firsts, n_tokens.tolist(), strict=False))
+        return cls(
+            document,
+            starts=np.concatenate([part.starts + first for part, first, _ in placed]),
+            cuts=np.concatenate([*(part.cuts[:-1] + before for part, _, before in placed), n_tokens[-1:]]),
+            token_ids=np.concatenate([part.token_ids for part in parts]),
+            token_starts=np.concatenate([part.token_starts + first for part, first, _ in placed]),
+            token_ends=np.concatenate([part.token_ends + first for part, first, _ in placed]),
+            headings=headings,
+            heading_of=np.concatenate(
+                [np.array([index[text] for text in part.headings])[part.heading_of] for part in parts]
+            ),
+        )
 
     @overload
     def __getitem__(self, index: int) -> Block: ...

@@ -2,6 +2,8 @@
 
 import signal
 import socket
+from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -20,8 +22,17 @@ def serve(
     ] = None,
     max_megabytes: Annotated[int, typer.Option(min=1, help="Size of a request, so of a file.")] = 64,
     max_documents: Annotated[int, typer.Option(min=1, help="Documents held at the same time.")] = 200,
-    queue_size: Annotated[int, typer.Option(min=1, help="Requests that wait to be read.")] = 64,
+    queue_size: Annotated[int, typer.Option(min=1, help="Requests that wait to be read.")] = 256,
     max_seconds: Annotated[float, typer.Option(min=0.1, help="Processor time to read a file.")] = 60.0,
+    max_requests: Annotated[int, typer.Option(min=1, help="Requests per minute from one address.")] = 6000,
+    workers: Annotated[int, typer.Option(min=1, help="Batches at the same time; they share the cores.")] = 1,
+    store: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Folder that keeps the documents after the end.")
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Name of this server in addresses, besides localhost; repeatable."),
+    ] = None,
     judge: JudgeOption = None,
     device: DeviceOption = None,
     changes: SetOption = None,
@@ -41,6 +52,10 @@ def serve(
         max_documents=max_documents,
         queue_size=queue_size,
         max_seconds=max_seconds,
+        max_requests=max_requests,
+        workers=workers,
+        store=store,
+        allowed_hosts=tuple(allowed_host or ()),
         api_key=api_key or None,
     )
     with _listen(host, port) as listening:
@@ -49,7 +64,15 @@ def serve(
             what = f"the reader {reader.config.reader} with the reasoner {reader.config.reasoner.name}"
             raise ConfigError(f"--model {model}: {what} does not answer questions by key blocks")
         app = create_app(reader, model.rstrip("/").rpartition("/")[2], config)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=30, lifespan="on"))
+
+        class Server(uvicorn.Server):
+            """Gives up the work that is in progress when it is told to end."""
+
+            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+                app.state.service.stop()
+                super().handle_exit(sig, frame)
+
+        server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, lifespan="on"))
         address = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
         note(f"cogltx serves {model} at http://{address}:{listening.getsockname()[1]}/")
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from cogltx import _processes as processes
 from cogltx._progress import logger, progress
 from cogltx.blocks._tokenizer import load_from_transformers
+from cogltx.encoding._turns import TURN
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
@@ -224,7 +225,8 @@ class BatchRunner:
         with torch.no_grad(), self.precision.autocast():  # inference_mode would cast all weights again per batch
             for group in (groups[number] for number in processes.local_share(shares)):
                 members = [windows[index] for index in group]
-                batch_outputs = model(self.tensors(members)).float().cpu().numpy()
+                with TURN.get()(len(members) * padded_length(len(members[-1]))):
+                    batch_outputs = model(self.tensors(members)).float().cpu().numpy()
                 for index, window, rows in zip(group, members, batch_outputs, strict=True):
                     outputs[index] = rows[: len(window)].copy()  # a view would keep the whole batch in memory
         of_windows = [[index for number in share for index in groups[number]] for share in shares]

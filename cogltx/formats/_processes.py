@@ -1,6 +1,7 @@
 """Read files in another process, which can be ended: its time and memory are limited, and a crash ends only it."""
 
 import atexit
+import base64
 import json
 import os
 import signal
@@ -25,6 +26,7 @@ _MOST_FILES = 200  # of one process, whose memory may grow
 _MOST_IDLE = 2
 
 _idle: list["_Process"] = []
+_busy: set["_Process"] = set()
 _forgotten: list["_Process"] = []
 _here = Lock()  # PDFium reads in one thread only
 
@@ -70,6 +72,10 @@ class _Process:
         self.n_files += 1
         values: dict[str, Any] = json.loads(self._exchange(json.dumps(job).encode() + b"\n", seconds))
         return values
+
+    def kill(self) -> None:
+        """End the process while another thread waits for its reply."""
+        self._popen.kill()
 
     def end(self) -> None:
         """End the process."""
@@ -123,15 +129,42 @@ def read_apart(path: Path, name: str, module: str, noun: str, limits: Limits) ->
 
     Where no process can be started, the file is read in this one, without limits.
     """
-    job: dict[str, Any] = {"path": os.path.abspath(path), "name": name, "module": module, "noun": noun}
-    job |= {"seconds": limits.seconds, "megabytes": limits.megabytes}
+    job = {"do": "read", "path": os.path.abspath(path), "module": module, "noun": noun}
+    try:
+        return unpack(_done(job, name, limits))
+    except OSError as error:
+        _warn(str(error))
+        with _here:
+            return parse(path, name, module, noun, limits)
+
+
+def page_sizes(path: Path, name: str, limits: Limits) -> list[tuple[float, float]]:
+    """Measure the pages of a PDF file in another process: width and height in points; raises DataError."""
+    values = _rendered({"path": str(path), "number": None, "scale": 1.0}, name, limits)
+    return [(width, height) for width, height in values["sizes"]]
+
+
+def page_picture(path: Path, name: str, number: int, scale: float, limits: Limits) -> bytes:
+    """Draw a page of a PDF file, from 1, as PNG in another process; ``scale`` is pixels per point. Raises DataError."""
+    return base64.b64decode(_rendered({"path": str(path), "number": number, "scale": scale}, name, limits)["png"])
+
+
+def _rendered(job: dict[str, Any], name: str, limits: Limits) -> dict[str, Any]:
+    try:
+        values = _done({"do": "render", **job}, name, limits)
+    except OSError as error:
+        raise DataError(f"{name}: {error}") from None
+    if "error" in values:
+        raise DataError(values["error"])
+    return values
+
+
+def _done(job: dict[str, Any], name: str, limits: Limits) -> dict[str, Any]:
+    """Let another process do a job within limits; raises DataError if it exceeds them, OSError without a process."""
+    job |= {"name": name, "seconds": limits.seconds, "megabytes": limits.megabytes}
     while True:
-        try:
-            process = _checked_out()
-        except OSError as error:
-            _warn(str(error))
-            with _here:
-                return parse(path, name, module, noun, limits)
+        process = _checked_out()
+        _busy.add(process)
         try:
             values = process.read(job, limits.wall_seconds + _GRACE_SECONDS)
         except _EndedError as error:
@@ -139,7 +172,9 @@ def read_apart(path: Path, name: str, module: str, noun: str, limits: Limits) ->
                 raise DataError(f"{name}: {error.describe(limits)}") from None
         else:
             _keep(process)
-            return unpack(values)
+            return values
+        finally:
+            _busy.discard(process)
 
 
 def _checked_out() -> _Process:
@@ -159,9 +194,12 @@ def _keep(process: _Process) -> None:
 
 
 @atexit.register
-def _end_all() -> None:
+def end_all() -> None:
+    """End all processes; the files that they read are not readable then."""
     while _idle:
         _idle.pop().end()
+    for process in list(_busy):
+        process.kill()
 
 
 def _forget_all() -> None:
@@ -170,6 +208,7 @@ def _forget_all() -> None:
         process.forget()
     _forgotten.extend(_idle)
     _idle.clear()
+    _busy.clear()
 
 
 if os.name == "posix":

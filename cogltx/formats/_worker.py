@@ -1,5 +1,6 @@
 """The process that reads files: a job per line of its standard input, a reply per line of its standard output."""
 
+import base64
 import json
 import os
 import signal
@@ -39,20 +40,35 @@ def main() -> None:
             reply(json.dumps(_reply(**json.loads(job))).encode() + b"\n")
 
 
-def _reply(path: str, name: str, module: str, noun: str, seconds: float, megabytes: float) -> dict[str, Any]:
-    """Read one file within limits; end this process if it lacks memory."""
+def _reply(do: str, name: str, seconds: float, megabytes: float, **job: Any) -> dict[str, Any]:
+    """Do one job within limits; end this process if it lacks memory."""
     limits = Limits(seconds, megabytes)
     try:
-        load_reader(module, noun, name)  # takes time once
-        with limits.in_force():
-            document = parse(Path(path), name, module, noun, limits)
+        return _read(name, limits, **job) if do == "read" else _render(name, limits, **job)
     except DataError as error:
         if error.__cause__ is None or not limits.memory_is_used():  # libraries call its lack a fault of the file
             return {"error": str(error)}
         os._exit(NO_MEMORY)
     except MemoryError:
         os._exit(NO_MEMORY)
+
+
+def _read(name: str, limits: Limits, path: str, module: str, noun: str) -> dict[str, Any]:
+    """Read a file."""
+    load_reader(module, noun, name)  # takes time once
+    with limits.in_force():
+        document = parse(Path(path), name, module, noun, limits)
     return {} if document is None else pack(document)
+
+
+def _render(name: str, limits: Limits, path: str, number: int | None, scale: float) -> dict[str, Any]:
+    """Draw a page of a PDF file, or without a number measure all pages."""
+    from cogltx.formats import _pdf_pages
+
+    with limits.in_force(), _pdf_pages.opened(Path(path), name) as file:
+        if number is None:
+            return {"sizes": _pdf_pages.sizes(file)}
+        return {"png": base64.b64encode(_pdf_pages.png(file, number, scale)).decode()}
 
 
 def pack(document: Document) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Requests and responses of the server."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -51,6 +51,33 @@ class HeldDocument(BaseModel):
     name: str
     characters: int
     pages: int | None = Field(description="Number of pages; null for formats without pages.")
+    kind: Literal["pdf", "text"] = Field(description="Whether the server draws its pages.")
+    notes: list[str] = Field(description="What could not be read, a line each.")
+    prepared: float = Field(description="Share that is prepared for questions, in [0, 1].")
+
+
+class Outline(BaseModel):
+    """Where the pages and the sections of a document begin; characters count in its text."""
+
+    pages: list[tuple[int, int | str]] = Field(description="First character and number or name of each page.")
+    segments: list[tuple[int, int, str]] = Field(description="Start, end and heading of each section.")
+
+
+class PageSize(BaseModel):
+    """A page of a PDF file, in points (1/72 inch)."""
+
+    number: int
+    width: float
+    height: float
+
+
+class PrintedLine(BaseModel):
+    """A printed line of a page: its characters in the text, and its box in points from the upper left corner."""
+
+    start: int
+    end: int
+    text: str
+    box: tuple[float, float, float, float] = Field(description="Left, top, right and bottom.")
 
 
 class KeyBlocks(BaseModel):

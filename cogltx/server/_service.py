@@ -1,25 +1,41 @@
-"""The work of the server, without HTTP: hold documents, answer, recall, rank."""
+"""The work of the server, without HTTP: hold documents, prepare them, answer, recall, rank."""
 
 import asyncio
 import tempfile
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+import numpy as np
+import torch
 from anyio import CapacityLimiter, to_thread
 
+from cogltx.blocks import Blocks
 from cogltx.document import Document, Query
-from cogltx.errors import DataError
-from cogltx.formats import FORMATS, ending, read_document
+from cogltx.encoding.layout import Layout
+from cogltx.errors import CogltxError, DataError
+from cogltx.formats import FORMATS, _processes, ending, read_document
 from cogltx.formats._limits import Limits
-from cogltx.pipeline import BATCH_CHARACTERS, CogLTX, Ranking, batches_of_texts
-from cogltx.prediction import Prediction
+from cogltx.judges import BM25Retriever, Memory
+from cogltx.pipeline import CogLTX
+from cogltx.prediction import Evidence, Prediction
 from cogltx.recall import Recall
 from cogltx.server._middleware import Metrics
-from cogltx.server._shelf import Shelf
-from cogltx.server._worker import Worker
+from cogltx.server._scheduler import Scheduler
+from cogltx.server._shelf import Held, Shelf
+from cogltx.server._work import ANSWERING, READING, SEARCHING, GivenUpError, Lane, Pace, Work
 
-_FILES_AT_ONCE = 4  # each in a process of its own
+_FILES_AT_ONCE, _FILES_PER_CLIENT = 4, 2  # each in a process of its own
+_SHORT = 20_000  # characters of short works
+_TOGETHER = 60_000  # characters of short works that are read together
+_CHARACTERS_PER_TOKEN = 4.0  # before the text is split
+_FIRST_PASSAGES = 3
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,32 +44,40 @@ class ServerConfig:
 
     Attributes:
         max_megabytes: size of a request.
-        max_documents: number of documents held.
-        queue_size: number of requests that wait to be read.
+        max_documents: number of documents held; a client may have half of them.
+        queue_size: number of requests that wait to be read; a client may have half of them.
         max_seconds: limit of processor time to read a file; smaller files have a smaller one, see ``read_document``.
+        max_requests: number of requests of one client per minute.
+        workers: number of batches that run at the same time; they share the processor cores.
+        store: a folder that keeps the documents when the server ends; None: they are forgotten.
+        allowed_hosts: host names of the server, besides those of this machine.
         api_key: required as ``Authorization: Bearer KEY`` if given.
     """
 
     max_megabytes: int = 64
     max_documents: int = 200
-    queue_size: int = 64
+    queue_size: int = 256
     max_seconds: float = 60.0
+    max_requests: int = 6000
+    workers: int = 1
+    store: Path | None = None
+    allowed_hosts: tuple[str, ...] = ()
     api_key: str | None = None
 
 
 @dataclass(frozen=True)
 class _Job:
-    """The documents of one request, their question, and whether the reasoner answers it; or texts to rank."""
+    """A short text with its question, and whether the reasoner answers it; or short texts to rank."""
 
-    documents: tuple[Document, ...]
     query: Query
+    document: Document | None = None
     reasons: bool = False
     texts: tuple[str, ...] = ()
 
     @property
     def n_characters(self) -> int:
         """Size of the job."""
-        return sum(len(document.text) for document in self.documents) + sum(map(len, self.texts))
+        return (len(self.document.text) if self.document is not None else 0) + sum(map(len, self.texts))
 
 
 class Service:
@@ -61,64 +85,211 @@ class Service:
 
     def __init__(self, reader: CogLTX, name: str, config: ServerConfig) -> None:
         self.reader, self.name, self.config = reader, name, config
-        self.shelf = Shelf(config.max_documents)
+        self.shelf = Shelf(config.max_documents, config.store)
         self.metrics = Metrics()
-        self.worker = Worker(
-            self._read, config.queue_size,
-            size=lambda job: job.n_characters, max_size=BATCH_CHARACTERS,
-            observe=self.metrics.batch_size.observe,
+        self.pace = Pace()
+        torch.set_num_threads(max(1, torch.get_num_threads() // config.workers))
+        self.scheduler: Scheduler[_Job, Prediction | Recall | list[float]] = Scheduler(
+            self._read, slots=config.workers, threads=config.workers + 1, queue_size=config.queue_size,
+            size=lambda job: job.n_characters, max_size=_TOGETHER, observe=self.metrics.batch_size.observe,
         )  # fmt: skip
-        self.metrics.waiting.set_function(lambda: self.worker.waiting)
+        self.metrics.waiting.set_function(lambda: self.scheduler.waiting)
         self.metrics.documents.set_function(lambda: len(self.shelf))
         self.metrics.characters.set_function(lambda: self.shelf.n_characters)
         self._files = CapacityLimiter(_FILES_AT_ONCE)
+        self._pages = CapacityLimiter(_FILES_PER_CLIENT)
+        self._files_of: weakref.WeakValueDictionary[str, CapacityLimiter] = weakref.WeakValueDictionary()
+        self.is_stopped = False
 
-    async def read_upload(self, name: str, content: bytes) -> Document:
+    def stop(self) -> None:
+        """Give up all works, and end the processes that read files."""
+        self.is_stopped = True
+        self.scheduler.stop()
+        _processes.end_all()
+
+    def close(self) -> None:
+        """Stop, and remove what is not kept."""
+        self.stop()
+        self.shelf.close()
+
+    async def read_upload(self, name: str, content: bytes, client: str) -> Document:
         """Read an uploaded file in the format that its name ends with; raises DataError."""
-        return await to_thread.run_sync(_read_upload, name, content, self.config.max_seconds, limiter=self._files)
+        of_client = self._files_of.setdefault(client, CapacityLimiter(_FILES_PER_CLIENT))
+        async with of_client:
+            read = partial(_read_upload, name, content, self.config.max_seconds)
+            try:
+                return await to_thread.run_sync(read, limiter=self._files)
+            except DataError:
+                if self.is_stopped:
+                    raise GivenUpError from None
+                raise
 
-    async def answer(self, document: Document, question: str) -> Prediction:
+    async def page_sizes(self, held: Held) -> list[tuple[float, float]]:
+        """Measure the pages of a PDF in points; empty for other formats."""
+        if held.pdf is None:
+            return []
+        limits = Limits.of(held.pdf.stat().st_size)
+        return await to_thread.run_sync(_processes.page_sizes, held.pdf, held.document.id, limits, limiter=self._pages)
+
+    async def page_picture(self, held: Held, number: int, scale: float) -> bytes:
+        """Draw a page of a PDF as PNG; raises DataError for other formats, and if there is no such page."""
+        if held.pdf is None:
+            raise DataError(f"{held.document.id}: only pages of PDF files are drawn")
+        draw = partial(_processes.page_picture, held.pdf, held.document.id, number, scale)
+        return await to_thread.run_sync(draw, Limits.of(held.pdf.stat().st_size), limiter=self._pages)
+
+    async def hold(self, document: Document, client: str, pdf: bytes | None = None) -> Held:
+        """Hold a document, and prepare it for questions in the background; raises ShelfFullError."""
+        self.shelf.check_room(client)
+        held = self.shelf.add(await to_thread.run_sync(self.shelf.write, document, client, pdf))
+        work = Work(client, Lane.BACKGROUND, self.pace)
+        work.plan(held.n_characters / _CHARACTERS_PER_TOKEN, asks=False)
+        self.scheduler.run(work, partial(self._prepare_early, held, work))
+        return held
+
+    def prepared(self, held: Held) -> float:
+        """Return the share of a document that is prepared for questions."""
+        if held.is_prepared:
+            return 1.0
+        return held.work.progress().share if held.work is not None else 0.0
+
+    def ask(self, parts: Sequence[Held], document: Document, question: str, work: Work) -> "Future[Prediction]":
+        """Begin to answer a question about a document, or one joined from parts; raises BusyError."""
+        query = Query(question)
+        return self.scheduler.run(work, partial(self._answer, parts, document, query, work))
+
+    async def answer(self, parts: Sequence[Held], document: Document, question: str, client: str) -> Prediction:
         """Answer a question about a document; raises BusyError, and DataError if it cannot be read."""
-        [prediction] = await self._submit([document], question, reasons=True)
-        assert isinstance(prediction, Prediction)
+        work = Work(client, pace=self.pace)
+        if self._is_short(parts):
+            job = _Job(Query(question), document, reasons=True)
+            prediction = await _finished(work, self.scheduler.submit(work, job))
+            assert isinstance(prediction, Prediction)
+            return prediction.within(document)
+        return await _finished(work, self.ask(parts, document, question, work))
+
+    async def recall(self, parts: Sequence[Held], document: Document, question: str, client: str) -> Recall:
+        """Find the key blocks of a document for a question; errors as ``answer``."""
+        work, query = Work(client, pace=self.pace), Query(question)
+        if self._is_short(parts):
+            recall = await _finished(work, self.scheduler.submit(work, _Job(query, document)))
+            assert isinstance(recall, Recall)
+            return recall
+        return await _finished(work, self.scheduler.run(work, partial(self._recall, parts, document, query, work)))
+
+    async def relevance(self, query: str, texts: Sequence[str], client: str) -> list[float]:
+        """Score texts of any length for a query; errors as ``answer``."""
+        work, question = Work(client, pace=self.pace), Query(query)
+        if sum(map(len, texts)) <= _SHORT:
+            scores = await _finished(work, self.scheduler.submit(work, _Job(question, texts=tuple(texts))))
+            assert isinstance(scores, list)
+            return scores
+        return await _finished(work, self.scheduler.run(work, partial(self.reader.relevance, question, texts)))
+
+    def _is_short(self, parts: Sequence[Held]) -> bool:
+        """Check whether a text is short and was sent with its question."""
+        return len(parts) == 1 and not parts[0].id and parts[0].n_characters <= _SHORT
+
+    def _read(self, jobs: Sequence[_Job]) -> list[Prediction | Recall | list[float]]:
+        """Do several short jobs: key blocks together, then answers together; rank texts."""
+        model = self.reader.model
+        rankings = {number: self.reader.ranking(job.query, job.texts) for number, job in enumerate(jobs) if job.texts}
+        layouts = list[Layout]()
+        for number, job in enumerate(jobs):
+            if job.document is not None:
+                layouts.append(model.layout(job.document, job.query))
+            else:
+                layouts += [model.layout(Document(job.texts[one]), job.query) for one in rankings[number].judged]
+        recalls = iter(self.reader.memrecall(layouts))
+        results: list[Prediction | Recall | list[float]] = []
+        for number, job in enumerate(jobs):
+            if job.document is not None:
+                results.append(next(recalls))
+            else:
+                relevance = {one: next(recalls).relevance for one in rankings[number].judged}
+                results.append(rankings[number].scores(relevance))
+        asked = [number for number, job in enumerate(jobs) if job.reasons]
+        predictions = self.reader.reason_over(
+            [one for one in map(results.__getitem__, asked) if isinstance(one, Recall)]
+        )
+        for number, prediction in zip(asked, predictions, strict=True):
+            results[number] = prediction
+        return results
+
+    def _answer(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Prediction:
+        recall = self._recall(parts, document, query, work)
+        work.begin(ANSWERING)
+        [prediction] = self.reader.reason_over([recall])
+        work.finish()
         return prediction.within(document)
 
-    async def recall(self, document: Document, question: str) -> Recall:
-        """Find the key blocks of a document for a question; errors as ``answer``."""
-        [recall] = await self._submit([document], question)
-        assert isinstance(recall, Recall)
+    def _recall(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Recall:
+        unprepared = [held for held in parts if not held.is_prepared]
+        work.plan(sum(held.n_characters for held in unprepared) / _CHARACTERS_PER_TOKEN)
+        if unprepared:
+            work.begin(READING)
+        layout = self._split(parts, document, query)
+        if unprepared:
+            work.found = _first_passages(layout, document), True
+        vectors = [self._prepare(held, work) for held in parts]
+        if len(parts) > 1:
+            self.reader.memrecall.judge.use_vectors(layout.blocks, np.concatenate(vectors))
+        work.begin(SEARCHING)
+        [recall] = self.reader.memrecall([layout])
+        work.found = tuple(one.within(document) for one in recall.evidence), False
         return recall
 
-    async def relevance(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Score texts of any length for a query, in batches between which others are served; errors as ``answer``."""
-        [ranking] = await self._submit([], query, texts=texts)
-        assert isinstance(ranking, Ranking)
-        relevance: dict[int, float] = {}
-        for batch in batches_of_texts(ranking.judged, lambda number: len(texts[number])):
-            recalls = await self._submit([Document(texts[number]) for number in batch], query)
-            for number, recall in zip(batch, recalls, strict=True):
-                assert isinstance(recall, Recall)
-                relevance[number] = recall.relevance
-        return ranking.scores(relevance)
+    def _split(self, parts: Sequence[Held], document: Document, query: Query) -> Layout:
+        """Split a document; the blocks of one that was joined are those of its parts."""
+        model = self.reader.model
+        if len(parts) > 1 and model.cached_blocks(document) is None:
+            model.keep(Blocks.joined(document, [model.split(held.document) for held in parts]))
+        return model.layout(document, query)
 
-    async def _submit(
-        self, documents: Iterable[Document], question: str, *, reasons: bool = False, texts: Sequence[str] = ()
-    ) -> Sequence[Recall | Prediction | Ranking]:
-        job = _Job(tuple(documents), Query(question), reasons, tuple(texts))
-        return await asyncio.wrap_future(self.worker.submit(job))
+    def _prepare_early(self, held: Held, work: Work) -> None:
+        """Prepare a document before a question comes; what is wrong with it, the question will say."""
+        work.begin(READING)
+        with suppress(CogltxError, GivenUpError):
+            self._prepare(held, work)
+            work.finish()
 
-    def _read(self, jobs: Sequence[_Job]) -> list[Sequence[Recall | Prediction | Ranking]]:
-        """Read the documents of several requests: key blocks together, then answers together; rank texts."""
-        layouts = [self.reader.model.layout(document, job.query) for job in jobs for document in job.documents]
-        recalls = iter(self.reader.memrecall(layouts))
-        of_jobs = [[next(recalls) for _ in job.documents] for job in jobs]
-        asked = [recall for job, found in zip(jobs, of_jobs, strict=True) for recall in found if job.reasons]
-        predictions = iter(self.reader.reason_over(asked))
-        return [
-            [self.reader.ranking(job.query, job.texts)] if job.texts
-            else [next(predictions) for _ in found] if job.reasons else found
-            for job, found in zip(jobs, of_jobs, strict=True)
-        ]  # fmt: skip
+    def _prepare(self, held: Held, work: Work) -> np.ndarray:
+        """Split a document and compute its vectors, or wait for the work that does."""
+        while not held.lock.acquire(timeout=0.1):
+            work.check()
+            if held.work is not None:
+                work.follow(held.work)
+        try:
+            held.work = work
+            layout = self.reader.model.layout(held.document, None)
+            if not held.is_prepared:
+                work.correct(layout.blocks.n_tokens - held.n_characters / _CHARACTERS_PER_TOKEN)
+            vectors = self.reader.memrecall.judge.vectors(layout)
+            held.blocks = weakref.ref(layout.blocks)
+            return vectors
+        finally:
+            held.work = None
+            held.lock.release()
+
+
+async def _finished(work: Work, future: "Future[Result]") -> Result:
+    """Wait for a result; if the request ends before, the work is given up."""
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        work.give_up()
+        raise
+
+
+def _first_passages(layout: Layout, document: Document) -> tuple[Evidence, ...]:
+    """Return the best blocks by BM25, which take no time, before the judge has scored any."""
+    shares, found = BM25Retriever().shares(Memory(layout)), list[Evidence]()
+    for block in np.argsort(-shares, kind="stable")[:_FIRST_PASSAGES].tolist():
+        if shares[block] > 0:
+            start, end = layout.blocks.trimmed(block)
+            text = layout.blocks.document.text[start:end]
+            found.append(Evidence(start, end, text, round(float(shares[block]), 4), 1).within(document))
+    return tuple(found)
 
 
 def _read_upload(name: str, content: bytes, max_seconds: float) -> Document:

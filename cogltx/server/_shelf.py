@@ -1,13 +1,31 @@
-"""The documents that a server holds: uploaded once, asked any number of times, dropped when unused."""
+"""The documents that a server holds: uploaded once, asked any number of times; in memory, or in a folder to stay.
 
+A folder has one folder per document: ``document.json`` with text, segments and places, ``about.json``, and
+``source.pdf`` of a PDF file. A document that was acknowledged is on the disk.
+"""
+
+import json
+import os
 import secrets
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from weakref import finalize
 
+from cogltx._progress import logger
+from cogltx.blocks import Blocks
 from cogltx.document import Document, named_apart
+from cogltx.formats._worker import pack, unpack
+from cogltx.server._work import Work
 
-_JOINED = 16  # combinations of documents that keep their blocks
+_JOINED = 16  # combinations of documents that are joined once
+_NEW, _PDF, _TEXT, _ABOUT = ".new-", "source.pdf", "document.json", "about.json"
 
 
 class NotHeldError(Exception):
@@ -15,19 +33,91 @@ class NotHeldError(Exception):
 
 
 class ShelfFullError(Exception):
-    """All documents are in use."""
+    """There is no room for another document; the text says why."""
 
 
-@dataclass
+@dataclass(eq=False)
+class Held:
+    """A document that the server holds.
+
+    Attributes:
+        client: who uploaded it.
+        n_characters: size of its text.
+        last_used: the time of its last use.
+        loaded: the document, if it has been used.
+        file: of the document; None if it is only in memory.
+        folder: of its files; None if it has none.
+        lock: is held by the thread that prepares the document for questions.
+        work: the work that prepares it; None before and after.
+        blocks: gives its blocks if they are prepared and still in memory, else None.
+    """
+
+    id: str
+    client: str
+    n_characters: int
+    last_used: float
+    loaded: Document | None = None
+    file: Path | None = None
+    folder: Path | None = None
+    lock: Any = field(default_factory=Lock)
+    work: Work | None = None
+    blocks: Callable[[], Blocks | None] = lambda: None
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the document is split, and its vectors are computed and still in memory."""
+        return self.blocks() is not None
+
+    @property
+    def document(self) -> Document:
+        """The document, read from its file when it is used first."""
+        if self.loaded is None:
+            assert self.file is not None
+            self.loaded = unpack(json.loads(self.file.read_text(encoding="utf-8")))
+            assert self.loaded is not None
+        return self.loaded
+
+    @property
+    def pdf(self) -> Path | None:
+        """The file of a PDF, for pictures of its pages; None for other formats."""
+        pdf = None if self.folder is None else self.folder / _PDF
+        return pdf if pdf is not None and pdf.exists() else None
+
+
 class Shelf:
-    """Documents by ids that cannot be guessed; one unused for ``idle`` seconds makes room for a new one."""
+    """Documents by ids that cannot be guessed.
 
-    max_documents: int
-    max_characters: int = 100_000_000
-    idle: float = 600.0
-    clock: Callable[[], float] = time.monotonic
-    _held: dict[str, tuple[Document, float]] = field(default_factory=dict)  # with last use, least recently used first
-    _joined: dict[tuple[str, ...], Document] = field(default_factory=dict)  # least recently used first
+    One that has been unused for ``idle`` seconds makes room for a new one, unless they are kept in a folder. A client
+    may have half of the documents and characters.
+
+    Args:
+        max_documents: number of documents.
+        folder: keeps the documents when the server ends; None: they are forgotten.
+        max_characters: of all documents.
+        idle: seconds.
+        clock: gives the time in seconds.
+    """
+
+    def __init__(
+        self,
+        max_documents: int,
+        folder: Path | None = None,
+        *,
+        max_characters: int = 100_000_000,
+        idle: float = 600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.max_documents, self.max_characters, self.idle, self.clock = max_documents, max_characters, idle, clock
+        self.keeps = folder is not None
+        self.folder = folder if folder is not None else Path(tempfile.mkdtemp(prefix="cogltx-"))
+        self.close: Callable[[], object] = lambda: None
+        """Removes the files of a shelf that does not keep its documents."""
+        self._held: dict[str, Held] = {}  # least recently used first
+        self._joined: dict[tuple[str, ...], Document] = {}  # least recently used first
+        if self.keeps:
+            self._open()
+        else:
+            self.close = finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
 
     def __len__(self) -> int:
         return len(self._held)
@@ -35,43 +125,131 @@ class Shelf:
     @property
     def n_characters(self) -> int:
         """Number of characters held."""
-        return sum(len(document.text) for document, _ in self._held.values())
+        return sum(held.n_characters for held in self._held.values())
 
-    def add(self, document: Document) -> str:
-        """Hold a document and return its id; raises ShelfFullError."""
-        while self._held and (
-            len(self._held) >= self.max_documents or self.n_characters + len(document.text) > self.max_characters
-        ):
-            oldest, (_, last_used) = next(iter(self._held.items()))
-            if self.clock() - last_used < self.idle:
-                raise ShelfFullError
-            self.remove(oldest)
-        id = secrets.token_urlsafe(12)
-        self._held[id] = (document, self.clock())
-        return id
+    def check_room(self, client: str) -> None:
+        """Check that a client may add a document; raises ShelfFullError."""
+        self._make_room(client, 0)
 
-    def get(self, id: str) -> Document:
+    def write(self, document: Document, client: str = "", pdf: bytes | None = None) -> Held:
+        """Write the files of a new document, which ``add`` then holds; may run in another thread."""
+        held = Held(secrets.token_urlsafe(12), client, len(document.text), self.clock(), loaded=document)
+        files = {_PDF: pdf} if pdf is not None else {}
+        if self.keeps:
+            files[_TEXT] = json.dumps(pack(document)).encode()
+            files[_ABOUT] = json.dumps({"client": client, "characters": len(document.text)}).encode()
+        if files:
+            held.folder = self.folder / f"{_NEW}{held.id}"
+            held.folder.mkdir()
+            for name, content in files.items():
+                _write(held.folder / name, content)
+            _sync(held.folder)
+        return held
+
+    def add(self, held: Held) -> Held:
+        """Hold a document that was written; its place on the disk is final afterwards. Raises ShelfFullError."""
+        try:
+            self._make_room(held.client, held.n_characters)
+        except ShelfFullError:
+            if held.folder is not None:
+                shutil.rmtree(held.folder, ignore_errors=True)
+            raise
+        if held.folder is not None:
+            held.folder = held.folder.rename(self.folder / held.id)
+            held.file = held.folder / _TEXT if self.keeps else None
+            _sync(self.folder)
+        self._held[held.id] = held
+        return held
+
+    def get(self, id: str) -> Held:
         """Return a document; raises NotHeldError."""
         if id not in self._held:
             raise NotHeldError(id)
-        document, _ = self._held.pop(id)
-        self._held[id] = (document, self.clock())
-        return document
+        held = self._held.pop(id)
+        held.last_used = self.clock()
+        self._held[id] = held
+        return held
 
-    def together(self, ids: Sequence[str]) -> tuple[Document, list[Document]]:
-        """Return one document, joined from several, and the documents under distinct names; errors as ``get``."""
+    def together(self, ids: Sequence[str]) -> tuple[Document, list[Document], list[Held]]:
+        """Return one document, joined from several, the documents under distinct names, and what holds them.
+
+        Raises NotHeldError.
+        """
         key = tuple(dict.fromkeys(ids))
-        documents = named_apart([self.get(id) for id in key])
+        held = [self.get(id) for id in key]
+        documents = named_apart([one.document for one in held])
         if len(documents) == 1:
-            return documents[0], documents
+            return documents[0], documents, held
         joined = self._joined.pop(key) if key in self._joined else Document.joined(documents)
         self._joined[key] = joined
         if len(self._joined) > _JOINED:
             del self._joined[next(iter(self._joined))]
-        return joined, documents
+        return joined, documents, held
 
     def remove(self, id: str) -> None:
-        """Drop a document; raises NotHeldError."""
-        if self._held.pop(id, None) is None:
+        """Drop a document, its files too; raises NotHeldError."""
+        held = self._held.pop(id, None)
+        if held is None:
             raise NotHeldError(id)
+        if held.work is not None:
+            held.work.give_up()
         self._joined = {key: joined for key, joined in self._joined.items() if id not in key}
+        folder = self.folder / id
+        if folder.exists():
+            gone = self.folder / f"{_NEW}{id}"  # a folder of this name is removed at the next start, too
+            folder.rename(gone)
+            shutil.rmtree(gone, ignore_errors=True)
+
+    def _make_room(self, client: str, n_characters: int) -> None:
+        """Drop what has been unused for long, first of this client; raises ShelfFullError."""
+        of_client = [held for held in self._held.values() if held.client == client]
+        while len(of_client) >= max(1, self.max_documents // 2) or (
+            of_client and sum(held.n_characters for held in of_client) + n_characters > self.max_characters // 2
+        ):
+            self._drop(of_client.pop(0), "you hold as many documents as one client may; remove some")
+        while self._held and (
+            len(self._held) >= self.max_documents or self.n_characters + n_characters > self.max_characters
+        ):
+            self._drop(next(iter(self._held.values())), "too many documents are held; try again later")
+
+    def _drop(self, held: Held, why_not: str) -> None:
+        """Drop a document that has been unused for long."""
+        if self.keeps or self.clock() - held.last_used < self.idle:
+            raise ShelfFullError(why_not)
+        self.remove(held.id)
+
+    def _open(self) -> None:
+        """Find the documents in the folder, and remove what was not finished."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for leftover in self.folder.glob(f"{_NEW}*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        for file in sorted(self.folder.glob(f"*/{_ABOUT}"), key=lambda file: file.stat().st_mtime):
+            folder = file.parent
+            try:
+                about = json.loads(file.read_text(encoding="utf-8"))
+                held = Held(
+                    folder.name, str(about["client"]), int(about["characters"]), self.clock(),
+                    file=folder / _TEXT, folder=folder,
+                )  # fmt: skip
+            except (OSError, ValueError, KeyError, TypeError):
+                logger.warning(f"{folder}: not a document of this server; it is left alone")
+                continue
+            self._held[held.id] = held
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file to the disk."""
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """Write the names in a folder to the disk, where the system can."""
+    with suppress(OSError):
+        number = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)

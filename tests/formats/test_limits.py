@@ -39,9 +39,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits me
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     """Start and end without an idle process."""
-    _processes._end_all()
+    _processes.end_all()
     yield
-    _processes._end_all()
+    _processes.end_all()
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_a_forked_process_starts_one_of_its_own(tmp_path: Path) -> None:
         try:
             is_read = read_document(tmp_path / "a.md").text == TEXT
             code = not (is_read and _processes._idle[0].pid != parent)
-            _processes._end_all()
+            _processes.end_all()
             _processes._forgotten.clear()
             gc.collect()
         finally:

@@ -6,12 +6,12 @@ from pathlib import Path
 import fakes
 import pytest
 from fastapi.testclient import TestClient
+from served import connected
 
 from cogltx.pipeline import CogLTX
 from cogltx.server._service import ServerConfig
-from cogltx.server.app import create_app
 
-LIMITS = ServerConfig(max_megabytes=1, max_documents=3, queue_size=4)
+LIMITS = ServerConfig(max_megabytes=1, max_documents=6, queue_size=8)
 
 
 @pytest.fixture(scope="session")
@@ -21,5 +21,5 @@ def reader(tiny_encoder: Path) -> CogLTX:
 
 @pytest.fixture
 def client(reader: CogLTX) -> Iterator[TestClient]:
-    with TestClient(create_app(reader, "tiny", LIMITS), raise_server_exceptions=False) as client:
+    with connected(reader, LIMITS) as client:
         yield client

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from fpdf import FPDF
+from served import connected
 from test_pipeline import QUESTION
 
 from cogltx.document import Document
 from cogltx.pipeline import CogLTX
 from cogltx.server._service import ServerConfig
-from cogltx.server.app import create_app
 
 TEXT = "Rain fell on the hills. Anna Karlsson wrote the report in Stockholm. " * 40
 
@@ -35,8 +35,9 @@ def test_a_document_is_uploaded_once_and_asked_often(client: TestClient) -> None
     held = client.post("/documents", json={"text": TEXT, "name": "report"})
     assert held.status_code == 201
     id = held.json()["id"]
-    assert held.json() == {"id": id, "name": "report", "characters": len(TEXT), "pages": None}
-    assert client.get(f"/documents/{id}").json() == held.json()
+    about = {"id": id, "name": "report", "characters": len(TEXT), "pages": None, "kind": "text", "notes": []}
+    assert {**held.json(), "prepared": 0} == {**about, "prepared": 0}
+    assert {**client.get(f"/documents/{id}").json(), "prepared": 0} == {**about, "prepared": 0}
     assert client.get(f"/documents/{id}/text").text == TEXT
     for question in (QUESTION, "Where did rain fall?"):
         assert client.post("/answer", json={"question": question, "documents": [id]}).status_code == 200
@@ -167,13 +168,13 @@ def test_documents_are_limited(client: TestClient) -> None:
         assert client.post("/documents", json={"text": "Some text."}).status_code == 201
     response = client.post("/documents", json={"text": "Some text."})
     assert problem(response) == (429, "busy")
-    assert "documents are held" in response.json()["error"]["message"]
+    assert "as many documents as one client may" in response.json()["error"]["message"]
     assert response.headers["Retry-After"]
 
 
 def test_more_requests_than_the_queue_holds(reader: CogLTX) -> None:
     config = ServerConfig(queue_size=1)
-    with TestClient(create_app(reader, "tiny", config)) as client, ThreadPoolExecutor(16) as clients:
+    with connected(reader, config) as client, ThreadPoolExecutor(16) as clients:
         ask = {"question": QUESTION, "text": TEXT * 20}
         responses = list(clients.map(lambda _: client.post("/answer", json=ask), range(16)))
     statuses = {response.status_code for response in responses}
@@ -183,7 +184,7 @@ def test_more_requests_than_the_queue_holds(reader: CogLTX) -> None:
 
 
 def test_a_key(reader: CogLTX) -> None:
-    with TestClient(create_app(reader, "tiny", ServerConfig(api_key="s3cret"))) as client:
+    with connected(reader, ServerConfig(api_key="s3cret")) as client:
         ask = {"question": QUESTION, "text": TEXT}
         assert problem(client.post("/answer", json=ask)) == (401, "unauthorized")
         wrong = {"Authorization": "Bearer other"}

@@ -8,7 +8,7 @@ let latest = 0; // number of the newest question
 
 async function request(path, options = {}) {
   const key = sessionStorage.getItem("key");
-  const headers = { ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+  const headers = { "X-Requested-With": "cogltx", ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
   let response;
   try {
     response = await fetch(path, { ...options, headers });
