@@ -219,11 +219,11 @@ class Model:
 
     def split(self, document: Document) -> Blocks:
         """Cut a document into blocks; the blocks of recent documents are cached, up to four million tokens."""
-        with _CACHE:
-            blocks = self._blocks.get(id(document))
+        blocks = self.cached_blocks(document)
         if blocks is None:
             blocks = split(document, self.tokenizer, max_tokens=self.initial_config.max_block_tokens)
             logger.debug("split %s: %d tokens, %d blocks", document.id or "text", blocks.n_tokens, len(blocks))
+            blocks = self.cached_blocks(document) or blocks  # another thread may have been faster
         self.keep(blocks)
         return blocks
 
