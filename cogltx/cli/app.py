@@ -3,6 +3,8 @@
 Commands import torch when they run, so that ``--help`` is fast.
 """
 
+import atexit
+import gc
 import logging
 import signal
 import sys
@@ -44,6 +46,9 @@ def run() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupted)
     threading.excepthook = _failed_in_thread
+    atexit.register(
+        gc.freeze
+    )  # else the end takes a second, in which all that torch has loaded is searched for garbage
     try:
         sys.exit(app(standalone_mode=False))
     except CogltxError as error:

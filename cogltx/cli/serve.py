@@ -1,5 +1,6 @@
 """``cogltx serve``: questions, key blocks and reranking over HTTP, and a web page."""
 
+import gc
 import signal
 import socket
 from pathlib import Path
@@ -72,11 +73,12 @@ def serve(
                 app.state.service.stop()
                 super().handle_exit(sig, frame)
 
-        server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, lifespan="on"))
+        server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="on"))
         address = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
         note(f"cogltx serves {model} at http://{address}:{listening.getsockname()[1]}/")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again when it has ended
+        gc.freeze()  # what is loaded stays; to search it for garbage takes seconds, also at the end
         server.run(sockets=[listening])
     note("stopped")
 

@@ -81,7 +81,7 @@ class Entry:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._is_here(host):
             return failure(403, "forbidden", f"this server is not {host!r}; cogltx serve --allowed-host NAME allows it")
-        if origin is not None and urlsplit(origin).netloc != host and urlsplit(origin).hostname not in self.hosts:
+        if origin is not None and not self._is_ours(origin, host):
             return failure(403, "forbidden", f"pages of {origin} may not use this server; see --allowed-host")
         if not self._has_key(path, headers.get("authorization", "")):
             message = "this server needs a key: Authorization: Bearer KEY"
@@ -102,6 +102,13 @@ class Entry:
         except ValueError:
             return False
 
+    def _is_ours(self, origin: str, host: str) -> bool:
+        """Whether a page that sends a request comes from this server."""
+        try:
+            return urlsplit(origin).netloc == host or urlsplit(origin).hostname in self.hosts
+        except ValueError:
+            return False
+
     def _has_key(self, path: str, authorization: str) -> bool:
         if self.api_key is None or path in _OPEN or path.startswith(_OPEN_FOLDER):
             return True
@@ -112,8 +119,8 @@ class Entry:
 class Guard:
     """Refuses requests that may not enter or are too many, ends those whose client leaves, measures all."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, entry: Entry) -> None:
-        self.app, self.metrics, self.entry = app, metrics, entry
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, entry: Entry, stopping: asyncio.Event) -> None:
+        self.app, self.metrics, self.entry, self.stopping = app, metrics, entry, stopping
         self._minute, self._n_requests = 0, CounterOf[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,7 +161,8 @@ class Guard:
                 raise HTTPException(413, self.entry.too_large)
             return message
 
-        await _until_client_leaves(self.app, scope, limited, send)
+        if not await _run_while_wanted(self.app, scope, limited, send, self.stopping):
+            await failure(503, "stopping", "the server stops", {"Retry-After": "5"})(scope, receive, send)
 
     def _too_many(self, client: str) -> Response | None:
         """Create the response to a client that has sent too many requests in this minute."""
@@ -182,8 +190,12 @@ def _with_safety(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, by
     return [*headers, *((name, value) for name, value in safety.items() if name not in given)]
 
 
-async def _until_client_leaves(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Run an application, and cancel it when its client disconnects."""
+async def _run_while_wanted(app: ASGIApp, scope: Scope, receive: Receive, send: Send, stopping: asyncio.Event) -> bool:
+    """Run an application; cancel it when its client disconnects, or while it receives a request as the server stops.
+
+    Returns:
+        False if it was cancelled because the server stops.
+    """
     is_read, is_gone = asyncio.Event(), asyncio.Event()
 
     async def received() -> Message:
@@ -198,19 +210,25 @@ async def _until_client_leaves(app: ASGIApp, scope: Scope, receive: Receive, sen
     async def run() -> None:
         await app(scope, received, send)
 
-    async def watch() -> None:
+    async def end_with_client() -> None:
         await is_read.wait()
         while (await receive())["type"] != "http.disconnect":
             pass
         is_gone.set()
         running.cancel()
 
+    async def end_with_server() -> None:
+        await stopping.wait()
+        if not is_read.is_set():
+            running.cancel()
+
     running = asyncio.create_task(run())
-    watching = asyncio.create_task(watch())
+    others = [asyncio.create_task(end_with_client()), asyncio.create_task(end_with_server())]
     try:
         await asyncio.wait([running])
         if not running.cancelled():
             running.result()
+        return not running.cancelled() or is_read.is_set()
     finally:
-        running.cancel()
-        watching.cancel()
+        for task in (running, *others):
+            task.cancel()

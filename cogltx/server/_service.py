@@ -99,11 +99,11 @@ class Service:
         self._files = CapacityLimiter(_FILES_AT_ONCE)
         self._pages = CapacityLimiter(_FILES_PER_CLIENT)
         self._files_of: weakref.WeakValueDictionary[str, CapacityLimiter] = weakref.WeakValueDictionary()
-        self.is_stopped = False
+        self.stopping = asyncio.Event()
 
     def stop(self) -> None:
         """Give up all works, and end the processes that read files."""
-        self.is_stopped = True
+        self.stopping.set()
         self.scheduler.stop()
         _processes.end_all()
 
@@ -120,7 +120,7 @@ class Service:
             try:
                 return await to_thread.run_sync(read, limiter=self._files)
             except DataError:
-                if self.is_stopped:
+                if self.stopping.is_set():
                     raise GivenUpError from None
                 raise
 

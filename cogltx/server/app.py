@@ -74,7 +74,7 @@ def create_app(reader: CogLTX, name: str = "cogltx", config: ServerConfig | None
     app.include_router(router)
     app.mount("/page", StaticFiles(directory=_PAGE))
     entry = Entry(config.max_megabytes * 1_000_000, config.max_requests, config.api_key, config.allowed_hosts)
-    app.add_middleware(Guard, metrics=service.metrics, entry=entry)
+    app.add_middleware(Guard, metrics=service.metrics, entry=entry, stopping=service.stopping)
     for error in (
         RequestValidationError, CogltxError, NotHeldError, ShelfFullError, BusyError, GivenUpError, HTTPException,
         Exception,
