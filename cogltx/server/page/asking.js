@@ -28,14 +28,14 @@ function about(item) {
 }
 
 function become(item, name, message = "") {
-  Object.assign(item, { state: name, message, _progress: null, _leaving: null });
+  Object.assign(item, { state: name, message: words.sentence(message), _progress: null, _leaving: null, _evidence: [] });
   save();
   listeners.changed(item);
 }
 
 export async function ask(item) {
   const leaving = new AbortController();
-  Object.assign(item, { result: null, correction: null, _evidence: [], _isPreliminary: true });
+  Object.assign(item, { result: null, correction: null, _isPreliminary: true });
   become(item, "asking");
   Object.assign(item, { _leaving: leaving, _progress: { stage: documents.uploads().length ? "upload" : "waiting", share: 0 } });
   listeners.progressed(item);

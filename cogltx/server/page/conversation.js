@@ -272,7 +272,11 @@ export function start() {
     if (follows) intoView(item);
     if (item.state === "answered" && item.key === state.active) matches.go(0, { quietly: true });
   };
-  correcting.whenCorrected((item) => (save(), show(item)));
+  correcting.whenCorrected((item) => {
+    save();
+    show(item);
+    if (item.key === state.active) matches.go(0, { quietly: true });
+  });
   documents.onChange(() => names() !== shownNames && showAll());
   showAll();
   const active = matches.activeItem();

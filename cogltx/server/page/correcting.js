@@ -49,7 +49,7 @@ export function begin(one) {
   choose(null);
   $("correction").classList.add("begun");
   onBegin();
-  $("typed").focus();
+  $("correction").focus();
 }
 
 function choose(span) {

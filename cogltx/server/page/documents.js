@@ -1,7 +1,7 @@
 // The documents of this visitor: uploaded, prepared for questions, shown as a list, removed, and missed after a restart.
 
 import * as api from "./api.js";
-import { $, announce, button, dot, element, notify } from "./dom.js";
+import { $, announce, button, dot, element, dismiss, notify } from "./dom.js";
 import { newKey, save, state } from "./store.js";
 import { Text } from "./text.js";
 import * as words from "./words.js";
@@ -63,7 +63,7 @@ function freeColor() {
 /** Hold a document while it is uploaded and after that; `send` gets (progress, signal) and gives what the server holds. */
 function hold(name, send) {
   const leaving = new AbortController();
-  const held = { key: newKey(), id: "", name, color: freeColor(), lost: false, prepared: 0, _share: 0, _leaving: leaving };
+  const held = { key: newKey(), id: "", name, color: freeColor(), lost: false, prepared: 0, _share: 0, _leaving: leaving, _before: state.shown };
   const progress = (share) => ((held._share = share), show());
   state.documents.push(held);
   held._uploading = upload(held, () => send(progress, leaving.signal));
@@ -90,7 +90,8 @@ function arrived(held, sent) {
   const lost = state.documents.find(same);
   if (lost) drop(held);
   Object.assign(lost ?? held, sent, { lost: false });
-  state.shown = (lost ?? held).key;
+  if (!state.documents.some((other) => other.lost)) dismiss("gone");
+  if (state.shown === held._before) state.shown = (lost ?? held).key; // of several, the first that is read
   announce(`${sent.name} is read: ${words.size(sent)}.`);
   poll();
 }
@@ -132,7 +133,8 @@ function lose(missing) {
   const news = missing.filter((held) => !held.lost);
   if (!news.length) return;
   for (const held of news) held.lost = true;
-  const sentence = words.gone(news.map((held) => held.name), info.store);
+  const lost = state.documents.filter((held) => held.lost);
+  const sentence = words.gone(lost.map((held) => held.name), info.store);
   notify(sentence, { action: { label: "Add files", run: () => $("file").click() }, about: "gone" });
   changed();
 }

@@ -25,9 +25,14 @@ export function announce(sentence) {
   while ($("announcer").childElementCount > 3) $("announcer").firstElementChild.remove();
 }
 
+/** Take away messages about something. */
+export function dismiss(about) {
+  for (const message of [...$("messages").children]) if (message.dataset.about === about) message.remove();
+}
+
 /** Show a message that stays until it is dismissed. `action` is {label, run}, a button that ends the message. */
 export function notify(sentence, { kind = "problem", action = null, about = "" } = {}) {
-  for (const old of $("messages").children) if (about && old.dataset.about === about) old.remove();
+  if (about) dismiss(about);
   const close = () => message.remove();
   const message = element(
     "div",

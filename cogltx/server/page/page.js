@@ -104,7 +104,7 @@ function startQuestion() {
 function showScope() {
   const before = $("scope").value;
   const askable = documents.askable();
-  const all = element("option", { value: "" }, `all ${askable.length} documents`);
+  const all = element("option", { value: "" }, `all documents (${askable.length})`);
   $("scope").replaceChildren(all, ...askable.map(({ key, name }) => element("option", { value: key }, name)));
   $("scope").value = askable.some(({ key }) => key === before) ? before : "";
   $("scope-part").hidden = askable.length < 2;

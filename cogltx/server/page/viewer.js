@@ -28,7 +28,7 @@ export function show() {
 async function open(held, mine) {
   $("viewer").scrollTop = 0;
   $("notes").hidden = !held?.notes?.length;
-  $("zoom").hidden = !held?.id;
+  $("zoom").hidden = true;
   if (!held) return $("viewer").replaceChildren();
   $("viewer").setAttribute("aria-label", held.name);
   if (!held.id) return empty(`${held.name} is being read.`, "It appears here as soon as it is ready.");
@@ -39,6 +39,7 @@ async function open(held, mine) {
     if (shown !== mine) return;
     mine.view = held.kind === "pdf" && content.sizes.length ? new PagesView(content, $("viewer")) : new TextView(content);
     $("viewer").replaceChildren(mine.view.element);
+    $("zoom").hidden = false;
     mine.view.mark(marksOf(held.key));
   } catch (error) {
     if (shown !== mine) return;

@@ -30,6 +30,9 @@ export function timeLeft(seconds) {
   return seconds < 90 ? `about ${Math.ceil(seconds)} s left` : `about ${Math.round(seconds / 60)} min left`;
 }
 
+/** A message of the server as a sentence. */
+export const sentence = (message) => message && message[0].toUpperCase() + message.slice(1) + (/[.!?)…]$/.test(message) ? "" : ".");
+
 const count = (number, thing) => `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
 export const counted = count;
 
