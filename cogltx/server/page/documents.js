@@ -49,9 +49,15 @@ async function load({ id, kind }) {
   const [text, outline, sizes] = await Promise.all([
     api.text(`${path}/text`),
     api.json(`${path}/outline`),
-    kind === "pdf" ? api.json(`${path}/pages`) : [],
+    kind === "pdf" ? api.json(`${path}/pages`).catch(withoutPages) : [],
   ]);
   return { path, text: new Text(text), outline, sizes };
+}
+
+/** A PDF whose pages cannot be drawn is shown as text. */
+function withoutPages(error) {
+  if (error.status === 422) return [];
+  throw error;
 }
 
 function freeColor() {

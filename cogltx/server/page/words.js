@@ -26,8 +26,7 @@ export const stage = (name) => STAGES[name] ?? "Working";
 
 export function timeLeft(seconds) {
   if (seconds === null || seconds === undefined) return "";
-  if (seconds < 1) return "nearly done";
-  return seconds < 90 ? `about ${Math.ceil(seconds)} s left` : `about ${Math.round(seconds / 60)} min left`;
+  return seconds < 90 ? `about ${Math.max(1, Math.round(seconds))} s left` : `about ${Math.round(seconds / 60)} min left`;
 }
 
 /** A message of the server as a sentence. */
