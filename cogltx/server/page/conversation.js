@@ -5,7 +5,7 @@ import * as correcting from "./correcting.js";
 import { $, button, dot, element, notify } from "./dom.js";
 import * as documents from "./documents.js";
 import * as matches from "./matches.js";
-import { save, state } from "./store.js";
+import { follow, forget, remember, save, state } from "./store.js";
 import * as words from "./words.js";
 
 const FIRST_PASSAGES = 3;
@@ -133,7 +133,7 @@ const badge = (confidence) => element("span", { class: `badge ${words.level(conf
 
 /** A button that scrolls to a place, or plain text if its document is gone. */
 function link(item, place, kind, ...content) {
-  if (!documents.byKey(place.document)) return element("span", { class: kind }, ...content);
+  if (place.start === null || !documents.byKey(place.document)) return element("span", { class: kind }, ...content);
   const does = `${place.document}-${place.start}-${place.end}-${kind}`;
   const go = (event) => matches.goTo(item, place, event.currentTarget);
   return button({ class: `link ${kind}`, "data-does": does, click: go }, ...content);
@@ -194,6 +194,7 @@ function endedParts(item) {
 
 /** Ask a question: its card is in view, and what is marked in the document is of this question only. */
 export function ask(item) {
+  correcting.end();
   setActive(item);
   asking.ask(item);
   intoView(item);
@@ -219,21 +220,29 @@ function remove(item) {
   const index = state.items.indexOf(item);
   asking.cancel(item);
   state.items.splice(index, 1);
+  forget(item);
   cardOf(item).remove();
   if (item.key === state.active) matches.activate(null);
   finish();
-  const undo = () => (state.items.splice(index, 0, item), showAll());
+  const undo = () => (remember(item), state.items.splice(index, 0, item), showAll());
   if (item.state === "answered") notify("The question is removed.", { kind: "plain", action: { label: "Undo", run: undo }, about: "removed" });
   $("question").focus();
 }
 
 export function clear() {
   const all = state.items;
-  for (const item of all) asking.cancel(item);
+  for (const item of all) {
+    asking.cancel(item);
+    forget(item);
+  }
   state.items = [];
   matches.activate(null);
   showAll();
-  const undo = () => ((state.items = [...all.filter((item) => item.state === "answered"), ...state.items]), showAll());
+  const undo = () => {
+    all.forEach(remember);
+    state.items = [...all.filter((item) => item.state !== "asking"), ...state.items];
+    showAll();
+  };
   notify("The conversation is cleared.", { kind: "plain", action: { label: "Undo", run: undo }, about: "removed" });
 }
 
@@ -276,6 +285,10 @@ export function start() {
     save();
     show(item);
     if (item.key === state.active) matches.go(0, { quietly: true });
+  });
+  follow(() => {
+    shownNames = null;
+    documents.update();
   });
   documents.onChange(() => names() !== shownNames && showAll());
   showAll();

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { $, announce, button, dot, element, dismiss, notify } from "./dom.js";
-import { newKey, save, state } from "./store.js";
+import { forget, newKey, save, state } from "./store.js";
 import { Text } from "./text.js";
 import * as words from "./words.js";
 
@@ -22,6 +22,11 @@ export const onChange = (listener) => listeners.push(listener);
 
 function changed() {
   save();
+  update();
+}
+
+/** Show the documents as they are now. */
+export function update() {
   show();
   for (const listener of listeners) listener();
 }
@@ -69,7 +74,7 @@ function freeColor() {
 /** Hold a document while it is uploaded and after that; `send` gets (progress, signal) and gives what the server holds. */
 function hold(name, send) {
   const leaving = new AbortController();
-  const held = { key: newKey(), id: "", name, color: freeColor(), lost: false, prepared: 0, _share: 0, _leaving: leaving, _before: state.shown };
+  const held = { key: newKey(), id: "", name, color: freeColor(), lost: false, prepared: 0, _share: 0, _leaving: leaving, _before: state.shown, _uploading: true };
   const progress = (share) => ((held._share = share), show());
   state.documents.push(held);
   held._uploading = upload(held, () => send(progress, leaving.signal));
@@ -122,6 +127,7 @@ export function remove(held) {
   held._leaving?.abort();
   const index = state.documents.indexOf(held);
   drop(held);
+  forget(held);
   if (held.id && !held.lost) api.request(`/documents/${held.id}`, { method: "DELETE" }).catch(() => {});
   if (state.shown === held.key) state.shown = (state.documents[index] ?? state.documents[index - 1])?.key ?? "";
   changed();

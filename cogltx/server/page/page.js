@@ -59,7 +59,7 @@ function startPasting() {
 async function sample() {
   const text = await (await fetch("/page/sample.txt")).text();
   documents.addText(text, "The lighthouse of Skarholm");
-  $("question").value = "Who kept the light burning in the storm of 1903?";
+  $("question").value = "Which engineer built the lighthouse?";
   $("question").focus();
 }
 

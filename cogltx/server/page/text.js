@@ -34,7 +34,10 @@ export class Text {
   }
 
   line(start) {
-    return this.text.slice(0, this.unit(start)).split("\n").length;
+    const stop = this.unit(start);
+    let count = 1;
+    for (let at = this.text.indexOf("\n"); at >= 0 && at < stop; at = this.text.indexOf("\n", at + 1)) count += 1;
+    return count;
   }
 
   /** Span, in code points, of the first place of a string, in any case; null if there is none. */

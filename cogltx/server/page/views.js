@@ -187,11 +187,13 @@ export class PagesView {
 
   async find(match) {
     const number = entryAt(this.#content.outline.pages, match.start)?.[1] ?? 1;
-    const page = this.#pages.find((one) => one.number === number);
-    if (!page) return [];
-    await this.#lines(page).catch(() => {});
-    const found = marked(page.lines, match);
-    return found.length ? found : [page.sheet];
+    const index = Math.max(0, this.#pages.findIndex((page) => page.number === number));
+    for (const page of this.#pages.slice(index, index + 2)) { // a paragraph may go on on the next page
+      await this.#lines(page).catch(() => {});
+      const found = marked(page.lines, match);
+      if (found.length) return found;
+    }
+    return this.#pages.slice(index, index + 1).map(({ sheet }) => sheet);
   }
 
   close() {
