@@ -234,6 +234,53 @@ def test_an_answer_is_marked_on_the_page_of_a_pdf(visitor: Visitor, pdf: Path) -
     assert measured == pytest.approx([scale * one for one in (left, top, right - left, bottom - top)], abs=2.5)
 
 
+def test_text_on_a_page_can_be_selected(visitor: Visitor, pdf: Path) -> None:
+    page = visitor.page
+    visitor.upload(pdf)
+    visitor.ask()
+    box = page.locator(".sheet mark.answer").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 1, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] + 2, middle, steps=4)
+    page.mouse.up()
+    expect(page.locator("#correction-quote")).to_have_text(re.compile("^“?Ilse Brandt[.]?”$"))
+    page.mouse.click(box["x"], box["y"] - 60)
+    expect(page.locator("#correction")).to_be_hidden()
+
+
+def test_how_far_a_document_is_prepared(visitor: Visitor) -> None:
+    shares = [0.4, 0.75, 1.0]
+
+    def prepare(route: Route) -> None:
+        if route.request.method != "GET" or route.request.url.count("/") > 4:
+            return route.fallback()
+        held = {**route.fetch().json(), "prepared": shares.pop(0) if len(shares) > 1 else shares[0]}
+        return route.fulfill(json=held)
+
+    visitor.page.route(re.compile("/documents/"), prepare)
+    visitor.paste(SENTENCE)
+    expect(visitor.documents).to_contain_text("prepared 40 %")
+    expect(visitor.documents).to_contain_text("prepared 75 %")
+    expect(visitor.documents).not_to_contain_text("prepared")
+
+
+def test_the_browser_keeps_a_bounded_conversation(visitor: Visitor) -> None:
+    count, size = visitor.page.evaluate(
+        """async () => {
+          const { state, save } = await import("/page/store.js");
+          const item = (key) => ({ key, question: "?".repeat(30000), asked: "", documents: [], state: "cancelled" });
+          state.items = Array.from({ length: 300 }, (_, number) => item(number));
+          save();
+          const text = localStorage["cogltx-page-1"];
+          return [JSON.parse(text).items.map((item) => item.key), text.length];
+        }"""
+    )
+    assert count == list(range(250, 300)), "the newest"
+    assert size < 2_100_000
+
+
 def test_places_one_by_one(visitor: Visitor, pdf: Path) -> None:
     page = visitor.page
     visitor.upload(pdf)

@@ -105,7 +105,11 @@ async function accept() {
 }
 
 export function start() {
-  document.addEventListener("selectionchange", settled(() => $("correction").contains(document.activeElement) || select(), 200));
+  const selected = settled(() => isPressed || $("correction").contains(document.activeElement) || select(), 200);
+  let isPressed = false; // the visitor is still selecting
+  document.addEventListener("pointerdown", () => (isPressed = true));
+  for (const kind of ["pointerup", "pointercancel"]) document.addEventListener(kind, () => ((isPressed = false), selected()));
+  document.addEventListener("selectionchange", selected);
   $("typed").addEventListener("input", settled(find, 150));
   $("correction").addEventListener("submit", (event) => (event.preventDefault(), accept()));
   $("no-answer").addEventListener("click", () => {

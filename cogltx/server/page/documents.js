@@ -224,7 +224,8 @@ export async function start() {
   } catch {
     // an older server
   }
-  $("promise").textContent = `Nothing leaves this server. ${words.keeping(info.store)}`;
+  $("keeping").textContent = words.keeping(info.store);
+  $("promise").textContent = `Nothing leaves this server. ${$("keeping").textContent}`;
   if (info.formats.length) $("file").accept = info.formats.join(",");
   await refresh();
   poll();

@@ -46,7 +46,13 @@ function show() {
   const match = matches[position];
   $("matches").hidden = !matches.length;
   $("match-count").textContent = match ? `${position + 1} of ${matches.length}` : words.counted(matches.length, "place");
-  $("match-label").textContent = match ? [match.label, match.place].filter(Boolean).join(" · ") : activeItem()?.question ?? "";
+  $("match-label").textContent = match ? [match.label, placeOf(match)].filter(Boolean).join(" · ") : activeItem()?.question ?? "";
+}
+
+/** The place of a match, with the name of its document if there are several. */
+function placeOf(match) {
+  const name = state.documents.length > 1 && documents.byKey(match.document)?.name;
+  return [name, match.place].filter(Boolean).join(", ");
 }
 
 /** Scroll to a match by its number. */
@@ -58,7 +64,7 @@ export async function go(number, { from = null, quietly = false } = {}) {
   if (!quietly) onReveal();
   const first = await viewer.reveal(match);
   if (quietly) return;
-  announce(`${position + 1} of ${matches.length}: ${match.label}${match.place ? `, ${match.place}` : ""}.`);
+  announce(`${position + 1} of ${matches.length}: ${[match.label, placeOf(match)].filter(Boolean).join(", ")}.`);
   if (!from || !first) return;
   origin = from;
   first.tabIndex = -1;
@@ -81,7 +87,7 @@ export function start() {
   $("next").addEventListener("click", () => step(1));
   document.addEventListener("keydown", (event) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (by && event.altKey && matches.length) {
+    if (by && event.altKey && matches.length && event.target.tagName !== "SELECT") {
       event.preventDefault();
       step(by);
     }

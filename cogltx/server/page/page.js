@@ -1,6 +1,6 @@
 // The page: connects its parts with the buttons, forms and keys.
 
-import { onKeyNeeded } from "./api.js";
+import { Failure, onKeyNeeded } from "./api.js";
 import * as asking from "./asking.js";
 import * as conversation from "./conversation.js";
 import * as correcting from "./correcting.js";
@@ -139,12 +139,15 @@ function startKey() {
 function askKey(isWrong) {
   $("key-problem").textContent = isWrong ? "The server does not accept this key." : "";
   if (!$("key").open) $("key").showModal();
-  return new Promise((resolve) => {
-    $("key-form").addEventListener("submit", () => {
-      sessionStorage.setItem("key", $("api-key").value);
+  return new Promise((resolve, reject) => {
+    const take = () => {
+      const key = $("api-key").value;
       $("api-key").value = "";
+      if (!key) return reject(new Failure("This server needs a key."));
+      sessionStorage.setItem("key", key);
       resolve();
-    }, { once: true });
+    };
+    $("key").addEventListener("close", take, { once: true });
   });
 }
 
