@@ -2,12 +2,15 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import uvicorn
 from fastapi.testclient import TestClient
 
 from cogltx.pipeline import CogLTX
@@ -41,6 +44,22 @@ def serve(*options: object) -> Iterator[Server]:
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
+
+
+@contextmanager
+def running(reader: CogLTX, config: ServerConfig | None = None, port: int = 0) -> Iterator[str]:
+    """Run a server in a thread of this process, and yield its address."""
+    app = create_app(reader, "tiny", config)
+    listening = socket.create_server(("127.0.0.1", port))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="on"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://localhost:{listening.getsockname()[1]}"
+    finally:
+        app.state.service.stop()
+        server.should_exit = True
+        thread.join()
 
 
 def connected(reader: CogLTX, config: ServerConfig) -> TestClient:

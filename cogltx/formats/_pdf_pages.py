@@ -12,14 +12,13 @@ from cogltx.formats._limits import Limits
 from cogltx.formats._parse import read_content
 
 _MOST_PIXELS = 6_000_000
-_ANY_SIZE = Limits(1.0, 6000.0)
 
 
 @contextmanager
-def opened(path: Path, name: str) -> Iterator[pypdfium2.PdfDocument]:
+def opened(path: Path, name: str, limits: Limits) -> Iterator[pypdfium2.PdfDocument]:
     """Open a PDF file, which may be gzipped; raises DataError if it is not readable."""
     try:
-        file = pypdfium2.PdfDocument(read_content(path, name, _ANY_SIZE))
+        file = pypdfium2.PdfDocument(read_content(path, name, limits))
     except pypdfium2.PdfiumError as error:
         raise DataError(f"{name}: not a readable PDF file ({error})") from None
     with file:

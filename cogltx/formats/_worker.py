@@ -65,7 +65,7 @@ def _render(name: str, limits: Limits, path: str, number: int | None, scale: flo
     """Draw a page of a PDF file, or without a number measure all pages."""
     from cogltx.formats import _pdf_pages
 
-    with limits.in_force(), _pdf_pages.opened(Path(path), name) as file:
+    with limits.in_force(), _pdf_pages.opened(Path(path), name, limits) as file:
         if number is None:
             return {"sizes": _pdf_pages.sizes(file)}
         return {"png": base64.b64encode(_pdf_pages.png(file, number, scale)).decode()}

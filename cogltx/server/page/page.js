@@ -1,185 +1,171 @@
-// The page: upload documents, ask, show the report that the server renders. All text from documents is escaped there.
+// The page: connects its parts with the buttons, forms and keys.
 
-const $ = (id) => document.getElementById(id);
-const held = []; // documents: {id, name, characters, pages}
-const uploads = new Set(); // promises of those in progress
-let questions = 0; // in progress
-let latest = 0; // number of the newest question
+import { Failure, onKeyNeeded } from "./api.js";
+import * as asking from "./asking.js";
+import * as conversation from "./conversation.js";
+import * as correcting from "./correcting.js";
+import { $, element, settled } from "./dom.js";
+import * as documents from "./documents.js";
+import * as exporting from "./exporting.js";
+import * as matches from "./matches.js";
+import { save, state } from "./store.js";
+import * as viewer from "./viewer.js";
+import * as words from "./words.js";
 
-async function request(path, options = {}) {
-  const key = sessionStorage.getItem("key");
-  const headers = { "X-Requested-With": "cogltx", ...options.headers, ...(key ? { Authorization: `Bearer ${key}` } : {}) };
-  let response;
-  try {
-    response = await fetch(path, { ...options, headers });
-  } catch {
-    throw new Error("The server does not answer.");
-  }
-  if (response.ok) return response;
-  if (response.status === 401) {
-    await newKey();
-    return request(path, options);
-  }
-  const failure = await response.json().catch(() => null);
-  throw new Error(failure?.error?.message ?? `The server answered ${response.status}.`);
+/** On a narrow screen one pane is shown: "document" or "answers". */
+function setView(name) {
+  document.body.dataset.view = name;
+  for (const tab of $("views").children) tab.setAttribute("aria-pressed", String(tab.dataset.view === name));
 }
 
-function newKey() {
-  $("key").hidden = false;
-  $("api-key").focus();
-  return new Promise((resolve) => $("key").addEventListener("submit", resolve, { once: true }));
+function startViews() {
+  for (const tab of $("views").children) tab.addEventListener("click", () => setView(tab.dataset.view));
+  matches.whenRevealed(() => setView("document"));
+  correcting.whenBegun(() => setView("document"));
+  setView(state.items.length ? "answers" : "document");
 }
 
-const post = (path, body) =>
-  request(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-
-function tell() {
-  const parts = [];
-  if (uploads.size) parts.push("Reading the file …");
-  if (questions) parts.push(questions > 1 ? `Looking for ${questions} answers …` : "Looking for the answer …");
-  $("status").textContent = parts.join(" ");
-}
-
-function complain(error) {
-  $("problem").textContent = error ? error.message : "";
-}
-
-function element(name, text, attributes = {}) {
-  const made = document.createElement(name);
-  made.textContent = text;
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
-
-function showDocuments() {
-  $("documents").replaceChildren(
-    ...held.map((one) => {
-      const size = one.pages ? `${one.pages} page${one.pages > 1 ? "s" : ""}` : `${one.characters.toLocaleString("en")} characters`;
-      const item = element("li", `${one.name} `);
-      item.append(element("span", size, { class: "quiet" }));
-      const remove = element("button", "×", { type: "button", "aria-label": `Remove ${one.name}` });
-      remove.addEventListener("click", () => {
-        held.splice(held.indexOf(one), 1);
-        showDocuments();
-        $("question").focus();
-        request(`/documents/${one.id}`, { method: "DELETE" }).catch(() => {});
-      });
-      item.append(remove);
-      return item;
-    }),
-  );
-}
-
-async function hold(sent) {
-  try {
-    held.push(await (await sent).json());
-    showDocuments();
+function startFiles() {
+  for (const id of ["add", "add-first"]) $(id).addEventListener("click", () => $("file").click());
+  $("file").addEventListener("change", (event) => {
+    documents.addFiles([...event.target.files]);
+    event.target.value = "";
     $("question").focus();
-  } catch (error) {
-    complain(error);
-  }
-}
-
-async function upload(send) {
-  complain();
-  const reading = hold(send());
-  uploads.add(reading);
-  tell();
-  await reading;
-  uploads.delete(reading);
-  tell();
-}
-
-async function uploadFiles(files) {
-  for (const file of files) {
-    const form = new FormData();
-    form.append("file", file);
-    await upload(() => request("/files", { method: "POST", body: form }));
-  }
-}
-
-function show(item) {
-  for (const button of $("history").querySelectorAll("button")) button.setAttribute("aria-current", String(button === item.button));
-  $("result").innerHTML = item.report; // rendered and escaped by the server; scripts in it would not run
-}
-
-async function ask(question) {
-  const number = (latest += 1);
-  const item = { button: element("button", question, { type: "button", disabled: "" }), report: "" };
-  const line = document.createElement("li");
-  line.append(item.button);
-  $("history").append(line);
-  questions += 1;
-  tell();
-  try {
-    const response = await post("/report?whole_page=false", { question, documents: held.map((one) => one.id) });
-    item.report = await response.text();
-    const parsed = new DOMParser().parseFromString(item.report, "text/html");
-    const answer = parsed.querySelector(".answer")?.firstChild?.textContent.trim() ?? "";
-    item.button.append(element("strong", answer));
-    item.button.disabled = false;
-    item.button.addEventListener("click", () => {
-      show(item);
-      $("result").focus();
+  });
+  for (const kind of ["dragenter", "dragover"]) {
+    document.addEventListener(kind, (event) => {
+      event.preventDefault();
+      document.body.classList.add("over");
     });
-    if (number === latest) show(item);
-  } catch (error) {
-    line.remove();
-    complain(error);
-  } finally {
-    questions -= 1;
-    tell();
   }
-}
-
-$("file").addEventListener("change", async (event) => {
-  const files = [...event.target.files];
-  event.target.value = "";
-  await uploadFiles(files);
-});
-
-$("paste-button").addEventListener("click", () => {
-  $("paste").hidden = !$("paste").hidden;
-  $("paste-button").setAttribute("aria-expanded", String(!$("paste").hidden));
-  if (!$("paste").hidden) $("text").focus();
-});
-
-$("paste").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const text = $("text").value;
-  $("text").value = "";
-  $("paste").hidden = true;
-  $("paste-button").setAttribute("aria-expanded", "false");
-  await upload(() => post("/documents", { text, name: "pasted text" }));
-});
-
-$("ask").addEventListener("submit", async (event) => {
-  event.preventDefault();
-  const question = $("question").value.trim();
-  if (!question) return;
-  if (!held.length && !uploads.size) return complain(new Error("Choose a file or paste a text first."));
-  complain();
-  $("question").value = "";
-  await Promise.all(uploads); // a question may come before its text is read
-  if (held.length) ask(question);
-  else $("question").value ||= question;
-});
-
-$("key").addEventListener("submit", (event) => {
-  event.preventDefault();
-  sessionStorage.setItem("key", $("api-key").value);
-  $("api-key").value = "";
-  $("key").hidden = true;
-});
-
-for (const kind of ["dragenter", "dragover"]) {
-  document.addEventListener(kind, (event) => {
+  document.addEventListener("dragleave", (event) => event.relatedTarget || document.body.classList.remove("over"));
+  document.addEventListener("drop", (event) => {
     event.preventDefault();
-    $("drop").classList.add("over");
+    document.body.classList.remove("over");
+    documents.addFiles([...event.dataTransfer.files]);
   });
 }
-for (const kind of ["dragleave", "drop"]) document.addEventListener(kind, () => $("drop").classList.remove("over"));
-document.addEventListener("drop", async (event) => {
-  event.preventDefault();
-  await uploadFiles([...event.dataTransfer.files]);
-});
+
+function startPasting() {
+  for (const id of ["paste-button", "paste-first"]) $(id).addEventListener("click", () => $("paste").showModal());
+  $("paste-cancel").addEventListener("click", () => $("paste").close());
+  $("paste-form").addEventListener("submit", () => {
+    documents.addText($("text").value, $("text-name").value.trim() || "pasted text");
+    $("paste-form").reset();
+    setTimeout(() => $("question").focus());
+  });
+}
+
+async function sample() {
+  const text = await (await fetch("/page/sample.txt")).text();
+  documents.addText(text, "The lighthouse of Skarholm");
+  $("question").value = "Which engineer built the lighthouse?";
+  $("question").focus();
+}
+
+/** Why a question cannot be asked now; "" if it can. */
+function obstacle() {
+  if (documents.askable().length || documents.uploads().length) return "";
+  const lost = state.documents.filter((held) => held.lost).map(({ name }) => name);
+  return lost.length ? words.gone(lost, documents.info.store) : "Add a document first: a file or a text. The question stays here.";
+}
+
+function submit() {
+  const question = $("question").value.trim();
+  if (!question) return;
+  const problem = obstacle();
+  $("ask-problem").textContent = problem;
+  if (problem) return;
+  const scope = $("scope").value;
+  $("question").value = state.draft = "";
+  setView("answers");
+  conversation.ask(asking.newItem(question, scope));
+}
+
+function startQuestion() {
+  $("question").value = state.draft;
+  const remember = settled(save, 300);
+  $("question").addEventListener("input", () => {
+    state.draft = $("question").value;
+    $("ask-problem").textContent = "";
+    remember();
+  });
+  $("question").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    submit();
+  });
+  $("ask").addEventListener("submit", (event) => (event.preventDefault(), submit()));
+  documents.onChange(showScope);
+  showScope();
+}
+
+/** With several documents, the question may be about one of them. */
+function showScope() {
+  const before = $("scope").value;
+  const askable = documents.askable();
+  const all = element("option", { value: "" }, `all documents (${askable.length})`);
+  $("scope").replaceChildren(all, ...askable.map(({ key, name }) => element("option", { value: key }, name)));
+  $("scope").value = askable.some(({ key }) => key === before) ? before : "";
+  $("scope-part").hidden = askable.length < 2;
+  if (askable.length) $("ask-problem").textContent = "";
+}
+
+function startMenu() {
+  const close = () => ($("menu").open = false);
+  const choices = { markdown: exporting.saveMarkdown, json: exporting.saveJson, corrections: exporting.saveCorrections, clear: conversation.clear };
+  for (const [id, run] of Object.entries(choices)) $(`menu-${id}`).addEventListener("click", () => (close(), run()));
+  $("menu").addEventListener("toggle", () => {
+    const corrected = exporting.corrections().length;
+    for (const id of ["markdown", "json", "clear"]) $(`menu-${id}`).disabled = !state.items.length;
+    $("menu-corrections").disabled = !corrected;
+    $("menu-corrections").lastElementChild.textContent = corrected
+      ? `${words.counted(corrected, "example")} for training, JSON Lines`
+      : "none yet: “Correct it” under an answer";
+  });
+  $("menu").addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    close();
+    $("menu").firstElementChild.focus();
+  });
+  document.addEventListener("click", (event) => $("menu").contains(event.target) || close());
+}
+
+function startKey() {
+  let asked = null; // requests at the same time share one form
+  onKeyNeeded((isWrong) => (asked ??= askKey(isWrong).finally(() => (asked = null))));
+}
+
+function askKey(isWrong) {
+  $("key-problem").textContent = isWrong ? "The server does not accept this key." : "";
+  if (!$("key").open) $("key").showModal();
+  return new Promise((resolve, reject) => {
+    const take = () => {
+      const key = $("api-key").value;
+      $("api-key").value = "";
+      if (!key) return reject(new Failure("This server needs a key."));
+      sessionStorage.setItem("key", key);
+      resolve();
+    };
+    $("key").addEventListener("close", take, { once: true });
+  });
+}
+
+async function start() {
+  startKey();
+  startViews();
+  startFiles();
+  startPasting();
+  startQuestion();
+  startMenu();
+  $("sample").addEventListener("click", sample);
+  correcting.start();
+  matches.start();
+  conversation.start();
+  viewer.start();
+  document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && documents.refresh());
+  await documents.start();
+  asking.resume();
+}
+
+start();

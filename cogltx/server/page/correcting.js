@@ -1,0 +1,122 @@
+// Correcting an answer: mark the right one in the document, type it, or say that there is none.
+
+import { placeOf } from "./asking.js";
+import { $, announce, button, element, settled } from "./dom.js";
+import * as documents from "./documents.js";
+import * as matches from "./matches.js";
+import { state } from "./store.js";
+import { entryAt } from "./text.js";
+import * as viewer from "./viewer.js";
+import * as words from "./words.js";
+
+let item = null; // the question that is corrected
+let chosen = null; // {document, start, end, text}
+let onChange = () => {};
+let onBegin = () => {};
+
+export const whenCorrected = (callback) => (onChange = callback);
+export const whenBegun = (callback) => (onBegin = callback);
+
+/** The part of a card that says how its answer was corrected. */
+export function part(one) {
+  const { correction } = one;
+  if (!correction) return null;
+  const said = correction.none
+    ? "You said that there is no answer."
+    : correction.isConfirmed
+      ? "You said that this is right."
+      : `You corrected it: “${words.snippet(correction.text, 160)}”${correction.place ? `, ${correction.place}` : ""}`;
+  const undo = () => set(one, null, "The correction is undone.");
+  return element("p", { class: "corrected" }, said, " ", button({ class: "small", "data-does": "undo", click: undo }, "Undo"));
+}
+
+function set(one, correction, sentence) {
+  one.correction = correction;
+  onChange(one);
+  announce(sentence);
+}
+
+/** Keep an answer, or "not found", as right. */
+export function confirm(one) {
+  const { answer, start, end, document, place } = one.result;
+  const correction = answer ? { document, start, end, text: answer, place, isConfirmed: true } : { none: true, isConfirmed: true };
+  set(one, correction, "Noted as right.");
+}
+
+export function begin(one) {
+  if (state.active !== one.key) matches.activate(one);
+  item = one;
+  choose(null);
+  $("correction").classList.add("begun");
+  onBegin();
+  $("correction").focus();
+}
+
+function choose(span) {
+  chosen = span;
+  $("correction").hidden = !item;
+  $("correction-title").textContent = item ? `Right answer to “${words.snippet(item.question, 90)}”` : "";
+  $("correction-quote").textContent = span ? `“${words.snippet(span.text, 200)}”` : "Mark it in the document, or type it as it stands there.";
+  $("is-answer").disabled = !span;
+}
+
+export function end() {
+  item = null;
+  $("correction").classList.remove("begun");
+  $("typed").value = "";
+  choose(null);
+}
+
+/** A selection in the document may be the right answer to the question in view. */
+async function select() {
+  const span = await viewer.selected().catch(() => null);
+  const isBegun = $("correction").classList.contains("begun");
+  if (!isBegun) {
+    const active = matches.activeItem();
+    item = span && active?.state === "answered" ? active : null;
+  }
+  if (item && (span || !isBegun)) choose(span);
+  else if (!item) end();
+}
+
+/** Find a typed answer, in the document in view first. */
+async function find() {
+  const wanted = $("typed").value;
+  const held = documents.askable().sort((a, b) => (b.key === state.shown) - (a.key === state.shown));
+  for (const one of wanted.trim() ? held : []) {
+    const { text } = await documents.content(one);
+    const span = text.find(wanted);
+    if (span) return choose({ document: one.key, ...span, text: text.slice(span.start, span.end) });
+  }
+  choose(null);
+  if (wanted.trim()) $("correction-quote").textContent = "This does not stand in the documents.";
+}
+
+async function accept() {
+  const [one, span] = [item, chosen];
+  if (!one || !span) return;
+  const held = documents.byKey(span.document);
+  const { outline } = await documents.content(held);
+  const page = entryAt(outline.pages, span.start)?.[1] ?? null;
+  const place = await placeOf(held, span.start, page);
+  getSelection().removeAllRanges();
+  end();
+  set(one, { ...span, page, place }, `Noted: the answer is ${span.text}.`);
+}
+
+export function start() {
+  const selected = settled(() => isPressed || $("correction").contains(document.activeElement) || select(), 200);
+  let isPressed = false; // the visitor is still selecting
+  document.addEventListener("pointerdown", () => (isPressed = true));
+  for (const kind of ["pointerup", "pointercancel"]) document.addEventListener(kind, () => ((isPressed = false), selected()));
+  document.addEventListener("selectionchange", selected);
+  $("typed").addEventListener("input", settled(find, 150));
+  $("correction").addEventListener("submit", (event) => (event.preventDefault(), accept()));
+  $("no-answer").addEventListener("click", () => {
+    const one = item;
+    end();
+    set(one, { none: true }, "Noted: there is no answer.");
+  });
+  $("correction-close").addEventListener("click", end);
+  $("correction").addEventListener("keydown", (event) => event.key === "Escape" && end());
+}
