@@ -33,6 +33,7 @@ _ENGLISH = frozenset({
     "the", "of", "and", "to", "in", "a", "is", "that", "for", "with", "on", "by", "as", "it", "was", "be", "or", "are",
     "from", "this", "not", "at",
 })  # fmt: skip
+_TRIED_WORDS, _FEWEST_TRIED = 2000, 100  # of all documents, and of each
 _FEWEST_WORDS, _ENGLISH_SHARE = 30, 0.1  # of English prose, a third are such words; of other languages hardly any
 
 _Given = Annotated[
@@ -85,10 +86,11 @@ def ask(
     model = model or _model_for(documents)
     reader = load_model(model, changes, judge, device)
     documents = _readable(documents, reader)
-    guesses = _answers_questions(reader) and (foreign := _in_unknown_language(documents, reader)) is not None
+    searches = reader.uses_judge and _answers_questions(reader)
+    guesses = searches and (foreign := _in_unknown_language(documents, reader)) is not None
     if guesses:
         note(f"{model} does not know the language of {foreign}; these passages share most words with the question")
-        reader = load_model(model, [*(changes or ()), "memrecall.shortlist=null"], "bm25", device)
+        _search_by_words(reader)
     known = [*questions] or _questions_of(reader)
     groups = [documents] if _answers_questions(reader) else [[document] for document in documents]
     if html is not None and len(groups) * len(known) != 1:
@@ -172,8 +174,21 @@ def _looks_english(text: str) -> bool:
 
 def _in_unknown_language(documents: Sequence[Document], reader: "Reader") -> str | None:
     """The name of the first document whose words the model's tokenizer only spells; None if there is none."""
-    tokenizer = reader.model.tokenizer
-    return next((one.id or "the text" for one in documents if not has_words(one.text, tokenizer)), None)
+    tokenizer, n_words = reader.model.tokenizer, max(_FEWEST_TRIED, _TRIED_WORDS // len(documents))
+    return next((one.id or "the text" for one in documents if not has_words(one.text, tokenizer, n_words)), None)
+
+
+def _search_by_words(reader: "Reader") -> None:
+    """Let BM25 find the passages."""
+    from cogltx.memrecall import MemRecall
+    from cogltx.pipeline import CogLTX
+
+    if isinstance(reader, CogLTX):
+        model, config = reader.model, reader.config.memrecall.model_copy(update={"shortlist": None})
+        reader.memrecall = MemRecall(
+            "bm25", config, tokenizer=model.tokenizer, max_block_tokens=reader.config.max_block_tokens,
+            runner=model.runner, pairs=model.pairs, form=model.form,
+        )  # fmt: skip
 
 
 def _decided(answer: "Answer", at_least: float, *, guesses: bool) -> "Answer":

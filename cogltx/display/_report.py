@@ -131,7 +131,7 @@ def _pieces(document: Document, passages: Sequence[Mark], marks: Sequence[Mark])
             yield {"passage": passage, "parts": parts(start, end), "folded": 0}
             continue
         first = _next_word(text, start + _CONTEXT) if start else start
-        last = _next_word(text, end - _CONTEXT) if end < len(text) else end
+        last = _next_word(text, end - 3 * _CONTEXT // 2) if end < len(text) else end
         for a, b in ((start, first), (first, last), (last, end)):
             if a < b:
                 yield {"passage": None, "parts": parts(a, b), "folded": b - a if (a, b) == (first, last) else 0}
@@ -145,5 +145,5 @@ def _mark_at(marks: Sequence[Mark], start: int) -> Mark | None:
 
 def _next_word(text: str, at: int) -> int:
     """The beginning of the next line, or else of the next word, or the place itself if both are far."""
-    match = _LINE.search(text, at, at + _CONTEXT // 2) or _SPACE.search(text, at, at + _CONTEXT // 10)
+    match = _LINE.search(text, at, at + _CONTEXT) or _SPACE.search(text, at, at + _CONTEXT // 10)
     return match.end() if match else at
