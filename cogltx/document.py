@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from numbers import Integral
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from cogltx.errors import DataError
 
@@ -138,6 +138,22 @@ class Document:
         """Return the number, or name, of a character's page; None without pages."""
         number = bisect_right(self.pages, start, key=itemgetter(0)) - 1
         return (self.pages[number][1] or None) if number >= 0 else None
+
+    def heading(self, start: int) -> str:
+        """Return the heading of a character's section; empty without one."""
+        number = bisect_right(self.segments, start, key=attrgetter("start")) - 1
+        return self.segments[number].heading if number >= 0 and start < self.segments[number].end else ""
+
+    def place(self, start: int) -> str:
+        """Name the page and the heading of a character; the line if the text has no pages and no segments.
+
+        >>> Document("One.\\nTwo.").place(6)
+        'line 2'
+        """
+        if not self.pages and not self.segments:
+            return f"line {self.text.count(chr(10), 0, start) + 1:,}"
+        page = self.page(start)
+        return ", ".join(filter(None, (page_name(page) if page else "", self.heading(start))))
 
     def part(self, start: int) -> tuple[str, int, int]:
         """Return id, first and end character of the joined document that a character is in."""

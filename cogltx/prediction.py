@@ -162,20 +162,21 @@ class Prediction:
         document: Document | str | Sequence[Document | str] | None = None,
         question: str = "",
         *,
+        links: Mapping[str, str] | None = None,
         whole_page: bool = True,
     ) -> str:
         """Render the answer and its evidence as an HTML page, or as a fragment for a notebook.
 
         Args:
-            document: the document that was read, or those that were joined; None shows the key blocks alone.
+            document: the document that was read, or those that were joined; None shows the passages alone.
             question: the title of the page.
+            links: the address of each document's file, by id; places in a PDF lead to their pages.
             whole_page: False renders a fragment.
         """
         given = [document] if isinstance(document, Document | str) else document or ()
         documents = named_apart([Document(one) if isinstance(one, str) else one for one in given])
-        texts, values = {one.id: one.text for one in documents}, self.to_dict()
-        answer = {"text": self.answer, **values}
-        return report(texts, values["evidence"], answer, question=question, whole_page=whole_page)
+        values = self.to_dict()
+        return report(documents, values["evidence"], values, question=question, links=links, whole_page=whole_page)
 
     def _repr_html_(self) -> str:
         return self.to_html(whole_page=False)

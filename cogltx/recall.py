@@ -84,13 +84,12 @@ class Recall:
         return tuple(sorted(evidence, key=lambda block: -block.score))
 
     def to_html(self, *, whole_page: bool = True) -> str:
-        """Show the document with its key blocks and the steps that found them on a self-contained HTML page.
+        """Show the document with its key blocks on a self-contained HTML page.
 
         ``whole_page=False`` gives a fragment for a notebook.
         """
         document, question = self.blocks.document, self.query.text if self.query else ""
-        blocks = [asdict(block) for block in self.evidence]
-        return report({document.id: document.text}, blocks, question=question, whole_page=whole_page)
+        return report([document], list(map(asdict, self.evidence)), question=question, whole_page=whole_page)
 
     def _repr_html_(self) -> str:
         return self.to_html(whole_page=False)

@@ -94,3 +94,11 @@ def test_lines_of_a_span_and_of_joined_documents() -> None:
     joined = Document.joined([Document("before", "b"), document])
     assert joined.lines_of(8, 9) == (Line(8, 13, 1, box),)
     assert joined.notes == ("a.pdf: page 3 is a picture",)
+
+
+def test_places_are_page_and_heading_or_the_line() -> None:
+    sections = (Segment(3, 6, "Installation"), Segment(6, 9))
+    paged = Document("a b\nc d\ne f", "a.pdf", sections, pages=((0, 11), (4, 12), (8, "slide 3")))
+    assert [paged.place(start) for start in (0, 4, 6, 9)] == ["page 11", "page 12, Installation", "page 12", "slide 3"]
+    assert [Document("a b\nc d").place(start) for start in (0, 3, 4, 7)] == ["line 1", "line 1", "line 2", "line 2"]
+    assert Document("a b\nc d", segments=(Segment(0, 3, "One"),)).place(5) == ""

@@ -20,7 +20,7 @@ MAX_HEADING_TOKENS = 16
 
 _LETTER = re.compile(r"[^\W_]")
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
-_TRIED_WORDS, _FEWEST_LETTERS, _UNKNOWN_SHARE = 2000, 40, 0.1
+_FEWEST_LETTERS, _UNKNOWN_SHARE = 40, 0.1
 _PIECE_CHARACTERS = 1 << 14
 _BATCH_CHARACTERS = 1 << 17  # enough for the tokenizer's threads
 
@@ -91,12 +91,12 @@ def has_token(text: str, tokenizer: Any) -> bool:
     return any(len(ids) for part in parts for ids, _ in encode([part], tokenizer))
 
 
-def has_words(text: str, tokenizer: Any) -> bool:
-    """Check whether a tokenizer has tokens for the words of a text, not only for their letters.
+def has_words(text: str, tokenizer: Any, n_words: int = 2000) -> bool:
+    """Check whether a tokenizer has tokens for the first words of a text, not only for their letters.
 
     A model has learned nothing of a language that its tokenizer spells. Too short texts pass.
     """
-    words = list(islice((match[0] for match in _WORD.finditer(text)), _TRIED_WORDS))
+    words = list(islice((match[0] for match in _WORD.finditer(text)), n_words))
     n_letters = sum(map(len, words))
     if n_letters < _FEWEST_LETTERS:
         return True

@@ -4,11 +4,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -17,23 +19,21 @@ from cogltx._folders import DEFAULT_MODEL, MULTILINGUAL_MODEL
 from cogltx._progress import logger
 from cogltx.blocks import has_words
 from cogltx.cli._options import DeviceOption, JudgeOption, SetOption, load_model, note
-from cogltx.display import LOWEST_SHOWN, sureness
-from cogltx.document import Document, page_name
+from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError, one_line
-from cogltx.formats import ENDINGS, FORMATS, ending, find_files, read_documents
+from cogltx.formats import ENDINGS, find_files, read_documents
 
 if TYPE_CHECKING:
     from cogltx.pipeline import Reader
-    from cogltx.prediction import Evidence, Prediction
+    from cogltx.prediction import Prediction
 
     Answer = Callable[[str | None], Prediction]
 
-_SHOWN = 3  # key blocks
-_SNIPPET = 160  # characters
 _ENGLISH = frozenset({
     "the", "of", "and", "to", "in", "a", "is", "that", "for", "with", "on", "by", "as", "it", "was", "be", "or", "are",
     "from", "this", "not", "at",
 })  # fmt: skip
+_TRIED_WORDS, _FEWEST_TRIED = 2000, 100  # of all documents, and of each
 _FEWEST_WORDS, _ENGLISH_SHARE = 30, 0.1  # of English prose, a third are such words; of other languages hardly any
 
 _Given = Annotated[
@@ -81,14 +81,16 @@ def ask(
 ) -> None:
     """Ask about files: the answer, and the evidence with its page, line or heading; or labels, or entities."""
     paths, questions = _sort(given)
-    documents = list(_read_documents(paths, seconds, megabytes))
+    files = {document.id: (file, document) for file, document in _read_documents(paths, seconds, megabytes)}
+    documents = [document for _, document in files.values()]
     model = model or _model_for(documents)
     reader = load_model(model, changes, judge, device)
     documents = _readable(documents, reader)
-    guesses = _answers_questions(reader) and (foreign := _in_unknown_language(documents, reader)) is not None
+    searches = reader.uses_judge and _answers_questions(reader)
+    guesses = searches and (foreign := _in_unknown_language(documents, reader)) is not None
     if guesses:
         note(f"{model} does not know the language of {foreign}; these passages share most words with the question")
-        reader = load_model(model, [*(changes or ()), "memrecall.shortlist=null"], "bm25", device)
+        _search_by_words(reader)
     known = [*questions] or _questions_of(reader)
     groups = [documents] if _answers_questions(reader) else [[document] for document in documents]
     if html is not None and len(groups) * len(known) != 1:
@@ -103,8 +105,7 @@ def ask(
             title = [group[0].id] * (len(groups) > 1) + [question or ""] * (len(known) > 1)
             _print(reader, group, question, prediction, None if as_json else one_line(": ".join(title)))
             if html is not None:
-                write_file(html, prediction.to_html(group, question or ""))
-                note(f"report: {html}")
+                _write_report(html, group, question, prediction, {id: file for id, (file, _) in files.items()})
 
 
 def _answers_questions(reader: "Reader") -> bool:
@@ -117,13 +118,15 @@ def _questions_of(reader: "Reader") -> list[str | None]:
     return [] if _answers_questions(reader) else [*options["labels"]] if options.get("label_queries") else [None]
 
 
-def _read_documents(named: Sequence[Path], seconds: float | None, megabytes: float | None) -> Iterator[Document]:
+def _read_documents(
+    named: Sequence[Path], seconds: float | None, megabytes: float | None
+) -> Iterator[tuple[Path, Document]]:
     """Read files, named by their paths if there are several; those of a folder that cannot be read are left out."""
     files = find_files(named)
     n_documents = 0
     for file, document in read_documents(files, named, seconds=seconds, megabytes=megabytes):
         n_documents += 1
-        yield replace(document, id=str(file)) if len(files) > 1 else document
+        yield file, replace(document, id=str(file)) if len(files) > 1 else document
     if not n_documents:
         raise DataError(f"{named[0]}: no file that can be read")
 
@@ -171,8 +174,21 @@ def _looks_english(text: str) -> bool:
 
 def _in_unknown_language(documents: Sequence[Document], reader: "Reader") -> str | None:
     """The name of the first document whose words the model's tokenizer only spells; None if there is none."""
-    tokenizer = reader.model.tokenizer
-    return next((one.id or "the text" for one in documents if not has_words(one.text, tokenizer)), None)
+    tokenizer, n_words = reader.model.tokenizer, max(_FEWEST_TRIED, _TRIED_WORDS // len(documents))
+    return next((one.id or "the text" for one in documents if not has_words(one.text, tokenizer, n_words)), None)
+
+
+def _search_by_words(reader: "Reader") -> None:
+    """Let BM25 find the passages."""
+    from cogltx.memrecall import MemRecall
+    from cogltx.pipeline import CogLTX
+
+    if isinstance(reader, CogLTX):
+        model, config = reader.model, reader.config.memrecall.model_copy(update={"shortlist": None})
+        reader.memrecall = MemRecall(
+            "bm25", config, tokenizer=model.tokenizer, max_block_tokens=reader.config.max_block_tokens,
+            runner=model.runner, pairs=model.pairs, form=model.form,
+        )  # fmt: skip
 
 
 def _decided(answer: "Answer", at_least: float, *, guesses: bool) -> "Answer":
@@ -209,9 +225,49 @@ def _print(
         asked = {} if question is None else {"question": question}
         print(json.dumps(asked | prediction.to_dict(), ensure_ascii=False), flush=True)
         return
-    of_task = reader.config.reasoner.format
-    text = _format(prediction, documents) if _answers_questions(reader) else of_task(prediction)
+    shown, named = _with_short_names(prediction, documents)
+    text = reader.config.reasoner.format(shown, named, bold=partial(typer.style, bold=True))
     typer.echo(f"{title}\n\n{text}\n" if title else f"{text}\n")
+
+
+def _write_report(
+    html: Path, documents: Sequence[Document], question: str | None, prediction: "Prediction", files: Mapping[str, Path]
+) -> None:
+    """Write a report whose places lead to the files."""
+    shown, named = _with_short_names(prediction, documents)
+    ids = zip(named, documents, strict=True)
+    links = {new.id: _address(files[old.id], html) for new, old in ids if files[old.id] != Path("-")}
+    write_file(html, shown.to_html(named, question or "", links=links))
+    note(f"report: {html}")
+
+
+def _address(file: Path, page: Path) -> str:
+    """The address of a file in a page: relative, so that both can be moved together.
+
+    >>> _address(Path("files/a b.pdf"), Path("reports/page.html"))
+    '../files/a%20b.pdf'
+    """
+    target, folder = os.path.abspath(file), os.path.dirname(os.path.abspath(page))
+    try:
+        return quote(os.fsencode(Path(os.path.relpath(target, folder)).as_posix()))
+    except ValueError:  # another drive of Windows
+        return Path(target).as_uri()
+
+
+def _with_short_names(
+    prediction: "Prediction", documents: Sequence[Document]
+) -> tuple["Prediction", Sequence[Document]]:
+    """Name several documents by their files, or by their paths if two files have the same name."""
+    files = {document.id: Path(document.id).name for document in documents}
+    if len(documents) < 2 or len({*files.values()}) < len(documents):
+        return prediction, documents
+    names = {"": "", **files}
+    shown = replace(
+        prediction, document=names[prediction.document],
+        evidence=tuple(replace(one, document=names[one.document]) for one in prediction.evidence),
+        alternatives=tuple(replace(one, document=names[one.document]) for one in prediction.alternatives),
+    )  # fmt: skip
+    return shown, [replace(document, id=names[document.id]) for document in documents]
 
 
 def _sort(given: Sequence[str]) -> tuple[list[Path], list[str]]:
@@ -246,63 +302,3 @@ def _typed(documents: Sequence[Document]) -> Iterator[str]:
                 return
             continue
         yield line.strip()
-
-
-def _format(prediction: "Prediction", documents: Sequence[Document]) -> str:
-    """The answer with its place and passage, and the key blocks; or that there is none."""
-    if prediction.answer:
-        answer = typer.style(one_line(" ".join(prediction.answer.split())), bold=True)
-        lines = [f"{answer} ({sureness(prediction.confidence)})"]
-    else:
-        lines = [] if prediction.no_answer_confidence is None else [_no_answer(prediction, documents)]
-        for other in prediction.alternatives:
-            if other.confidence >= LOWEST_SHOWN:
-                candidate = _begin(one_line(" ".join(other.text.split())), _SNIPPET // 2)
-                lines.append(f"  {candidate} ({sureness(other.confidence)})")
-    best = sorted(prediction.evidence, key=lambda block: not _holds(block, prediction))[:_SHOWN]
-    pairs = ((_place(block, documents), _passage(block, prediction)) for block in best)
-    return "\n".join([*lines, "", *(f"  {': '.join(filter(None, pair))}" for pair in pairs)])
-
-
-def _no_answer(prediction: "Prediction", documents: Sequence[Document]) -> str:
-    """Say that there is no answer, or none that is sure enough."""
-    where = one_line(documents[0].id or "the text") if len(documents) == 1 else f"{len(documents)} files"
-    if not prediction.confidence:
-        return typer.style(f"No sure answer in {where}", bold=True)
-    return f"{typer.style(f'No answer in {where}', bold=True)} ({sureness(prediction.confidence)})"
-
-
-def _place(block: "Evidence", documents: Sequence[Document]) -> str:
-    """The file, if there are several, and the page, the line of a text file or the heading of another one."""
-    document = next((one for one in documents if one.id == block.document), documents[0])
-    if block.page:
-        place = page_name(block.page)
-    elif ending(document.id) in FORMATS:  # its lines are not those of the text
-        headings = (part.heading for part in document.segments if part.start <= block.start < part.end)
-        place = next((f"“{heading}”" for heading in headings if heading), "")
-    else:
-        place = f"line {document.text.count(chr(10), 0, block.start) + 1:,}"
-    return one_line(", ".join(filter(None, (document.id if len(documents) > 1 else "", place))))
-
-
-def _holds(block: "Evidence", prediction: "Prediction") -> bool:
-    start = prediction.start
-    return start is not None and block.document == prediction.document and block.start <= start < block.end
-
-
-def _passage(block: "Evidence", prediction: "Prediction") -> str:
-    """The text of a key block in one line, around the answer if it holds it, which is bold on a terminal."""
-    if not _holds(block, prediction) or prediction.start is None or prediction.end is None:
-        return _begin(one_line(" ".join(block.text.split())), _SNIPPET)
-    first, last = prediction.start - block.start, prediction.end - block.start
-    marked = f"{block.text[:first]}\x02{block.text[first:last]}\x03{block.text[last:]}"
-    before, _, rest = " ".join(marked.split()).partition("\x02")
-    answer, _, after = rest.partition("\x03")
-    before, answer, after = map(one_line, (before, answer, after))
-    before = _begin(before[::-1], _SNIPPET // 2)[::-1]
-    return f"{before}{typer.style(answer, bold=True)}{_begin(after, _SNIPPET // 2)}"
-
-
-def _begin(text: str, size: int) -> str:
-    """The first words of a text."""
-    return text if len(text) <= size else text[:size].rsplit(" ", 1)[0] + " …"

@@ -1,6 +1,7 @@
 """``cogltx recall``: find the key blocks of a document."""
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +13,8 @@ from cogltx.formats import read_document
 if TYPE_CHECKING:
     from cogltx.document import Document
     from cogltx.recall import Recall
+
+_PASSAGE = 600  # characters
 
 
 def recall(
@@ -39,8 +42,7 @@ def recall(
         recalled = _recall_by_judge(text, question, judge, changes or [], device)
     else:
         raise ConfigError("recall needs a run or --judge NAME, such as --judge bm25")
-    result = _to_dict(recalled)
-    print(json.dumps(result, ensure_ascii=False, indent=2) if as_json else _format(result))
+    print(json.dumps(_to_dict(recalled), ensure_ascii=False, indent=2) if as_json else _format(recalled))
 
 
 def _recall_by_judge(
@@ -78,14 +80,7 @@ def _to_dict(recalled: "Recall") -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _format(result: dict[str, Any]) -> str:
-    lines = [
-        f"{len(result['key_blocks']):,} key blocks of {result['n_blocks']:,} ({result['n_tokens']:,} tokens); "
-        "* survived the last decay",
-        "",
-        " block    score  step    text",
-    ]
-    for block in result["key_blocks"]:
-        kept, text = "*" if block["kept"] else " ", " ".join(block["text"].split())
-        lines.append(f"{block['index']:6,}  {block['score']:7.3f}  {block['step']:4}  {kept} {text}")
-    return "\n".join(lines)
+def _format(recalled: "Recall") -> str:
+    from cogltx.display import passages_text
+
+    return passages_text(list(map(asdict, recalled.evidence)), [recalled.blocks.document], size=_PASSAGE)

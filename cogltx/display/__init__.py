@@ -1,6 +1,7 @@
-"""Results as HTML, for browsers and notebooks, and model cards."""
+"""Results as text and HTML, for terminals, browsers and notebooks, and model cards."""
 
 from cogltx.display._card import model_card
-from cogltx.display._report import LOWEST_SHOWN, report, sureness
+from cogltx.display._report import report
+from cogltx.display._words import entities_text, passages_text, place, sureness, text_of
 
-__all__ = ["LOWEST_SHOWN", "model_card", "report", "sureness"]
+__all__ = ["entities_text", "model_card", "passages_text", "place", "report", "sureness", "text_of"]

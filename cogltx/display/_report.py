@@ -1,131 +1,149 @@
-"""An HTML report: documents with their key blocks shaded by score, the answer marked, and the steps that found them.
+"""An HTML report: the answer, the passages that were found, and the documents with both marked.
 
-One self-contained page without scripts. Long stretches between key blocks are folded. Takes plain data, as
+One self-contained page without scripts. Long stretches between passages are folded. Takes plain data, as
 ``Prediction.to_dict`` gives it, so it depends on no model.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import Any, TypeAlias
+from operator import itemgetter
+from typing import Any
 
 from cogltx.display._templates import template
+from cogltx.display._words import Mark, answer_of, best_first, best_mark, candidates, excerpt, headline, place
+from cogltx.document import Document
 
-_CONTEXT = 400  # characters that stay visible on each side of a key block
+_CONTEXT = 400  # characters that stay visible on each side of a passage
 _FOLD = 600  # characters that are worth folding
 _SNIPPET = 280
-_SURE = 0.5  # confidence
-LOWEST_SHOWN = 0.01
-"""Confidence of a candidate that is shown."""
-
-Mark: TypeAlias = Mapping[str, Any]
-"""An answer or a key block: ``start``, ``end``, ``text``, ``score``, ``document``; a block also ``step``, ``kept``."""
-
-
-def sureness(confidence: float) -> str:
-    """Say how sure a model is.
-
-    >>> sureness(0.853), sureness(0.31)
-    ('85 % sure', 'not sure: 31 %')
-    """
-    percent = f"{100 * confidence:.0f} %"
-    return f"{percent} sure" if confidence >= _SURE else f"not sure: {percent}"
+_LEAST_SHADE = 0.3
+_LINE, _SPACE = re.compile(r"\n+"), re.compile(r"\s+")
+_NOTHING: Mark = {
+    "answer": "", "start": None, "confidence": 0.0, "no_answer_confidence": None, "labels": (), "entities": (),
+}  # fmt: skip
 
 
 def report(
-    texts: Mapping[str, str],
-    blocks: Sequence[Mark],
-    answer: Mark | None = None,
+    documents: Sequence[Document],
+    passages: Sequence[Mark],
+    prediction: Mark | None = None,
     *,
     question: str = "",
+    links: Mapping[str, str] | None = None,
     whole_page: bool = True,
 ) -> str:
     """Render a report.
 
     Args:
-        texts: the text of each document by its id; empty for a report of the key blocks alone.
-        blocks: the key blocks, highest score first; ``document`` may be "" if there is one document.
-        answer: the answer; its ``start`` is None if it is no span; None for a report without an answer.
+        documents: the documents; none for a report of the passages alone.
+        passages: the passages, highest score first; ``document`` may be "" if there is one document.
+        prediction: the fields of a prediction; None for a report without an answer.
         question: shown as the title.
+        links: the address of the file of each document, by id.
         whole_page: a page of its own, or a fragment for a notebook.
     """
-    highest = max([float(block["score"]) for block in blocks], default=0.0)
-    numbered = [
-        {**block, "number": number, "shade": _shade(float(block["score"]), highest), "snippet": _snippet(block)}
-        for number, block in enumerate(blocks, start=1)
+    values = prediction or _NOTHING
+    best = best_mark(values)
+    highest = max((float(passage["score"]) for passage in passages), default=0.0)
+
+    def shown(mark: Mark, anchor: str) -> dict[str, Any]:
+        file = _page_address(mark, (links or {}).get(mark["document"] or (documents[0].id if documents else ""), ""))
+        return {**mark, "anchor": anchor, "place": place(mark, documents), "file": file}
+
+    found = [
+        shown(passage, f"passage-{number}")
+        | {
+            "rank": number, "shade": _shade(float(passage["score"]), highest),
+            "excerpt": excerpt(passage, best, documents, _SNIPPET),
+        }
+        for number, passage in enumerate(best_first(passages, best), start=1)
+    ]  # fmt: skip
+    answer = shown(answer_of(values), "answer") if values["answer"] else None
+    others = [shown(one, f"candidate-{number}") for number, one in enumerate(candidates(values), start=1)]
+    entities = [shown(one, f"entity-{number}") for number, one in enumerate(values["entities"], start=1)]
+    marks = [mark for mark in (answer, *others, *entities) if mark is not None and mark["start"] is not None]
+    marks.sort(key=itemgetter("start"))
+
+    def within(document: Document, some: Iterable[Mark]) -> list[Mark]:
+        return [one for one in some if len(documents) == 1 or one["document"] == document.id]
+
+    shown_documents = [
+        _document(one, within(one, found), within(one, marks), (links or {}).get(one.id, "")) for one in documents
     ]
-
-    def is_in(mark: Mark, id: str) -> bool:
-        return len(texts) == 1 or mark["document"] == id
-
-    documents = []
-    for id, text in texts.items():
-        shown = answer if answer is not None and answer["start"] is not None and is_in(answer, id) else None
-        documents.append(_document(id, text, [block for block in numbered if is_in(block, id)], shown))
-    steps = {step: [b for b in numbered if b["step"] == step] for step in sorted({b["step"] for b in blocks})}
-    is_asked = answer is not None and answer.get("no_answer_confidence") is not None
-    candidates = answer["alternatives"] if answer is not None and is_asked else ()
-    return template("report.html").render(
-        others=[one for one in candidates if one["confidence"] >= LOWEST_SHOWN],
-        sureness=sureness,
-        question=question,
-        answer=answer,
-        documents=documents,
-        steps=steps,
-        blocks=numbered,
-        whole_page=whole_page,
+    shown_documents.sort(
+        key=lambda one: (not one["answer"], min((mark["rank"] for mark in one["bar"]), default=len(found)))
     )
+    return template("report.html").render(
+        question=question, headline=headline(values, documents), answer=answer, others=others, entities=entities,
+        labels=values["labels"], passages=found, documents=shown_documents, whole_page=whole_page,
+    )  # fmt: skip
+
+
+def _page_address(mark: Mark, address: str) -> str:
+    """The address of a mark's page, if its file is a PDF."""
+    is_page = mark["start"] is not None and isinstance(mark["page"], int)
+    return f"{address}#page={mark['page']}" if is_page and address.lower().endswith(".pdf") else ""
 
 
 def _shade(score: float, highest: float) -> float:
-    """The strength of a block's shade, from 0.15 to 1."""
-    return round(0.15 + 0.85 * max(0.0, score) / highest, 2) if highest > 0 else 0.15
+    """The strength of a passage's shade."""
+    return round(_LEAST_SHADE + (1 - _LEAST_SHADE) * max(0.0, score) / highest, 2) if highest > 0 else _LEAST_SHADE
 
 
-def _snippet(block: Mark) -> str:
-    text = " ".join(str(block["text"]).split())
-    return text if len(text) <= _SNIPPET else text[:_SNIPPET].rsplit(" ", 1)[0] + " …"
-
-
-def _document(id: str, text: str, blocks: Sequence[Mark], answer: Mark | None) -> dict[str, Any]:
+def _document(document: Document, passages: Sequence[Mark], marks: Sequence[Mark], link: str) -> dict[str, Any]:
     """A document as the template shows it: its pieces in order, and the marks of its bar in percent."""
+    size = len(document.text)
 
-    def percent(length: int) -> float:
-        return round(100 * length / len(text), 2)
+    def in_bar(mark: Mark) -> dict[str, Any]:
+        left, width = 100 * mark["start"] / size, 100 * (mark["end"] - mark["start"]) / size
+        return {**mark, "left": round(left, 2), "width": round(width, 2)}
 
-    bar = [
-        {**block, "left": percent(block["start"]), "width": percent(block["end"] - block["start"])} for block in blocks
-    ]
-    place = None if answer is None else percent(answer["start"])
-    return {"id": id, "size": len(text), "bar": bar, "place": place, "pieces": list(_pieces(text, blocks, answer))}
+    pieces = list(_pieces(document, sorted(passages, key=itemgetter("start")), marks))
+    bar, of_answer = list(map(in_bar, passages)), [in_bar(mark) for mark in marks if mark["anchor"] == "answer"]
+    return {"id": document.id, "size": size, "link": link, "bar": bar, "answer": of_answer, "pieces": pieces}
 
 
-def _pieces(text: str, blocks: Sequence[Mark], answer: Mark | None) -> Iterator[dict[str, Any]]:
-    """Cut a text where key blocks and the answer begin and end; fold what is long and neither."""
-    marks = [*blocks, *([answer] if answer is not None else [])]
-    cuts = sorted({0, len(text), *(int(mark[side]) for mark in marks for side in ("start", "end"))})
+def _pieces(document: Document, passages: Sequence[Mark], marks: Sequence[Mark]) -> Iterator[dict[str, Any]]:
+    """Cut a text where passages and marks begin and end; fold what is long and neither. Both are in text order."""
+    text = document.text
+    edges = {int(mark[side]) for mark in (*passages, *marks) for side in ("start", "end")}
+    cuts = sorted({0, len(text), *edges, *(first for first, _ in document.pages)})
+    pages, begun = dict(document.pages), set[str]()
 
-    def block_at(start: int) -> Mark | None:
-        return next((block for block in blocks if block["start"] <= start < block["end"]), None)
+    def part(start: int, end: int) -> dict[str, Any]:
+        mark = _mark_at(marks, start)
+        is_first = mark is not None and mark["anchor"] not in begun
+        begun.update([mark["anchor"]] if mark is not None else ())
+        return {"text": text[start:end], "page": pages.get(start), "mark": mark, "is_first": is_first}
 
-    def is_answer(start: int) -> bool:
-        return answer is not None and answer["start"] <= start < answer["end"]
+    def parts(start: int, end: int) -> list[dict[str, Any]]:
+        inner = cuts[bisect_right(cuts, start) : bisect_left(cuts, end)]
+        return [part(*span) for span in pairwise([start, *inner, end])]
 
-    spans = [(start, end, block_at(start)) for start, end in pairwise(cuts)]
-    for _, group in groupby(spans, key=lambda span: span[2]["number"] if span[2] else None):
+    spans = [(start, end, _mark_at(passages, start)) for start, end in pairwise(cuts)]
+    for _, group in groupby(spans, key=lambda span: span[2]["anchor"] if span[2] else _mark_at(marks, span[0]) is None):
         run = list(group)
-        block, parts = run[0][2], [{"text": text[a:b], "answer": is_answer(a)} for a, b, _ in run]
-        start, end = run[0][0], run[-1][1]
-        if block is not None or any(part["answer"] for part in parts) or end - start < 2 * _CONTEXT + _FOLD:
-            yield {"block": block, "parts": parts}
+        start, end, passage = run[0][0], run[-1][1], run[0][2]
+        is_plain = passage is None and _mark_at(marks, start) is None
+        if not is_plain or end - start < 2 * _CONTEXT + _FOLD:
+            yield {"passage": passage, "parts": parts(start, end), "folded": 0}
             continue
-        first = _word_end(text, start + _CONTEXT) if start else start
-        last = _word_end(text, end - _CONTEXT) if end < len(text) else end
+        first = _next_word(text, start + _CONTEXT) if start else start
+        last = _next_word(text, end - 3 * _CONTEXT // 2) if end < len(text) else end
         for a, b in ((start, first), (first, last), (last, end)):
             if a < b:
-                piece = [{"text": text[a:b], "answer": False}]
-                yield {"block": None, "parts": piece, "folded": (a, b) == (first, last)}
+                yield {"passage": None, "parts": parts(a, b), "folded": b - a if (a, b) == (first, last) else 0}
 
 
-def _word_end(text: str, at: int) -> int:
-    """The next white space, or the place itself in a long run without any."""
-    return next((place for place in range(at, min(at + 40, len(text))) if text[place].isspace()), at)
+def _mark_at(marks: Sequence[Mark], start: int) -> Mark | None:
+    """The mark that a character is in, of marks in text order without overlap."""
+    number = bisect_right(marks, start, key=itemgetter("start")) - 1
+    return marks[number] if number >= 0 and start < marks[number]["end"] else None
+
+
+def _next_word(text: str, at: int) -> int:
+    """The beginning of the next line, or else of the next word, or the place itself if both are far."""
+    match = _LINE.search(text, at, at + _CONTEXT) or _SPACE.search(text, at, at + _CONTEXT // 10)
+    return match.end() if match else at

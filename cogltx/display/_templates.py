@@ -5,6 +5,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, Template, select_autoescape
 
+from cogltx.display._words import sureness
 from cogltx.document import page_name
 
 _ENVIRONMENT = Environment(
@@ -13,7 +14,7 @@ _ENVIRONMENT = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_ENVIRONMENT.filters["page_name"] = page_name
+_ENVIRONMENT.filters |= {"page_name": page_name, "sureness": sureness}
 
 
 @cache

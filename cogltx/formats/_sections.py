@@ -66,11 +66,16 @@ class Sections:
         return self._length + len(BETWEEN_PARAGRAPHS) if self._pieces else 0
 
     def document(self, id: str) -> Document | None:
-        """Make the document; None if there is no text."""
+        """Make the document; None if there is no text.
+
+        Without headings and pages, the text is one segment: its lines are not those of the file.
+        """
         text = "".join(self._pieces)
         if not text:
             return None
         ends = [start - len(BETWEEN_PARAGRAPHS) for start, _ in self._sections[1:]] + [len(text)]
         segments = [Segment(start, end, heading) for (start, heading), end in zip(self._sections, ends, strict=False)]
         pages = tuple(page for page in self._pages if page[0] < len(text))
+        if not segments and not pages:
+            segments = [Segment(0, len(text))]
         return Document(text, id, tuple(segments), pages=pages, lines=tuple(self._lines), notes=tuple(self._notes))

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from cogltx.blocks import Blocks
-from cogltx.document import Example
+from cogltx.display import text_of
+from cogltx.document import Document, Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.linear import LinearModel
@@ -104,28 +105,17 @@ class ReasonerConfig(BaseModel):
         """Apply the thresholds to a prediction that was made ``without_thresholds``."""
         return prediction
 
-    def format(self, prediction: Prediction) -> str:
-        """Format a prediction as text: answer, labels and evidence."""
-        place = f", characters {prediction.start}-{prediction.end}" if prediction.start is not None else ""
-        place += f" of {prediction.document}" * bool(prediction.document)
-        lines = [f"{prediction.answer or '(no answer)'}   [{prediction.confidence:.0%}{place}]"]
-        if prediction.labels:
-            chosen = [(label, "*" if label.chosen else " ") for label in prediction.labels[:10]]
-            lines += [
-                "",
-                "labels, * chosen:",
-                *(f"  {label.score:5.2f}  {mark} {label.name}" for label, mark in chosen),
-            ]
-        if prediction.evidence:
-            size = f"{prediction.n_blocks:,} block{'s' * (prediction.n_blocks != 1)} ({prediction.n_tokens:,} tokens)"
-            lines += ["", f"evidence, of {size}:"]
-        for block in prediction.evidence:
-            same = block.document == prediction.document
-            has_answer = same and prediction.start is not None and block.start <= prediction.start < block.end
-            if block.kept or has_answer:
-                text = f"{block.document}: " * bool(block.document) + " ".join(block.text.split())
-                lines.append(f"  {block.score:5.2f}  step {block.step}  {'>' if has_answer else ' '} {text}")
-        return "\n".join(lines)
+    def format(
+        self, prediction: Prediction, documents: Sequence[Document] = (), *, bold: Callable[[str], str] = str
+    ) -> str:
+        """Format a prediction as text.
+
+        Args:
+            prediction: answer, labels and passages.
+            documents: what was read, for the places; several if they were joined.
+            bold: marks the answer.
+        """
+        return text_of(prediction.to_dict(), documents, bold)
 
 
 class Reasoner(nn.Module, abc.ABC, Generic[Target]):

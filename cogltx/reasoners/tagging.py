@@ -6,7 +6,7 @@ scores with the most text on both sides are used. A search over the whole docume
 BIO allows.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Literal, NamedTuple, Self, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from cogltx.blocks import Blocks
-from cogltx.document import Entity, Example
+from cogltx.display import entities_text
+from cogltx.document import Document, Entity, Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
@@ -52,15 +53,11 @@ class TaggingConfig(ReasonerConfig):
             raise DataError("no example has an entity, which the reasoner tagging learns")
         return self.model_copy(update={"labels": self.labels or tuple(sorted(types))})
 
-    def format(self, prediction: Prediction) -> str:
-        """Format a prediction as text: one line per entity."""
-        lines = [f"{len(prediction.entities):,} entities in {prediction.n_tokens:,} tokens:"]
-        if prediction.n_unread:
-            lines[0] += f" the last {prediction.n_unread:,} were not read"
-        for entity in prediction.entities:
-            text = " ".join(entity.text.split())
-            lines.append(f"  {entity.score:5.2f}  {entity.start:>7}-{entity.end:<7} {entity.label}  {text}")
-        return "\n".join(lines)
+    def format(
+        self, prediction: Prediction, documents: Sequence[Document] = (), *, bold: Callable[[str], str] = str
+    ) -> str:
+        """Format the entities as text, one per line."""
+        return entities_text(prediction.to_dict(), documents)
 
 
 class _Run(NamedTuple):

@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from click import unstyle
 from command_line import Call, Files, write
 from torch import nn
 
-from cogltx.cli.ask import _format, _sort
-from cogltx.display import sureness
+from cogltx.cli.ask import _address, _sort
+from cogltx.display import sureness, text_of
 from cogltx.document import Document
 from cogltx.prediction import Answer, Prediction
 
 QUESTION = "Where does the person live ?"
-SURE = r".+ \((\d+ % sure|not sure: \d+ %)\)"
+SURE = r".+ \((sure|probably|not sure), \d+ %\)(, line \d+)?"
 
 
 def test_a_question_about_a_file(files: Files, call: Call, tmp_path: Path) -> None:
@@ -29,8 +28,11 @@ def test_a_question_about_a_file(files: Files, call: Call, tmp_path: Path) -> No
     assert not done.code
     answer, evidence = done.out.rstrip().split("\n\n")
     assert re.fullmatch(SURE, answer.splitlines()[0])
-    assert all(line.startswith("  line ") for line in evidence.splitlines())
-    assert "document.txt" in (tmp_path / "report.html").read_text()
+    title, *passages = evidence.splitlines()
+    assert title == "Passages that were found:"
+    assert all(line.startswith("  line ") for line in passages)
+    report = (tmp_path / "report.html").read_text()
+    assert f'href="{_address(files.document, tmp_path / "report.html")}"' in report
 
 
 @pytest.mark.parametrize("no_answer", [-12, 0, 12])
@@ -38,13 +40,13 @@ def test_what_is_most_probable_is_printed(files: Files, call: Call, no_answer: i
     setting = f"reasoner.calibration={{no_answer: {no_answer}, wrong: -12}}"
     command = ["ask", files.document, QUESTION, "--model", files.run, "--set", setting]
     first, found = call(*command).out.splitlines()[0], call(*command, "--json").json
-    assert first.endswith(f"({sureness(found['confidence'])})")
-    assert first.startswith("No answer in document.txt (") == (not found["answer"])
+    assert f"({sureness(found['confidence'])})" in first
+    assert first.startswith("Not found in document.txt (") == (not found["answer"])
     assert found["answer"] or no_answer >= 0
     assert not (found["answer"] and no_answer == 12)
     assert found["confidence"] >= max(one["confidence"] for one in found["alternatives"])
     always = call(*command, "--set", "reasoner.always_answers=true").out
-    assert not always.startswith("No answer")
+    assert not always.startswith("Not found")
 
 
 def test_the_best_candidates_where_no_answer_is_more_probable() -> None:
@@ -53,11 +55,22 @@ def test_the_best_candidates_where_no_answer_is_more_probable() -> None:
         id="", answer="", start=None, end=None, confidence=0.31, no_answer_confidence=0.31, alternatives=candidates
     )
     document = Document("Ilse\nBrandt built it of stone.", "bridge.txt")
-    assert unstyle(_format(none, [document])).splitlines() == [
-        "No answer in bridge.txt (not sure: 31 %)", "  Ilse Brandt (not sure: 30 %)", "  yes (not sure: 20 %)",
-    ]  # fmt: skip
+    assert text_of(none.to_dict(), [document]).splitlines() == [
+        "Not found in bridge.txt (not sure, 31 %)",
+        "The nearest is “Ilse Brandt” (not sure, 30 %), line 1",
+        "Then “yes” (not sure, 20 %)",
+    ]
     shown = replace(none, answer="Ilse\nBrandt", start=0, end=11, confidence=0.62, alternatives=candidates[1:])
-    assert unstyle(_format(shown, [document])).splitlines() == ["Ilse Brandt (62 % sure)"]
+    assert text_of(shown.to_dict(), [document], "<{}>".format).splitlines() == [
+        "<Ilse Brandt> (probably, 62 %), line 1"
+    ]
+    assert text_of(shown.to_dict()) == "Ilse Brandt (probably, 62 %)", "without the text, its lines are unknown"
+
+
+def test_addresses_of_files(tmp_path: Path) -> None:
+    page = tmp_path / "reports" / "page.html"
+    assert _address(tmp_path / "Köln 1" / "a#b%.pdf", page) == "../K%C3%B6ln%201/a%23b%25.pdf"
+    assert _address(tmp_path / "reports" / "a:b.pdf", page) == "a%3Ab.pdf", "no scheme of an address"
 
 
 def test_json_names_the_question(files: Files, call: Call) -> None:
@@ -76,7 +89,7 @@ def test_a_folder_is_searched_together(files: Files, call: Call, tmp_path: Path)
     assert not done.code
     assert "left out" in done.err
     assert "c.pdf: not a readable PDF file" in done.err
-    assert "a.md, “Part one”: " in done.out or "b.html, “Part two”: " in done.out
+    assert "  a.md, Part one: " in done.out or "  b.html, Part two: " in done.out
     record = json.loads(call("ask", tmp_path, QUESTION, "--model", files.run, "--json").out)
     assert {block["document"] for block in record["evidence"]} <= {str(tmp_path / "a.md"), str(tmp_path / "b.html")}
 
@@ -137,7 +150,7 @@ def test_labels_of_texts(classified: Path, files: Files, call: Call) -> None:
     assert sum(label["score"] for label in found["labels"]) == pytest.approx(1)
     assert found["evidence"]
     assert "question" not in found
-    assert "labels, * chosen:" in call(*command).out
+    assert "Labels, * is chosen:\n  *" in call(*command).out
     several = call(*command, next((classified / "data" / "boat").iterdir()), "--json")
     assert len({json.loads(line)["id"] for line in several.out.splitlines()}) == 2
 
@@ -160,8 +173,8 @@ def test_entities_of_texts(tagged: Path, call: Call, tmp_path: Path) -> None:
     found = call(*command, "--json").json
     assert [own["text"] for own in found["entities"]] == ["anna", "boat"] * 16
     plain = call(*command).out
-    assert plain.startswith(f"32 entities in {found['n_tokens']} tokens:\n")
-    assert "0-4       PER  anna" in plain
+    assert plain.startswith("32 entities:\n  PER    anna (")
+    assert re.search(r"^  THING  boat \(.*\), line 16$", plain, re.MULTILINE), plain
     assert "were not read" in call(*command, "--set", "reader=truncation").out.splitlines()[0]
     several = call(*command, write(tmp_path / "b.txt", "the fox."))
     assert f"{tmp_path / 'b.txt'}\n\n0 entities" in several.out
@@ -202,7 +215,7 @@ def test_a_text_in_an_unknown_language_gives_passages_alone(files: Files, call: 
     assert not done.code
     assert "does not know the language of georgian.txt; these passages share most words" in done.err
     assert "line 1: ყველა ადამიანი" in done.out
-    assert "No answer" not in done.out
+    assert "Not found" not in done.out
     found = call(*command, "--json").json
     assert (found["answer"], found["alternatives"], found["no_answer_confidence"]) == ("", [], None)
     assert found["evidence"]

@@ -30,7 +30,10 @@ def test_recall_without_a_run(files: Files, call: Call, monkeypatch: pytest.Monk
         assert 0 < len(found.json["key_blocks"]) < found.json["n_blocks"]
         assert max(block["n_tokens"] for block in found.json["key_blocks"]) <= 31
     plain = call("recall", "--judge", "bm25", "--document", document, "--question", QUESTION)
-    assert "key blocks of" in plain.out
+    title, *passages = plain.out.splitlines()
+    assert title == "Passages that were found:"
+    assert len(passages) > 1
+    assert all(line.startswith("  line ") for line in passages)
     silent = call("recall", "--judge", "bm25", "--document", document)
     assert (silent.code, silent.err) == (2, 'cogltx: judge "bm25" needs a question\n')
 

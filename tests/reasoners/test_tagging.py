@@ -350,8 +350,12 @@ def test_any_scores_give_entities_that_are_slices(
 def test_the_text_form_names_what_was_not_read() -> None:
     config = TaggingConfig(name="tagging", labels=LABELS)
     plain = Prediction(id="a", answer="", start=None, end=None, confidence=0.0, n_tokens=3000)
-    assert config.format(plain) == "0 entities in 3,000 tokens:"
-    assert config.format(replace(plain, n_unread=1200)).splitlines()[0].endswith("the last 1,200 were not read")
+    assert config.format(plain) == "0 entities"
+    assert (
+        config.format(replace(plain, n_unread=1200))
+        .splitlines()[0]
+        .endswith("the last 1,200 tokens of the text were not read")
+    )
 
 
 def test_chinese(encoder_folder: Path) -> None:
