@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from cogltx.errors import CogltxError
 from cogltx.formats import ending
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.server import _rerank
 from cogltx.server import _schemas as schemas
 from cogltx.server._middleware import Entry, Guard, client_of, failure
 from cogltx.server._scheduler import BusyError
@@ -70,8 +70,9 @@ def create_app(reader: CogLTX, name: str = "cogltx", config: ServerConfig | None
     app = FastAPI(
         title="cogltx", version=__version__, description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    app.state.service = service
+    app.state.service, app.state.counting_tokenizer = service, _rerank.counting_tokenizer(reader.model.tokenizer)
     app.include_router(router)
+    app.include_router(_rerank.router, responses=_FAILURES)
     app.mount("/page", StaticFiles(directory=_PAGE))
     entry = Entry(config.max_megabytes * 1_000_000, config.max_requests, config.api_key, config.allowed_hosts)
     app.add_middleware(Guard, metrics=service.metrics, entry=entry)
@@ -197,33 +198,6 @@ async def report(ask: schemas.Ask, request: Request, service: _Served, whole_pag
     document, documents, parts = _asked(ask, service)
     prediction = await service.answer(parts, document, ask.question, client_of(request.scope))
     return await to_thread.run_sync(partial(prediction.to_html, documents, ask.question, whole_page=whole_page))
-
-
-@router.post("/rerank", tags=["reranking"])
-@router.post("/v1/rerank", tags=["reranking"], include_in_schema=False)
-@router.post("/v2/rerank", tags=["reranking"], include_in_schema=False)
-async def rerank(
-    request: schemas.Rerank, http: Request, service: _Served
-) -> list[schemas.RerankedText] | schemas.Reranked:
-    """Rank texts of any length for a query, in the form of text-embeddings-inference, or of Cohere and Jina.
-
-    The relevance of a text is that of its most relevant block.
-    """
-    if isinstance(request, schemas.RerankTexts):
-        texts = request.texts
-    else:
-        texts = [one if isinstance(one, str) else one.text for one in request.documents]
-    scores = await service.relevance(request.query, texts, client_of(http.scope))
-    best = sorted(range(len(scores)), key=lambda index: -scores[index])
-    if isinstance(request, schemas.RerankTexts):
-        shown = texts if request.return_text else [None] * len(texts)
-        return [schemas.RerankedText(index=index, score=scores[index], text=shown[index]) for index in best]
-    documents = [schemas.TextDocument(text=text) if request.return_documents else None for text in texts]
-    results = [
-        schemas.RerankedDocument(index=index, relevance_score=scores[index], document=documents[index])
-        for index in best[: request.top_n]
-    ]
-    return schemas.Reranked(id=secrets.token_hex(8), model=service.name, results=results)
 
 
 @router.get("/health", tags=["server"])

@@ -17,7 +17,9 @@ EXAMPLES = int(os.environ.get("COGLTX_EXAMPLES", "15"))  # per route and mode
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")  # schemathesis does
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_no_request_makes_the_server_fail(reader: CogLTX, mode: GenerationMode) -> None:
-    schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(reader, "tiny", ServerConfig(allowed_hosts=("testserver",))))
+    schema = schemathesis.openapi.from_asgi(
+        "/openapi.json", create_app(reader, "tiny", ServerConfig(allowed_hosts=("testserver",)))
+    )
     operations = [found.ok() for found in schema.get_all_operations()]
     if mode is GenerationMode.NEGATIVE:  # a route without parameters has no invalid requests
         operations = [operation for operation in operations if operation.body]
