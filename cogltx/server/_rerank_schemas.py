@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from cogltx.server._schemas import Question
 
-_MOST_TEXTS = 10_000
+MOST_TEXTS = 10_000
 _WHOLE = "texts of any length are read whole; max_tokens_per_doc limits what is read of each"
 _NOTHING_CUT = "Accepted; texts of any length are read whole, so nothing is cut."
 _Flag = bool | None  # some clients send null for a default
@@ -45,9 +45,7 @@ class _Ranking(BaseModel):
 class RerankTexts(_Ranking):
     """Texts of any length to rank, in the form of text-embeddings-inference."""
 
-    texts: list[str] = Field(
-        min_length=1, max_length=_MOST_TEXTS, examples=[["Rain fell.", "Ilse Brandt designed it."]]
-    )
+    texts: list[str] = Field(min_length=1, max_length=MOST_TEXTS, examples=[["Rain fell.", "Ilse Brandt designed it."]])
     return_text: _Flag = None
     truncate: _Flag = Field(None, description=_NOTHING_CUT)
     truncation_direction: Literal["Left", "Right", "left", "right"] | None = Field(None, description=_NOTHING_CUT)
@@ -57,7 +55,7 @@ class RerankDocuments(_Ranking):
     """Documents of any length to rank, in the form of Cohere, Jina, vLLM, and with ``raw_scores`` of Infinity."""
 
     documents: list[_Item] = Field(
-        min_length=1, max_length=_MOST_TEXTS, examples=[["Rain fell.", "Ilse Brandt designed it."]]
+        min_length=1, max_length=MOST_TEXTS, examples=[["Rain fell.", "Ilse Brandt designed it."]]
     )
     rank_fields: list[str] | None = Field(
         None, min_length=1, description='Fields of documents that are objects, joined in this order; "text" by default.'
