@@ -1,11 +1,13 @@
 """The routes that describe the server: its model and limits, and its API as a page."""
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup, escape
 from pydantic import BaseModel, Field
 
 from cogltx import __version__
@@ -15,7 +17,9 @@ from cogltx.server._rerank_schemas import MOST_TEXTS
 from cogltx.server._service import Service
 
 _KEY = {"type": "http", "scheme": "bearer", "description": "The key of `cogltx serve --api-key`, if it has one."}
+_CODE = re.compile(r"``?([^`]+)``?")
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
+_TEMPLATES.filters["code"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 router = APIRouter()
 
