@@ -78,6 +78,18 @@ def encode(
     return tokens
 
 
+def token_spans(texts: Sequence[str], tokenizer: Any) -> Iterator[list[tuple[int, Int[np.ndarray, "tokens 2"]]]]:
+    """Yield the number of a text and the character spans of its next tokens, in batches of about 100,000 characters."""
+    pieces = (
+        (number, start, end)
+        for number, text in enumerate(texts)
+        for start, end, _ in _pieces(text, [Segment(0, len(text))])
+    )
+    for batch in constrained_batches(pieces, _BATCH_CHARACTERS, get_len=lambda piece: piece[2] - piece[1]):
+        encoded = encode([texts[number][start:end] for number, start, end in batch], tokenizer)
+        yield [(number, spans + start) for (number, start, _), (_, spans) in zip(batch, encoded, strict=True)]
+
+
 def has_letter(text: str) -> bool:
     """Check for a letter or digit, of which every tokenizer makes a token."""
     return bool(_LETTER.search(text))
@@ -154,8 +166,8 @@ def heading_ids(heading: str, tokenizer: Any) -> Int[np.ndarray, " heading"]:
         [(ids, _)] = encode([heading], tokenizer)
     except (UnicodeEncodeError, TypeError) as error:
         raise _translated(f"heading {heading!r}", heading, error) from error
-    end = tokenizer(" ;", add_special_tokens=False)["input_ids"][-1:]
-    return np.array([*ids[: MAX_HEADING_TOKENS - 1], *end], dtype=np.int32)
+    [(end, _)] = encode([" ;"], tokenizer)
+    return np.array([*ids[: MAX_HEADING_TOKENS - 1], *end[-1:]], dtype=np.int32)
 
 
 def _translated(name: str, text: str, error: Exception) -> CogltxError:

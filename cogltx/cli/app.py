@@ -20,6 +20,7 @@ from cogltx._progress import logger
 from cogltx.cli.ask import ask
 from cogltx.cli.evaluate import evaluate
 from cogltx.cli.export import export
+from cogltx.cli.mcp import mcp
 from cogltx.cli.predict import predict
 from cogltx.cli.prepare import prepare
 from cogltx.cli.recall import recall
@@ -34,7 +35,7 @@ _RESUMABLE = (  # commands that save what is done, some only with an option
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a primitive")  # torch's
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
-for command in (ask, serve, train, evaluate, predict, recall, prepare, export):
+for command in (ask, serve, mcp, train, evaluate, predict, recall, prepare, export):
     app.command()(command)
 
 

@@ -1,8 +1,10 @@
-"""Haystack: an extractive reader, and a ranker that can also shorten documents."""
+"""Haystack: an extractive reader, a ranker that can also shorten documents, and a splitter."""
 
+import asyncio
 from collections import OrderedDict
 from copy import copy
 from dataclasses import replace
+from functools import partial
 
 from haystack import Document, component
 from haystack.dataclasses import ExtractedAnswer
@@ -10,7 +12,7 @@ from haystack.dataclasses import ExtractedAnswer
 from cogltx._folders import DEFAULT_MODEL
 from cogltx.blocks import has_token
 from cogltx.document import Document as CogltxDocument
-from cogltx.integrations.compress import cached_model, ranked
+from cogltx.integrations._shared import CHUNK_TOKENS, TOKENIZER, cached_model, fitting, pieces, ranked, reading
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
 
@@ -60,16 +62,19 @@ class CogLTXReader:
     ) -> dict[str, list[ExtractedAnswer]]:
         """Find the answers, best first, with the passage around each; options replace those of the constructor.
 
-        Sequence length, stride, batch size and ``answers_per_seq`` are ignored. Documents without text are skipped.
+        Sequence length, stride, batch size and ``answers_per_seq`` are ignored. Documents without text are skipped. The
+        end of a query that leaves no room in the model's window is cut, with a warning. If the metadata of a document
+        has ``page_number``, that of an answer has ``answer_page_number``; form feeds separate pages.
         """
-        reader = cached_model(self.model)
-        tokenizer = reader.model.tokenizer
-        readable = {str(i): one for i, one in enumerate(documents) if has_token(one.content or "", tokenizer)}
-        if not readable:
-            return {"answers": []}
-        joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
+        with reading(self.model) as reader:
+            tokenizer = reader.model.tokenizer
+            readable = {str(i): one for i, one in enumerate(documents) if has_token(one.content or "", tokenizer)}
+            if not readable:
+                return {"answers": []}
+            joined = CogltxDocument.joined([CogltxDocument(one.content or "", id) for id, one in readable.items()])
+            answering = _answering(reader, max(top_k or self.top_k, _CANDIDATES))
+            prediction = answering.predict(joined, fitting(reader, query))
         n_answers = top_k or self.top_k
-        prediction = _answering(reader, max(n_answers, _CANDIDATES)).predict(joined, query)
         candidates = sorted(prediction.candidates, key=lambda answer: -answer.confidence)
         overlap = self.overlap_threshold if overlap_threshold is None else overlap_threshold
         kept: list[Answer] = []
@@ -83,6 +88,26 @@ class CogLTXReader:
         if self.no_answer if no_answer is None else no_answer:
             answers.append(ExtractedAnswer(query=query, score=prediction.no_answer_confidence or 0.0))
         return {"answers": sorted(answers, key=lambda answer: -answer.score)}
+
+    @component.output_types(answers=list[ExtractedAnswer])
+    async def run_async(
+        self,
+        query: str,
+        documents: list[Document],
+        top_k: int | None = None,
+        score_threshold: float | None = None,
+        max_seq_length: int | None = None,
+        stride: int | None = None,
+        max_batch_size: int | None = None,
+        answers_per_seq: int | None = None,
+        no_answer: bool | None = None,
+        overlap_threshold: float | None = None,
+    ) -> dict[str, list[ExtractedAnswer]]:
+        """Find the answers as ``run`` does, in a thread."""
+        run = partial(
+            self.run, query, documents, top_k, score_threshold, no_answer=no_answer, overlap_threshold=overlap_threshold
+        )
+        return await asyncio.to_thread(run)
 
 
 @component
@@ -113,6 +138,42 @@ class CogLTXRanker:
         ]
         return {"documents": ranked_documents}
 
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self, query: str, documents: list[Document], top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """Rank documents as ``run`` does, in a thread."""
+        return await asyncio.to_thread(self.run, query, documents, top_k)
+
+
+@component
+class CogLTXSplitter:
+    """Splits documents at the ends of paragraphs, sentences and clauses, by dynamic programming, without overlap.
+
+    Args:
+        max_tokens: of a piece.
+        tokenizer: the name of an encoder, whose tokens count.
+    """
+
+    def __init__(self, max_tokens: int = CHUNK_TOKENS, tokenizer: str = TOKENIZER) -> None:
+        self.max_tokens, self.tokenizer = max_tokens, tokenizer
+
+    @component.output_types(documents=list[Document])
+    def run(self, documents: list[Document]) -> dict[str, list[Document]]:
+        """Split documents into exact slices; metadata as that of ``DocumentSplitter``. Those without text are left out.
+
+        Metadata gains ``source_id``, ``split_id``, ``split_idx_start`` and ``page_number``; form feeds separate pages.
+        """
+        split_documents = []
+        for document in documents:
+            text = document.content or ""
+            first_page = document.meta.get("page_number", 1)
+            for number, (start, end) in enumerate(pieces(text, self.max_tokens, self.tokenizer)):
+                page = first_page + text.count("\f", 0, start) if isinstance(first_page, int) else first_page
+                place = {"source_id": document.id, "split_id": number, "split_idx_start": start, "page_number": page}
+                split_documents.append(Document(content=text[start:end], meta={**document.meta, **place}))
+        return {"documents": split_documents}
+
 
 def _answering(reader: CogLTX, top_k: int) -> CogLTX:
     """Copy a model, sharing its weights, with another number of answers."""
@@ -137,10 +198,19 @@ def _extracted(answer: Answer, prediction: Prediction, query: str, documents: di
     document = documents[answer.document]
     span = ExtractedAnswer.Span(answer.start, answer.end)
     extracted = ExtractedAnswer(
-        query=query, score=answer.confidence, data=answer.text, document=document, document_offset=span
-    )
+        query=query, score=answer.confidence, data=answer.text, document=document, document_offset=span,
+        meta=_page(document, answer.start),
+    )  # fmt: skip
     for block in prediction.evidence:
         if block.document == answer.document and block.start <= answer.start and answer.end <= block.end:
             offset = ExtractedAnswer.Span(answer.start - block.start, answer.end - block.start)
             return replace(extracted, context=block.text, context_offset=offset)
     return extracted
+
+
+def _page(document: Document, start: int) -> dict[str, int]:
+    """The page of an answer, if the document has a page number; form feeds separate pages."""
+    number = document.meta.get("page_number")
+    if not isinstance(number, int):
+        return {}
+    return {"answer_page_number": number + (document.content or "").count("\f", 0, start)}

@@ -18,7 +18,7 @@ from cogltx.server._schemas import Failure, Problem
 
 _SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 _SIZES = (1, 2, 4, 8, 16, 32)
-_OPEN = ("/", "/health", "/info", "/docs", "/openapi.json")  # without a key
+OPEN = ("/", "/health", "/info", "/docs", "/openapi.json")  # without a key
 _LOCAL = ("localhost", "localhost.localdomain")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -110,7 +110,7 @@ class Entry:
             return False
 
     def _has_key(self, path: str, authorization: str) -> bool:
-        if self.api_key is None or path in _OPEN or path.startswith(_OPEN_FOLDER):
+        if self.api_key is None or path in OPEN or path.startswith(_OPEN_FOLDER):
             return True
         scheme, _, key = authorization.partition(" ")
         return scheme.lower() == "bearer" and hmac.compare_digest(key.strip().encode(), self.api_key.encode())

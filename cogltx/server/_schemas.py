@@ -1,6 +1,6 @@
 """Requests and responses of the server."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
@@ -84,58 +84,6 @@ class KeyBlocks(BaseModel):
     """The key blocks of documents for a question, highest score first."""
 
     blocks: list[Evidence]
-
-
-class RerankTexts(BaseModel):
-    """Texts of any length to rank, as clients of text-embeddings-inference send them; other keys are ignored."""
-
-    query: Question
-    texts: list[str] = Field(min_length=1, max_length=10_000, examples=[["Rain fell.", "Ilse Brandt designed it."]])
-    return_text: bool = False
-
-
-class RerankedText(BaseModel):
-    """A text of the request by its position, with its relevance in [0, 1]; the best comes first."""
-
-    index: int
-    score: float
-    text: str | None = None
-
-
-class TextDocument(BaseModel):
-    """A document of a request in Cohere's form."""
-
-    text: str
-
-
-class RerankDocuments(BaseModel):
-    """Documents of any length to rank, as clients of Cohere and Jina send them; other keys are ignored."""
-
-    query: Question
-    documents: list[str | TextDocument] = Field(min_length=1, max_length=10_000)
-    model: str | None = None
-    top_n: int | None = Field(None, ge=1)
-    return_documents: bool = False
-
-
-Rerank = Annotated[Annotated[RerankTexts, Tag("<a>")] | Annotated[RerankDocuments, Tag("<b>")], _has("texts")]
-
-
-class RerankedDocument(BaseModel):
-    """A document of the request by its position, with its relevance in [0, 1]."""
-
-    index: int
-    relevance_score: float
-    document: TextDocument | None = None
-
-
-class Reranked(BaseModel):
-    """The ranked documents, best first."""
-
-    id: str
-    model: str
-    results: list[RerankedDocument]
-    meta: dict[str, Any] = Field(default_factory=dict)
 
 
 class Health(BaseModel):

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import secrets
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -26,7 +26,9 @@ from cogltx.errors import CogltxError
 from cogltx.formats import ending
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.server import _about, _rerank
 from cogltx.server import _schemas as schemas
+from cogltx.server._head import Head
 from cogltx.server._middleware import Entry, Guard, client_of, failure
 from cogltx.server._scheduler import BusyError
 from cogltx.server._service import ServerConfig, Service
@@ -43,10 +45,13 @@ _ABOUT = "Questions about documents of any length: the answer with its evidence,
 _FAILURES: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Failure, "description": text}
     for status, text in {
+        400: "The body of the request is broken.",
         401: "The API key is missing or wrong.",
         403: "The host or origin is not allowed, or an upload lacks the header X-Requested-With.",
         404: "No such document, or it was forgotten after a time without questions.",
+        405: "The path has other methods, which the header Allow lists.",
         413: "The request is too large.",
+        415: "The body is not JSON, or is not declared as Content-Type: application/json.",
         422: "The request, the text or the file is not valid.",
         429: "Too many requests wait, or too many documents are held; try again.",
         503: "The server stops.",
@@ -70,10 +75,15 @@ def create_app(reader: CogLTX, name: str = "cogltx", config: ServerConfig | None
     app = FastAPI(
         title="cogltx", version=__version__, description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    app.state.service = service
+    app.state.service, app.state.created = service, int(time.time())
+    app.state.counting_tokenizer = _rerank.counting_tokenizer(reader.model.tokenizer)
     app.include_router(router)
+    app.include_router(_rerank.router, responses=_FAILURES)
+    app.include_router(_about.router, responses=_FAILURES)
+    _about.describe(app, needs_key=config.api_key is not None)
     app.mount("/page", StaticFiles(directory=_PAGE))
     entry = Entry(config.max_megabytes * 1_000_000, config.max_requests, config.api_key, config.allowed_hosts)
+    app.add_middleware(Head)
     app.add_middleware(Guard, metrics=service.metrics, entry=entry, stopping=service.stopping)
     for error in (
         RequestValidationError, CogltxError, NotHeldError, ShelfFullError, BusyError, GivenUpError, HTTPException,
@@ -199,33 +209,6 @@ async def report(ask: schemas.Ask, request: Request, service: _Served, whole_pag
     return await to_thread.run_sync(partial(prediction.to_html, documents, ask.question, whole_page=whole_page))
 
 
-@router.post("/rerank", tags=["reranking"])
-@router.post("/v1/rerank", tags=["reranking"], include_in_schema=False)
-@router.post("/v2/rerank", tags=["reranking"], include_in_schema=False)
-async def rerank(
-    request: schemas.Rerank, http: Request, service: _Served
-) -> list[schemas.RerankedText] | schemas.Reranked:
-    """Rank texts of any length for a query, in the form of text-embeddings-inference, or of Cohere and Jina.
-
-    The relevance of a text is that of its most relevant block.
-    """
-    if isinstance(request, schemas.RerankTexts):
-        texts = request.texts
-    else:
-        texts = [one if isinstance(one, str) else one.text for one in request.documents]
-    scores = await service.relevance(request.query, texts, client_of(http.scope))
-    best = sorted(range(len(scores)), key=lambda index: -scores[index])
-    if isinstance(request, schemas.RerankTexts):
-        shown = texts if request.return_text else [None] * len(texts)
-        return [schemas.RerankedText(index=index, score=scores[index], text=shown[index]) for index in best]
-    documents = [schemas.TextDocument(text=text) if request.return_documents else None for text in texts]
-    results = [
-        schemas.RerankedDocument(index=index, relevance_score=scores[index], document=documents[index])
-        for index in best[: request.top_n]
-    ]
-    return schemas.Reranked(id=secrets.token_hex(8), model=service.name, results=results)
-
-
 @router.get("/health", tags=["server"])
 async def health(service: _Served) -> schemas.Health:
     """Say that the server runs, and with which model."""
@@ -307,14 +290,18 @@ def _findings(error: RequestValidationError) -> str:
 async def _fail(request: Request, error: Exception) -> Response:
     """Translate an exception into a response."""
     status, kind, message = _failure_of(error)
-    return failure(status, kind, message, {"Retry-After": "5"} if status in (429, 503) else None)
+    headers = {"Retry-After": "5"} if status in (429, 503) else {}
+    if isinstance(error, HTTPException) and error.headers:
+        headers |= error.headers
+    return failure(status, kind, message, headers)
 
 
 def _failure_of(error: Exception) -> tuple[int, str, str]:
     """Translate an exception into the status, the kind and the message of a response."""
     match error:
         case RequestValidationError():
-            return 422, "invalid", _findings(error)
+            is_json = not any(isinstance(finding.get("input"), bytes) for finding in error.errors())
+            return 422 if is_json else 415, "invalid", _findings(error)
         case CogltxError():
             return 422, "unreadable", " ".join(str(error).split())
         case NotHeldError():
@@ -326,6 +313,6 @@ def _failure_of(error: Exception) -> tuple[int, str, str]:
         case GivenUpError():
             return 503, "stopping", "the server stops"
         case HTTPException():
-            kind = {404: "not_found", 413: "too_large"}.get(error.status_code, "invalid")
+            kind = {404: "not_found", 405: "not_allowed", 413: "too_large"}.get(error.status_code, "invalid")
             return error.status_code, kind, str(error.detail)
     return 500, "internal", "the server failed; its log has the cause"

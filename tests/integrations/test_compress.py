@@ -8,7 +8,7 @@ import pytest
 from bridges import QUESTION, TEXTS
 
 from cogltx import CogLTX, ConfigError, DataError, Document, Query, compress
-from cogltx.integrations.compress import room, select
+from cogltx.integrations._shared import room, select
 
 TEXT = TEXTS[1]
 

@@ -1,13 +1,17 @@
 """The components of Haystack, in its pipelines and as dictionaries."""
 
+import asyncio
 import itertools
+import logging
 
 import pytest
-from bridges import QUESTION, TEXTS
+from bridges import FILLER, QUESTION, TEXTS
 from haystack import Document, Pipeline
+from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
 from haystack.dataclasses import ExtractedAnswer
+from haystack.document_stores.in_memory import InMemoryDocumentStore
 
-from cogltx.integrations.haystack import CogLTXRanker, CogLTXReader
+from cogltx.integrations.haystack import CogLTXRanker, CogLTXReader, CogLTXSplitter
 
 DOCUMENTS = [Document(content=text, meta={"number": number}) for number, text in enumerate([*TEXTS, None, " "])]
 
@@ -84,3 +88,70 @@ def test_fewer_answers_are_the_best_of_those_that_do_not_overlap(model: str) -> 
     assert len(every) > 2
     for n in range(1, len(every)):
         assert reader.run(QUESTION, DOCUMENTS, top_k=n)["answers"] == every[:n]
+
+
+@pytest.mark.parametrize(("first", "expected"), [(None, None), (4, 6), ("four", None)])
+def test_answers_have_the_page_of_their_document(model: str, first: object, expected: int | None) -> None:
+    text = f"{FILLER}\f{FILLER}\f{TEXTS[1]}"
+    document = Document(content=text, meta={} if first is None else {"page_number": first})
+    answers = CogLTXReader(model, overlap_threshold=None).run(QUESTION, [document])["answers"]
+    on_the_last = [one for one in answers if one.document_offset and one.document_offset.start > text.rindex("\f")]
+    assert on_the_last
+    assert {one.meta.get("answer_page_number") for one in on_the_last} == {expected}
+    assert document.meta == ({} if first is None else {"page_number": first})
+
+
+def test_a_query_that_leaves_no_room_is_cut(model: str, caplog: pytest.LogCaptureFixture) -> None:
+    query = f"{QUESTION} {FILLER * 100}"
+    with caplog.at_level(logging.WARNING, "cogltx"):
+        assert CogLTXReader(model).run(query, DOCUMENTS)["answers"]
+        [best, *_] = CogLTXRanker(model, budget=30).run(query, DOCUMENTS)["documents"]
+    assert best.score > 0
+    assert "the rest is not read" in caplog.text
+
+
+def test_runs_are_the_same_in_coroutines(model: str) -> None:
+    reader, ranker = CogLTXReader(model, no_answer=False), CogLTXRanker(model, top_k=2)
+
+    async def run() -> list[object]:
+        return await asyncio.gather(
+            reader.run_async(QUESTION, DOCUMENTS, top_k=3), ranker.run_async(QUESTION, DOCUMENTS),
+            reader.run_async(QUESTION, DOCUMENTS, top_k=1, overlap_threshold=0.5, no_answer=True),
+        )  # fmt: skip
+
+    assert asyncio.run(run()) == [
+        reader.run(QUESTION, DOCUMENTS, top_k=3), ranker.run(QUESTION, DOCUMENTS),
+        reader.run(QUESTION, DOCUMENTS, top_k=1, overlap_threshold=0.5, no_answer=True),
+    ]  # fmt: skip
+
+
+def test_documents_are_split_into_exact_slices() -> None:
+    document = Document(content=f"{TEXTS[1]}\f{TEXTS[0]}", meta={"page_number": 3, "name": "a"})
+    [*parts] = CogLTXSplitter(max_tokens=40).run([document, Document(content=None), Document(content=" ")])["documents"]
+    assert len(parts) > 10
+    for number, part in enumerate(parts):
+        start = part.meta["split_idx_start"]
+        assert document.content[start : start + len(part.content)] == part.content
+        assert (part.meta["split_id"], part.meta["source_id"], part.meta["name"]) == (number, document.id, "a")
+        assert part.meta["page_number"] == (3 if start < len(TEXTS[1]) else 4)
+        assert part.content.endswith("."), "a piece ends with a sentence where one ends near"
+    assert "".join("".join(part.content.split()) for part in parts) == "".join(document.content.split())
+
+
+def test_a_pipeline_from_splitting_to_answers(model: str) -> None:
+    store = InMemoryDocumentStore()
+    store.write_documents(CogLTXSplitter(max_tokens=64).run(DOCUMENTS)["documents"])
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", InMemoryBM25Retriever(store, top_k=20))
+    pipeline.add_component("ranker", CogLTXRanker(model, top_k=5))
+    pipeline.add_component("reader", CogLTXReader(model, no_answer=False))
+    pipeline.connect("retriever.documents", "ranker.documents")
+    pipeline.connect("ranker.documents", "reader.documents")
+    inputs = {name: {"query": QUESTION} for name in ("retriever", "ranker", "reader")}
+    answers = asyncio.run(pipeline.run_async(inputs))["reader"]["answers"]
+    assert answers
+    for answer in answers:
+        if answer.document_offset is not None:
+            source = DOCUMENTS[answer.document.meta["number"]].content
+            first = answer.document.meta["split_idx_start"] + answer.document_offset.start
+            assert source[first : first + len(answer.data)] == answer.data

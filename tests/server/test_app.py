@@ -136,7 +136,7 @@ def test_an_invalid_request(client: TestClient, path: str, body: object, wording
 @pytest.mark.parametrize("body", ['{"question": "Who?", "text": "a"}', "question=Who"])
 def test_a_body_that_is_not_declared_as_json(client: TestClient, body: str) -> None:
     response = client.post("/answer", content=body, headers={"Content-Type": "application/x-www-form-urlencoded"})
-    assert problem(response) == (422, "invalid")
+    assert problem(response) == (415, "invalid")
     assert "Content-Type: application/json" in response.json()["error"]["message"]
 
 
