@@ -5,15 +5,19 @@ import re
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from random import Random
 from shutil import rmtree
+from threading import Thread
 
 from forked import Command, content, run
 from house import QUESTION, WORD
 
 SERVE = "serve"
+_KEPT = 20  # documents of the server
 MOST = 6
 """Kills of one job before it may run to its end."""
 
@@ -118,24 +122,44 @@ def differing(expected: dict[str, object], results: dict[str, object]) -> list[s
 
 
 def _kill_server(house: Path, count: int, random: Random, found: Callable[[str], None]) -> int:
-    """Kill the server while it reads and answers; the next one gives the answer of the first."""
-    text, expected = (house / "document.txt").read_text(), None
+    """Kill the server during uploads and questions; the next one has every document that was acknowledged."""
+    text, kept, answers = (house / "document.txt").read_text(), dict[str, str](), set[str]()
     for number in range(count):
-        server = Command(["serve", "--model", house / "model", "--port", 0])
+        server = Command(["serve", "--model", house / "model", "--port", 0, "--store", house / "store"])
         try:
             address = _address(server)
-            if expected is None or number % 4 == 0:
-                answer = _post(address, text)
-                expected = expected or answer
-                if answer != expected:
-                    found(f"serve: start {number}: another answer: {answer}")
-            else:
-                time.sleep(random.uniform(0, 0.2))
+            for id, expected in kept.items():
+                if _get(f"{address}/documents/{id}/text") != expected:
+                    found(f"serve: start {number}: document {id} has another text")
+            client = Thread(target=_use, args=(address, text, random.random(), kept, answers))
+            client.start()
+            time.sleep(random.uniform(0, 0.4))
         except (OSError, TimeoutError) as error:
             found(f"serve: start {number}: {error}: {server.said()[-2000:]}")
+            client = Thread()
         server.kill()
         server.end(within=60)
+        if client.ident is not None:
+            client.join()
+        if len(answers) > 1:
+            found(f"serve: start {number}: several answers: {answers}")
     return count
+
+
+def _use(address: str, text: str, seed: float, kept: dict[str, str], answers: set[str]) -> None:
+    """Upload, ask and delete until the server is gone; ``kept`` gets what was acknowledged."""
+    random = Random(seed)
+    with suppress(OSError, HTTPException):
+        while True:
+            body = f"{text}\n{random.random()}"
+            held = str(_post(f"{address}/documents", {"text": body, "name": "text"})["id"])
+            kept[held] = body
+            if random.random() < 0.5:
+                answers.add(str(_post(f"{address}/answer", {"question": QUESTION, "documents": [held]})["answer"]))
+            if len(kept) > _KEPT:
+                id = random.choice(list(kept))
+                del kept[id]
+                urllib.request.urlopen(urllib.request.Request(f"{address}/documents/{id}", method="DELETE")).close()
 
 
 def _address(server: Command) -> str:
@@ -146,8 +170,13 @@ def _address(server: Command) -> str:
     raise TimeoutError("no server after 30 s")
 
 
-def _post(address: str, text: str) -> str:
-    body = json.dumps({"question": QUESTION, "text": text}).encode()
-    request = urllib.request.Request(f"{address}/answer", body, {"Content-Type": "application/json"})
+def _get(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=60) as response:
+        return str(response.read().decode())
+
+
+def _post(address: str, values: dict[str, object]) -> dict[str, object]:
+    request = urllib.request.Request(address, json.dumps(values).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as response:
-        return str(json.load(response)["answer"])
+        result: dict[str, object] = json.load(response)
+        return result
