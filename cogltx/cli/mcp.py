@@ -38,7 +38,7 @@ def mcp(
 
     if Path("-") in files:
         raise ConfigError("mcp: the standard input is for the protocol; name files or folders")
-    documents = list(_read_documents(files, seconds, megabytes))
+    documents = [document for _, document in _read_documents(files, seconds, megabytes)]
     model = model or _model_for(documents)
     reader = load_model(model, changes, judge, device)
     if reader.config.reasoner.pipeline_tag != "question-answering" or not isinstance(reader, CogLTX):
