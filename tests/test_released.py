@@ -115,7 +115,7 @@ def test_a_question_about_a_pdf(call: Call) -> None:
     done = call("ask", ROOT / "data/samples/bridge.pdf", "Which engineer designed the Harbour Bridge?")
     assert not done.code, done.err
     assert done.out.startswith("Ilse Brandt (")
-    assert "page 1: " in done.out
+    assert "  page 1, The Harbour Bridge of Vesterby: " in done.out
     assert "The Harbour Bridge was designed by the engineer Ilse Brandt." in done.out
 
 

@@ -230,18 +230,23 @@ class SpanReasoner(Reasoner[_Target]):
     def _decode(
         self, window: Window, logits: Float[np.ndarray, "tokens outputs"], blocks: Blocks
     ) -> tuple[list[Answer], float]:
-        """The best answers of one window, best first, and log p(none)."""
+        """The best answers of one window, best first, and log p(none).
+
+        Yes and no are among them if they are together more probable than all spans: the question asks for them.
+        """
         positions = np.flatnonzero(window.document_token >= 0)
         kinds = logits[0, 2:6].astype(np.float64)
         if self.config.kinds == "first_token" and len(positions):
             kinds[SPAN] += np.logaddexp.reduce(logits[positions, :2].astype(np.float64), axis=0).sum()
         kinds = log_softmax(kinds)
-        candidates = [Answer(text, None, None, float(np.exp(kinds[kind]))) for text, kind in _KINDS.items()]
+        candidates = list[Answer]()
         if len(positions):
             tokens = window.document_token[positions]
             start, end = (log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
-            candidates += _best_spans(scores + kinds[SPAN], tokens, blocks, self.config.top_k)
+            candidates = _best_spans(scores + kinds[SPAN], tokens, blocks, self.config.top_k)
+        if not candidates or np.logaddexp(kinds[YES], kinds[NO]) > kinds[SPAN]:
+            candidates += [Answer(text, None, None, float(np.exp(kinds[kind]))) for text, kind in _KINDS.items()]
         return candidates, float(kinds[NO_ANSWER])
 
 

@@ -188,6 +188,7 @@ def test_scores_are_probabilities() -> None:
     """
     window = window_of([3])
     outputs = np.random.default_rng(0).normal(size=(len(window), 6)).astype(np.float32)
+    outputs[0, 2 + YES] += 2
     prediction = best(outputs, window, count=100)
     candidates, _ = bare_reasoner()._decode(window, outputs, BLOCKS)
     assert {answer.text for answer in candidates} == {"yes", "no", "Paris", "Paris.", "."}
@@ -205,6 +206,17 @@ def test_scores_are_probabilities() -> None:
     better = max(spans, key=scores.__getitem__)
     overlapping = sum(scores[text] for text in spans if text in better or better in text)
     assert {answer.text: answer.confidence for answer in answers_of(prediction)}[better] == pytest.approx(overlapping)
+
+
+def test_yes_and_no_answer_questions_that_ask_for_them() -> None:
+    window = window_of([3])
+    for yes, texts in ((-0.1, {"Paris"}), (0.1, {"Paris", "yes", "no"})):
+        outputs = outputs_of(window, start={place(window, "Paris"): 30}, end={place(window, "Paris"): 30})
+        outputs[0, 2:] = (0, yes - 1, -30, 8)
+        outputs[0, 2 + NO] = np.log(1 - np.exp(-1))
+        candidates, no_answer = bare_reasoner()._decode(window, outputs, BLOCKS)
+        assert texts == {one.text for one in candidates if one.confidence > 1e-9}, "whatever no answer is"
+        assert no_answer == pytest.approx(0, abs=1e-2)
 
 
 def test_never_in_query_headings_or_separators() -> None:
