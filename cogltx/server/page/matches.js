@@ -63,7 +63,7 @@ export async function go(number, { from = null, quietly = false } = {}) {
   const match = matches[position];
   if (!quietly) onReveal();
   const first = await viewer.reveal(match);
-  if (quietly) return;
+  if (quietly || match !== matches[position]) return; // the visitor may be further
   announce(`${position + 1} of ${matches.length}: ${[match.label, placeOf(match)].filter(Boolean).join(", ")}.`);
   if (!from || !first) return;
   origin = from;

@@ -9,6 +9,7 @@ import * as words from "./words.js";
 const ZOOMS = [0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3];
 let shown = null; // {key, id, view, ready}
 let matches = [];
+let wanted = null; // the match that was asked for last
 let zoom = 1;
 
 const marksOf = (key) => matches.filter((match) => match.document === key && match.start !== null);
@@ -87,9 +88,11 @@ function showMap() {
 export async function reveal(match) {
   const held = documents.byKey(match.document);
   if (!held) return null;
+  wanted = match;
   if (state.shown !== held.key) documents.choose(held);
   await show();
   const elements = shown.key === held.key && shown.view ? await shown.view.find(match) : [];
+  if (wanted !== match) return null;
   for (const old of $("viewer").querySelectorAll(".current")) old.classList.remove("current");
   for (const one of elements) one.classList.add("current");
   scrollTo(elements);
