@@ -78,7 +78,7 @@ function showMap() {
   const length = documents.byKey(shown?.key)?.characters;
   const ticks = marksOf(shown?.key).map((match) => {
     const tick = element("i", { class: match.kind });
-    tick.style.top = `${(100 * match.start) / length}%`;
+    tick.style.top = `calc((100% - 6px) * ${match.start / length})`;
     return tick;
   });
   $("map").replaceChildren(...(length ? ticks : []));
