@@ -37,9 +37,10 @@ from cogltx.server._work import GivenUpError, Work
 
 _PAGE = Path(__file__).parent / "page"
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
+_FRESH = {"Cache-Control": "no-cache"}  # browsers ask whether their copy is up to date
 _EVENT_SECONDS = 0.5  # between reports of progress
 _ABOUT = "Questions about documents of any length: the answer with its evidence, key blocks, and reranking."
 _FAILURES: dict[int | str, dict[str, Any]] = {
@@ -81,7 +82,7 @@ def create_app(reader: CogLTX, name: str = "cogltx", config: ServerConfig | None
     app.include_router(_rerank.router, responses=_FAILURES)
     app.include_router(_about.router, responses=_FAILURES)
     _about.describe(app, needs_key=config.api_key is not None)
-    app.mount("/page", StaticFiles(directory=_PAGE))
+    app.mount("/page", _PageFiles(directory=_PAGE))
     entry = Entry(config.max_megabytes * 1_000_000, config.max_requests, config.api_key, config.allowed_hosts)
     app.add_middleware(Head)
     app.add_middleware(Guard, metrics=service.metrics, entry=entry, stopping=service.stopping)
@@ -224,7 +225,16 @@ async def metrics(service: _Served) -> str:
 @router.get("/", include_in_schema=False)
 async def page() -> Response:
     """The web page."""
-    return FileResponse(_PAGE / "index.html", headers={"Content-Security-Policy": _POLICY})
+    return FileResponse(_PAGE / "index.html", headers={"Content-Security-Policy": _POLICY, **_FRESH})
+
+
+class _PageFiles(StaticFiles):
+    """The files of the web page."""
+
+    def file_response(self, *args: Any, **keywords: Any) -> Response:
+        response = super().file_response(*args, **keywords)
+        response.headers.update(_FRESH)
+        return response
 
 
 def _described(held: Held, service: Service) -> schemas.HeldDocument:

@@ -14,6 +14,7 @@ from fpdf import FPDF
 from playwright.sync_api import Browser, Locator, Page, Route, expect, sync_playwright
 from served import running
 
+from cogltx.display._words import sureness
 from cogltx.pipeline import CogLTX
 from cogltx.server._service import ServerConfig
 from cogltx.tasks.jsonl import JsonLines
@@ -578,6 +579,22 @@ def test_the_conversation_is_exported(visitor: Visitor, guide: Path) -> None:
     for place in (first["answer"], *first["alternatives"], *first["passages"]):
         if place["start"] is not None:  # else yes or no
             assert text[place["start"] : place["end"]] == place["text"]
+
+
+def test_the_words_are_those_of_reports(visitor: Visitor) -> None:
+    confidences = [number / 100 for number in range(101)]
+    said = visitor.page.evaluate(
+        "async (confidences) => confidences.map((await import('/page/words.js')).sureness)", confidences
+    )
+    assert said == [sureness(confidence) for confidence in confidences]
+
+
+def test_browsers_ask_for_a_newer_page(visitor: Visitor) -> None:
+    for path in ("", "page/page.js"):
+        headers = visitor.page.request.get(visitor.page.url + path).headers
+        assert headers["cache-control"] == "no-cache"
+        assert "etag" in headers
+    assert "unsafe" not in visitor.page.request.get(visitor.page.url).headers["content-security-policy"]
 
 
 def test_markup_in_a_text_is_only_text(visitor: Visitor) -> None:

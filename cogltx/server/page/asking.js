@@ -14,7 +14,8 @@ export const listeners = { changed: () => {}, progressed: () => {} }; // of an i
 
 /** A new question about the document with a key, or about all. */
 export function newItem(question, scope) {
-  const item = { key: newKey(), question, asked: new Date().toISOString(), scope, documents: [], state: "", result: null };
+  const asked = new Date().toISOString();
+  const item = { key: newKey(), question, asked, scope, documents: [], state: "", result: null };
   state.items.push(item);
   return item;
 }
@@ -28,7 +29,8 @@ function about(item) {
 }
 
 function become(item, name, message = "") {
-  Object.assign(item, { state: name, message: words.sentence(message), _progress: null, _leaving: null, _evidence: [] });
+  Object.assign(item, { state: name, message: words.sentence(message) });
+  Object.assign(item, { _progress: null, _leaving: null, _evidence: [] });
   save();
   listeners.changed(item);
 }
@@ -37,7 +39,8 @@ export async function ask(item) {
   const leaving = new AbortController();
   Object.assign(item, { result: null, correction: null, _isPreliminary: true });
   become(item, "asking");
-  Object.assign(item, { _leaving: leaving, _progress: { stage: documents.uploads().length ? "upload" : "waiting", share: 0 } });
+  const stage = documents.uploads().length ? "upload" : "waiting";
+  Object.assign(item, { _leaving: leaving, _progress: { stage, share: 0 } });
   listeners.progressed(item);
   announce("The answer is being looked for.");
   try {
@@ -84,7 +87,8 @@ async function resultOf(prediction, asked) {
     [[prediction], others, prediction.evidence].map((found) => placed(found, names, asked)),
   );
   const { document, start, end, page, place } = main;
-  const has = (passage) => passage.document === document && start !== null && passage.start <= start && start < passage.end;
+  const best = start === null ? alternatives[0] : main;
+  const has = (one) => best?.document === one.document && one.start <= best.start && best.start < one.end;
   passages.sort((a, b) => has(b) - has(a));
   return { answer, confidence, no_answer_confidence, document, start, end, page, place, alternatives, passages };
 }
@@ -94,17 +98,28 @@ function placed(found, names, asked) {
   return Promise.all(
     found.map(async ({ text, start, end, confidence, document, page }) => {
       const held = document && asked.length > 1 ? documents.byId(names?.[document]) : asked[0];
-      const place = start === null || !held ? "" : await placeOf(held, start, page).catch(() => words.place({ page }));
-      return { text, start, end, confidence, page, document: held?.key ?? "", place };
+      const one = { text, start, end, confidence, page, document: held?.key ?? "", place: "" };
+      if (start === null || !held) return one;
+      return { ...one, ...(await whereabouts(held, start, page, text)) };
     }),
   );
 }
 
+/** The place of a passage, and the length of the heading that the passage begins with, which need not be repeated. */
+async function whereabouts(held, start, page, passage) {
+  try {
+    const heading = headingAt((await documents.content(held)).outline.segments, start);
+    const isFirst = heading && passage?.startsWith(heading) && passage.slice(heading.length).trim();
+    return { place: await placeOf(held, start, page), skipped: isFirst ? heading.length : 0 };
+  } catch {
+    return { place: words.place({ page }) };
+  }
+}
+
 export async function placeOf(held, start, page) {
   const { outline, text } = await documents.content(held);
-  const isDivided = new Set(outline.segments.map(([, , heading]) => heading)).size > 1; // one heading says nothing
-  const heading = isDivided ? headingAt(outline.segments, start) : "";
-  return words.place({ page, heading, line: page || heading ? 0 : text.line(start) });
+  const isPlain = !outline.segments.length && !outline.pages.length;
+  return words.place({ page, heading: headingAt(outline.segments, start), line: isPlain ? text.line(start) : 0 });
 }
 
 async function failed(item, error) {

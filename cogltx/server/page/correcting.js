@@ -9,6 +9,8 @@ import { entryAt } from "./text.js";
 import * as viewer from "./viewer.js";
 import * as words from "./words.js";
 
+const HINT = "Mark it in the document, or type it as it is written there.";
+
 let item = null; // the question that is corrected
 let chosen = null; // {document, start, end, text}
 let onChange = () => {};
@@ -21,13 +23,15 @@ export const whenBegun = (callback) => (onBegin = callback);
 export function part(one) {
   const { correction } = one;
   if (!correction) return null;
-  const said = correction.none
-    ? "You said that there is no answer."
-    : correction.isConfirmed
-      ? "You said that this is right."
-      : `You corrected it: “${words.snippet(correction.text, 160)}”${correction.place ? `, ${correction.place}` : ""}`;
   const undo = () => set(one, null, "The correction is undone.");
-  return element("p", { class: "corrected" }, said, " ", button({ class: "small", "data-does": "undo", click: undo }, "Undo"));
+  const taking = button({ class: "small", "data-does": "undo", click: undo }, "Undo");
+  return element("p", { class: "corrected" }, described(correction), " ", taking);
+}
+
+function described({ none, isConfirmed, text, place }) {
+  if (isConfirmed) return "You said that this is right.";
+  if (none) return "You said that there is no answer.";
+  return `You corrected it: “${words.snippet(text, 160)}”${place ? `, ${place}` : ""}`;
 }
 
 function set(one, correction, sentence) {
@@ -39,8 +43,8 @@ function set(one, correction, sentence) {
 /** Keep an answer, or "not found", as right. */
 export function confirm(one) {
   const { answer, start, end, document, place } = one.result;
-  const correction = answer ? { document, start, end, text: answer, place, isConfirmed: true } : { none: true, isConfirmed: true };
-  set(one, correction, "Noted as right.");
+  const correction = answer ? { document, start, end, text: answer, place } : { none: true };
+  set(one, { ...correction, isConfirmed: true }, "Noted as right.");
 }
 
 export function begin(one) {
@@ -56,7 +60,7 @@ function choose(span) {
   chosen = span;
   $("correction").hidden = !item;
   $("correction-title").textContent = item ? `Right answer to “${words.snippet(item.question, 90)}”` : "";
-  $("correction-quote").textContent = span ? `“${words.snippet(span.text, 200)}”` : "Mark it in the document, or type it as it stands there.";
+  $("correction-quote").textContent = span ? `“${words.snippet(span.text, 200)}”` : HINT;
   $("is-answer").disabled = !span;
 }
 
@@ -89,7 +93,7 @@ async function find() {
     if (span) return choose({ document: one.key, ...span, text: text.slice(span.start, span.end) });
   }
   choose(null);
-  if (wanted.trim()) $("correction-quote").textContent = "This does not stand in the documents.";
+  if (wanted.trim()) $("correction-quote").textContent = "This text is not in the documents.";
 }
 
 async function accept() {
@@ -104,12 +108,21 @@ async function accept() {
   set(one, { ...span, page, place }, `Noted: the answer is ${span.text}.`);
 }
 
-export function start() {
-  const selected = settled(() => isPressed || $("correction").contains(document.activeElement) || select(), 200);
+function followSelection() {
   let isPressed = false; // the visitor is still selecting
+  const selected = settled(() => isPressed || $("correction").contains(document.activeElement) || select(), 200);
+  const released = () => {
+    isPressed = false;
+    selected();
+  };
   document.addEventListener("pointerdown", () => (isPressed = true));
-  for (const kind of ["pointerup", "pointercancel"]) document.addEventListener(kind, () => ((isPressed = false), selected()));
+  document.addEventListener("pointerup", released);
+  document.addEventListener("pointercancel", released);
   document.addEventListener("selectionchange", selected);
+}
+
+export function start() {
+  followSelection();
   $("typed").addEventListener("input", settled(find, 150));
   $("correction").addEventListener("submit", (event) => (event.preventDefault(), accept()));
   $("no-answer").addEventListener("click", () => {

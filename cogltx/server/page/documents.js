@@ -1,4 +1,4 @@
-// The documents of this visitor: uploaded, prepared for questions, shown as a list, removed, and missed after a restart.
+// The documents of this visitor: uploaded, prepared for questions, listed, removed, and missed after a restart.
 
 import * as api from "./api.js";
 import { $, announce, button, dot, element, dismiss, notify } from "./dom.js";
@@ -71,10 +71,11 @@ function freeColor() {
   return uses.indexOf(Math.min(...uses));
 }
 
-/** Hold a document while it is uploaded and after that; `send` gets (progress, signal) and gives what the server holds. */
+/** Hold a document from its upload on; `send` gets (progress, signal) and gives what the server holds. */
 function hold(name, send) {
   const leaving = new AbortController();
-  const held = { key: newKey(), id: "", name, color: freeColor(), lost: false, prepared: 0, _share: 0, _leaving: leaving, _before: state.shown, _uploading: true };
+  const held = { key: newKey(), id: "", name, color: freeColor(), lost: false, prepared: 0 };
+  Object.assign(held, { _share: 0, _leaving: leaving, _before: state.shown, _uploading: true });
   const progress = (share) => ((held._share = share), show());
   state.documents.push(held);
   held._uploading = upload(held, () => send(progress, leaving.signal));
@@ -88,12 +89,14 @@ async function upload(held, send) {
     arrived(held, await send().finally(() => ((running -= 1), waiting.shift()?.())));
   } catch (error) {
     drop(held);
-    if (error.name !== "AbortError") notify(error.message.includes(held.name) ? error.message : `${held.name}: ${error.message}`);
+    if (error.name !== "AbortError") complain(held.name, error.message);
   } finally {
     held._uploading = null;
     changed();
   }
 }
+
+const complain = (name, message) => notify(message.includes(name) ? message : `${name}: ${message}`);
 
 /** A document was read. One that the server had lost takes its place again, so its answers lead to it. */
 function arrived(held, sent) {

@@ -7,9 +7,9 @@ export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (typeof value === "function") made.addEventListener(key, value);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+    else if (![null, undefined, false].includes(value)) made.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.filter((child) => child !== null && child !== undefined && child !== false && child !== ""));
+  made.append(...children.filter((child) => ![null, undefined, false, ""].includes(child)));
   return made;
 }
 

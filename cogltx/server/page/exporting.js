@@ -19,10 +19,12 @@ function markdown() {
   for (const item of answered()) {
     const names = item.documents.map(({ name }) => name);
     const where = (place) => plain([nameOf(item, place.document), place.place].filter(Boolean).join(", "));
-    const others = item.result.alternatives.map((one) => `- also possible: ${plain(one.text)} (${words.sureness(one.confidence)}), ${where(one)}`);
+    const other = (one) => `- less probable: ${plain(one.text)} (${words.sureness(one.confidence)}), ${where(one)}`;
+    const others = item.result.alternatives.map(other);
     const passages = item.result.passages.map((one) => `> ${plain(one.text)}\n>\n> — ${where(one)}`);
     parts.push(`## ${plain(item.question)}`, `**${plain(words.verdict(item.result, names))}**`);
-    if (item.correction) parts.push(`Corrected: ${item.correction.none ? "there is no answer" : plain(item.correction.text)}`);
+    const { correction } = item;
+    if (correction) parts.push(`Corrected: ${correction.none ? "there is no answer" : plain(correction.text)}`);
     if (others.length && item.result.answer) parts.push(others.join("\n"));
     parts.push(`Asked about ${plain(names.join(", "))}.`, ...passages);
   }
@@ -62,11 +64,12 @@ async function examples(item) {
       const answer = isYesOrNo ? correction.text : { text: correction.text, start: correction.start };
       if (!correction.none && !isYesOrNo && text.slice(correction.start, correction.end) !== correction.text)
         throw new Error(`${held.name} is not the same text any more`);
+      const segments = outline.segments.map(([start, end, heading]) => ({ start, end, heading }));
       return {
         id: keys.length > 1 ? `${item.key}-${index + 1}` : item.key,
         document: held.name,
         text: text.text,
-        ...(outline.segments.length && { segments: outline.segments.map(([start, end, heading]) => ({ start, end, heading })) }),
+        ...(segments.length && { segments }),
         ...(outline.pages.length && { pages: outline.pages }),
         question: item.question,
         answers: correction.none ? [] : [answer],

@@ -17,20 +17,24 @@ export const activeItem = () => state.items.find((item) => item.key === state.ac
 /** All places of a question, the most important first. */
 export function matchesOf(item) {
   const { result, correction } = item;
-  if (!result) return numbered((item._evidence ?? []).map((passage) => ({ ...passage, kind: "passage", label: "Passage" })));
+  const asPassage = (passage) => ({ ...passage, kind: "passage", label: "Passage" });
+  if (!result) return numbered((item._evidence ?? []).map(asPassage));
   const isCorrected = correction && !correction.none;
-  const answer = result.answer ? [{ ...result, text: result.answer, kind: isCorrected ? "candidate" : "answer", label: "Answer" }] : [];
-  const nearest = (index) => (index || result.answer ? "Also possible" : "The nearest");
+  const answer = { ...result, text: result.answer, kind: isCorrected ? "candidate" : "answer", label: "Answer" };
+  const nearest = (index) => (index || result.answer ? "Less probable" : "The nearest");
   return numbered([
     ...(isCorrected ? [{ ...correction, kind: "answer", label: "Your answer" }] : []),
-    ...answer,
+    ...(result.answer ? [answer] : []),
     ...result.alternatives.map((other, index) => ({ ...other, kind: "candidate", label: nearest(index) })),
-    ...result.passages.map((passage) => ({ ...passage, kind: "passage", label: "Passage" })),
+    ...result.passages.map(asPassage),
   ]);
 }
 
-const numbered = (places) =>
-  places.filter(({ start, document }) => start !== null && documents.byKey(document)).map((one, number) => ({ ...one, number }));
+/** Number the places that can be shown. */
+function numbered(places) {
+  const there = places.filter(({ start, document }) => start !== null && documents.byKey(document));
+  return there.map((one, number) => ({ ...one, number }));
+}
 
 /** Mark the places of a question; those of the one before are gone. */
 export function activate(item) {
@@ -45,8 +49,10 @@ export function activate(item) {
 function show() {
   const match = matches[position];
   $("matches").hidden = !matches.length;
-  $("match-count").textContent = match ? `${position + 1} of ${matches.length}` : words.counted(matches.length, "place");
-  $("match-label").textContent = match ? [match.label, placeOf(match)].filter(Boolean).join(" · ") : activeItem()?.question ?? "";
+  const count = matches.length;
+  $("match-count").textContent = match ? `${position + 1} of ${count}` : words.counted(count, "place");
+  const label = match ? [match.label, placeOf(match)].filter(Boolean).join(" · ") : activeItem()?.question;
+  $("match-label").textContent = label ?? "";
 }
 
 /** The place of a match, with the name of its document if there are several. */

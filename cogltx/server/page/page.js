@@ -67,7 +67,8 @@ async function sample() {
 function obstacle() {
   if (documents.askable().length || documents.uploads().length) return "";
   const lost = state.documents.filter((held) => held.lost).map(({ name }) => name);
-  return lost.length ? words.gone(lost, documents.info.store) : "Add a document first: a file or a text. The question stays here.";
+  if (lost.length) return words.gone(lost, documents.info.store);
+  return "Add a document first: a file or a text. The question stays here.";
 }
 
 function submit() {
@@ -113,8 +114,10 @@ function showScope() {
 
 function startMenu() {
   const close = () => ($("menu").open = false);
-  const choices = { markdown: exporting.saveMarkdown, json: exporting.saveJson, corrections: exporting.saveCorrections, clear: conversation.clear };
-  for (const [id, run] of Object.entries(choices)) $(`menu-${id}`).addEventListener("click", () => (close(), run()));
+  const { saveMarkdown: markdown, saveJson: json, saveCorrections: corrections } = exporting;
+  for (const [id, run] of Object.entries({ markdown, json, corrections, clear: conversation.clear })) {
+    $(`menu-${id}`).addEventListener("click", () => (close(), run()));
+  }
   $("menu").addEventListener("toggle", () => {
     const corrected = exporting.corrections().length;
     for (const id of ["markdown", "json", "clear"]) $(`menu-${id}`).disabled = !state.items.length;

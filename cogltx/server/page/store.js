@@ -67,4 +67,6 @@ export function follow(callback) {
 }
 
 /** A name that is unique in this browser. */
-export const newKey = () => Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join("");
+export function newKey() {
+  return Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join("");
+}

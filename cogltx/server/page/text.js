@@ -78,8 +78,9 @@ export function* paragraphs({ text, outline }) {
   let label = "";
   for (const [from, to, heading] of withGaps(outline.segments, text.point(text.text.length))) {
     let isFirst = true;
+    const title = heading.split(" > ").at(-1).trim();
     for (const [start, end] of lines(text, from, to)) {
-      const isHeading = isFirst && heading !== "" && text.slice(start, end).trim() === heading.split(" > ").at(-1).trim();
+      const isHeading = isFirst && title !== "" && text.slice(start, end).trim() === title;
       const paragraph = { start, end, isHeading, label: "", page: "" };
       if (isFirst && heading && !isHeading && heading !== label) paragraph.label = heading;
       while (pages.length && pages[0][0] < end) paragraph.page = pageLabel(pages.shift()[1]);

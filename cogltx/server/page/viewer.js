@@ -38,7 +38,7 @@ async function open(held, mine) {
   try {
     const content = await documents.content(held);
     if (shown !== mine) return;
-    mine.view = held.kind === "pdf" && content.sizes.length ? new PagesView(content, $("viewer")) : new TextView(content);
+    mine.view = content.sizes.length ? new PagesView(content, $("viewer")) : new TextView(content);
     $("viewer").replaceChildren(mine.view.element);
     $("zoom").hidden = false;
     mine.view.mark(marksOf(held.key));
@@ -51,8 +51,9 @@ async function open(held, mine) {
 }
 
 function empty(title, sentence = "", action = null) {
+  const heading = element("p", { class: "title" }, title);
   $("viewer").replaceChildren(
-    element("div", { class: "empty" }, element("p", { class: "title" }, title), sentence && element("p", {}, sentence), action),
+    element("div", { class: "empty" }, heading, sentence && element("p", {}, sentence), action),
   );
 }
 
@@ -62,7 +63,8 @@ function missing(held) {
 }
 
 function showNotes(notes) {
-  $("notes").firstElementChild.textContent = `Not everything in this file could be read (${words.counted(notes.length, "note")})`;
+  const count = words.counted(notes.length, "note");
+  $("notes").firstElementChild.textContent = `Not everything in this file could be read (${count})`;
   $("notes").lastElementChild.replaceChildren(...notes.map((note) => element("li", {}, note)));
 }
 
@@ -105,7 +107,8 @@ function scrollTo([first]) {
   if (!first) return;
   const move = () => {
     const [inner, outer] = [first.getBoundingClientRect(), $("viewer").getBoundingClientRect()];
-    $("viewer").scrollBy({ top: inner.top - outer.top - outer.height / 3, left: inner.left - outer.left - outer.width / 3 });
+    const [top, left] = [inner.top - outer.top - outer.height / 3, inner.left - outer.left - outer.width / 3];
+    $("viewer").scrollBy({ top, left });
   };
   move();
   requestAnimationFrame(move); // once more: what came near was laid out for the first time

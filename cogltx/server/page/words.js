@@ -26,11 +26,15 @@ export const stage = (name) => STAGES[name] ?? "Working";
 
 export function timeLeft(seconds) {
   if (seconds === null || seconds === undefined) return "";
-  return seconds < 90 ? `about ${Math.max(1, Math.round(seconds))} s left` : `about ${Math.round(seconds / 60)} min left`;
+  if (seconds >= 90) return `about ${Math.round(seconds / 60)} min left`;
+  return `about ${Math.max(1, Math.round(seconds))} s left`;
 }
 
 /** A message of the server as a sentence. */
-export const sentence = (message) => message && message[0].toUpperCase() + message.slice(1) + (/[.!?)…]$/.test(message) ? "" : ".");
+export function sentence(message) {
+  const end = /[.!?)…]$/.test(message) ? "" : ".";
+  return message && message[0].toUpperCase() + message.slice(1) + end;
+}
 
 const count = (number, thing) => `${number.toLocaleString("en")} ${thing}${number === 1 ? "" : "s"}`;
 export const counted = count;
@@ -45,21 +49,26 @@ export function snippet(text, length = 280) {
   return `${space > length / 2 ? cut.slice(0, space) : cut} …`;
 }
 
+/** "a.pdf", "5 documents". */
+export const listed = (names) => (names.length > 1 ? `${names.length} documents` : (names[0] ?? "the text"));
+
 /** "a.pdf", "a.pdf and b.md", "a.pdf, b.md and c.txt", "5 documents". */
-export function listed(names) {
-  if (names.length > 3) return `${names.length} documents`;
-  return names.length < 2 ? (names[0] ?? "the text") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+function named(names) {
+  if (names.length < 2 || names.length > 3) return listed(names);
+  return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
-export const notFound = (names) => `Not found in ${listed(names)}`;
+export const notFound = (names, confidence) => `${confidence ? "Not found" : "No sure answer"} in ${listed(names)}`;
 
 /** The sentence that says what was found, for screen readers and for the exported conversation. */
 export function verdict(result, names) {
   const said = result.confidence > 0 ? ` (${sureness(result.confidence)})` : "";
   if (result.answer) return `${result.answer}${said}${result.place ? `, ${result.place}` : ""}`;
   const [nearest] = result.alternatives;
-  const near = nearest ? ` The nearest is “${nearest.text}” (${sureness(nearest.confidence)})${nearest.place ? `, ${nearest.place}` : ""}.` : "";
-  return `${notFound(names)}${said}.${near}`;
+  const none = `${notFound(names, result.confidence)}${said}.`;
+  if (!nearest) return none;
+  const where = nearest.place ? `, ${nearest.place}` : "";
+  return `${none} The nearest is “${nearest.text}” (${sureness(nearest.confidence)})${where}.`;
 }
 
 export const keeping = (store) =>
@@ -67,9 +76,11 @@ export const keeping = (store) =>
     ? "This server keeps documents, also when it is restarted."
     : "This server forgets documents when it is restarted; your answers stay in this browser.";
 
-export const gone = (names, store) =>
-  `The server no longer has ${listed(names)}. ` +
-  (store
-    ? "Documents that nobody asked about for long make room for new ones. "
-    : "It was restarted, and it does not keep documents. ") +
-  `Add ${names.length > 1 ? "the files" : "the file"} again to ask about ${names.length > 1 ? "them" : "it"}; your answers stay.`;
+/** The sentence about documents that the server has lost. */
+export function gone(names, store) {
+  const [files, them] = names.length > 1 ? ["the files", "them"] : ["the file", "it"];
+  const why = store
+    ? "Documents that nobody asked about for long make room for new ones."
+    : "It was restarted, and it does not keep documents.";
+  return `The server no longer has ${named(names)}. ${why} Add ${files} again to ask about ${them}; your answers stay.`;
+}
