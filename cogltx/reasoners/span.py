@@ -33,6 +33,7 @@ SPAN, YES, NO, NO_ANSWER = range(4)
 
 _KINDS = {"yes": YES, "no": NO}
 _IMPOSSIBLE = -1e4  # logit of yes and no, where they are no answers
+_LEAST_CLOSED = math.log(0.1)  # of yes and no, beside all spans
 _CANDIDATES = 40  # spans per window, of which those with the same text or place are one answer
 
 
@@ -232,7 +233,7 @@ class SpanReasoner(Reasoner[_Target]):
     ) -> tuple[list[Answer], float]:
         """The best answers of one window, best first, and log p(none).
 
-        Yes and no are among them if they are together more probable than all spans: the question asks for them.
+        Yes and no are among them if they are together a tenth as probable as all spans: the question may ask for them.
         """
         positions = np.flatnonzero(window.document_token >= 0)
         kinds = logits[0, 2:6].astype(np.float64)
@@ -245,7 +246,7 @@ class SpanReasoner(Reasoner[_Target]):
             start, end = (log_softmax(logits[positions, column]) for column in (0, 1))
             scores = _span_scores(start, end, tokens, self.config.max_answer_tokens)
             candidates = _best_spans(scores + kinds[SPAN], tokens, blocks, self.config.top_k)
-        if not candidates or np.logaddexp(kinds[YES], kinds[NO]) > kinds[SPAN]:
+        if not candidates or np.logaddexp(kinds[YES], kinds[NO]) > kinds[SPAN] + _LEAST_CLOSED:
             candidates += [Answer(text, None, None, float(np.exp(kinds[kind]))) for text, kind in _KINDS.items()]
         return candidates, float(kinds[NO_ANSWER])
 

@@ -3,10 +3,12 @@
 import io
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import torch
@@ -71,6 +73,25 @@ def test_addresses_of_files(tmp_path: Path) -> None:
     page = tmp_path / "reports" / "page.html"
     assert _address(tmp_path / "Köln 1" / "a#b%.pdf", page) == "../K%C3%B6ln%201/a%23b%25.pdf"
     assert _address(tmp_path / "reports" / "a:b.pdf", page) == "a%3Ab.pdf", "no scheme of an address"
+
+
+def test_a_report_leads_to_the_pages_of_each_pdf(files: Files, call: Call, tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    copies = [tmp_path / "Köln 1" / "a b.pdf", tmp_path / "c.pdf"]
+    for copy in copies:
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(Path(__file__).parents[2] / "data/samples/bridge.pdf", copy)
+    report = tmp_path / "reports" / "report.html"
+    done = call("ask", *copies, QUESTION, "--model", files.run, "--html", report)
+    assert not done.code, done.err
+    assert str(tmp_path) not in done.out, "files with different names are named without their folders"
+    addresses = {*re.findall(r'href="([^#"]+)(?:#page=\d)?"', report.read_text())}
+    assert addresses == {"../K%C3%B6ln%201/a%20b.pdf", "../c.pdf"}
+    linked = re.findall(r'href="([^#"]+)#page=\d"', report.read_text())
+    assert linked
+    assert all((report.parent / unquote(one)).samefile(copies[one == "../c.pdf"]) for one in linked)
+    json_ = call("ask", *copies, QUESTION, "--model", files.run, "--json").json
+    assert {one["document"] for one in json_["evidence"]} <= {*map(str, copies)}
 
 
 def test_json_names_the_question(files: Files, call: Call) -> None:

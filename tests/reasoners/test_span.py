@@ -188,7 +188,7 @@ def test_scores_are_probabilities() -> None:
     """
     window = window_of([3])
     outputs = np.random.default_rng(0).normal(size=(len(window), 6)).astype(np.float32)
-    outputs[0, 2 + YES] += 2
+    outputs[0, 2 + YES] += 1
     prediction = best(outputs, window, count=100)
     candidates, _ = bare_reasoner()._decode(window, outputs, BLOCKS)
     assert {answer.text for answer in candidates} == {"yes", "no", "Paris", "Paris.", "."}
@@ -208,15 +208,14 @@ def test_scores_are_probabilities() -> None:
     assert {answer.text: answer.confidence for answer in answers_of(prediction)}[better] == pytest.approx(overlapping)
 
 
-def test_yes_and_no_answer_questions_that_ask_for_them() -> None:
+def test_yes_and_no_are_candidates_if_the_question_may_ask_for_them() -> None:
     window = window_of([3])
-    for yes, texts in ((-0.1, {"Paris"}), (0.1, {"Paris", "yes", "no"})):
+    for share, texts in ((0.09, {"Paris"}), (0.11, {"Paris", "yes", "no"})):
         outputs = outputs_of(window, start={place(window, "Paris"): 30}, end={place(window, "Paris"): 30})
-        outputs[0, 2:] = (0, yes - 1, -30, 8)
-        outputs[0, 2 + NO] = np.log(1 - np.exp(-1))
-        candidates, no_answer = bare_reasoner()._decode(window, outputs, BLOCKS)
-        assert texts == {one.text for one in candidates if one.confidence > 1e-9}, "whatever no answer is"
-        assert no_answer == pytest.approx(0, abs=1e-2)
+        outputs[0, 2 + SPAN], outputs[0, 2 + NO_ANSWER] = 0, 5
+        outputs[0, 2 + YES], outputs[0, 2 + NO] = np.log(0.7 * share), np.log(0.3 * share)
+        candidates, _ = bare_reasoner()._decode(window, outputs, BLOCKS)
+        assert {one.text for one in candidates if one.confidence > 1e-9} == texts, "whatever no answer is"
 
 
 def test_never_in_query_headings_or_separators() -> None:
