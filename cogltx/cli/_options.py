@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from cogltx._folders import DEFAULT_MODEL, MULTILINGUAL_MODEL
 from cogltx._progress import logger
 from cogltx.errors import ConfigError
 
@@ -19,6 +20,14 @@ RunArgument = Annotated[
 ]
 ModelOption = Annotated[
     str, typer.Option("--model", help="A run, a model folder, or a name, also owner/name on the Hugging Face hub.")
+]
+ReleasedModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        help="A run, a model folder, or a name, also owner/name on the Hugging Face hub; "
+        f"by default {DEFAULT_MODEL} for English texts, {MULTILINGUAL_MODEL} for others.",
+    ),
 ]
 JudgeOption = Annotated[
     str | None,

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -15,10 +14,10 @@ from urllib.parse import quote
 import typer
 
 from cogltx._files import write_file
-from cogltx._folders import DEFAULT_MODEL, MULTILINGUAL_MODEL
+from cogltx._languages import model_for
 from cogltx._progress import logger
 from cogltx.blocks import has_words
-from cogltx.cli._options import DeviceOption, JudgeOption, SetOption, load_model, note
+from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, load_model, note
 from cogltx.document import Document
 from cogltx.errors import ConfigError, DataError, one_line
 from cogltx.formats import ENDINGS, find_files, read_documents
@@ -29,12 +28,7 @@ if TYPE_CHECKING:
 
     Answer = Callable[[str | None], Prediction]
 
-_ENGLISH = frozenset({
-    "the", "of", "and", "to", "in", "a", "is", "that", "for", "with", "on", "by", "as", "it", "was", "be", "or", "are",
-    "from", "this", "not", "at",
-})  # fmt: skip
 _TRIED_WORDS, _FEWEST_TRIED = 2000, 100  # of all documents, and of each
-_FEWEST_WORDS, _ENGLISH_SHARE = 30, 0.1  # of English prose, a third are such words; of other languages hardly any
 
 _Given = Annotated[
     list[str],
@@ -51,13 +45,6 @@ _Seconds = Annotated[
 _Megabytes = Annotated[
     float | None, typer.Option(min=1.0, help="Memory to read a file; by default 250, and 50 per megabyte of the file.")
 ]
-_Model = Annotated[
-    str | None,
-    typer.Option(
-        help="A run, a model folder, or a name, also owner/name on the Hugging Face hub; "
-        f"by default {DEFAULT_MODEL} for English texts, {MULTILINGUAL_MODEL} for others."
-    ),
-]
 _AtLeast = Annotated[
     float, typer.Option(min=0.0, max=1.0, help="Show only answers that are at least so sure, such as 0.8.")
 ]
@@ -68,7 +55,7 @@ _Index = Annotated[
 
 def ask(
     given: _Given,
-    model: _Model = None,
+    model: ReleasedModelOption = None,
     index: _Index = None,
     html: Annotated[Path | None, typer.Option(help="Write a report with the evidence marked in the document.")] = None,
     judge: JudgeOption = None,
@@ -83,7 +70,7 @@ def ask(
     paths, questions = _sort(given)
     files = {document.id: (file, document) for file, document in _read_documents(paths, seconds, megabytes)}
     documents = [document for _, document in files.values()]
-    model = model or _model_for(documents)
+    model = model or model_for(documents)
     reader = load_model(model, changes, judge, device)
     documents = _readable(documents, reader)
     searches = reader.uses_judge and _answers_questions(reader)
@@ -157,19 +144,6 @@ def _open(reader: "Reader", documents: Sequence[Document], index: Path | None) -
     if index is not None:
         raise ConfigError(f"--index: the baseline {reader.config.reader} has no index")
     return lambda question: reader.predict(document, question)
-
-
-def _model_for(documents: Sequence[Document]) -> str:
-    """The released model that knows the language of the documents."""
-    return DEFAULT_MODEL if all(_looks_english(document.text) for document in documents) else MULTILINGUAL_MODEL
-
-
-def _looks_english(text: str) -> bool:
-    """Check whether a text looks English: it has frequent English words, or too few words to say but ASCII letters."""
-    words = re.findall(r"[^\W\d_]+", text[:50_000].lower())
-    if len(words) < _FEWEST_WORDS:
-        return all(word.isascii() for word in words)
-    return sum(word in _ENGLISH for word in words) >= _ENGLISH_SHARE * len(words)
 
 
 def _in_unknown_language(documents: Sequence[Document], reader: "Reader") -> str | None:

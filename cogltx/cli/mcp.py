@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cogltx.cli._options import DeviceOption, JudgeOption, SetOption, load_model, note
-from cogltx.cli.ask import _Megabytes, _Model, _model_for, _read_documents, _readable, _Seconds
+from cogltx._languages import model_for
+from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, load_model, note
+from cogltx.cli.ask import _Megabytes, _read_documents, _readable, _Seconds
 from cogltx.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def mcp(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files or folders, as for ask.")],
-    model: _Model = None,
+    model: ReleasedModelOption = None,
     http: Annotated[
         int | None,
         typer.Option(min=0, max=65535, help="Port of this machine to serve on, at /mcp; by default, stdin and stdout."),
@@ -39,7 +40,7 @@ def mcp(
     if Path("-") in files:
         raise ConfigError("mcp: the standard input is for the protocol; name files or folders")
     documents = [document for _, document in _read_documents(files, seconds, megabytes)]
-    model = model or _model_for(documents)
+    model = model or model_for(documents)
     reader = load_model(model, changes, judge, device)
     if reader.config.reasoner.pipeline_tag != "question-answering" or not isinstance(reader, CogLTX):
         raise ConfigError(f"--model {model}: it does not answer questions by key blocks")

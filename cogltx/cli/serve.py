@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from cogltx._folders import DEFAULT_MODEL
-from cogltx.cli._options import DeviceOption, JudgeOption, ModelOption, SetOption, load_model, note
+from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, load_model, note
 from cogltx.errors import ConfigError
 
 
 def serve(
-    model: ModelOption = DEFAULT_MODEL,
+    model: ReleasedModelOption = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8000,
     api_key: Annotated[
@@ -60,11 +60,18 @@ def serve(
         api_key=api_key or None,
     )
     with _listen(host, port) as listening:
-        reader = load_model(model, changes, judge, device)
+        name = model or DEFAULT_MODEL
+        reader = load_model(name, changes, judge, device)
         if reader.config.reasoner.pipeline_tag != "question-answering" or not isinstance(reader, CogLTX):
             what = f"the reader {reader.config.reader} with the reasoner {reader.config.reasoner.name}"
-            raise ConfigError(f"--model {model}: {what} does not answer questions by key blocks")
-        app = create_app(reader, model.rstrip("/").rpartition("/")[2], config)
+            raise ConfigError(f"--model {name}: {what} does not answer questions by key blocks")
+
+        def load(other: str) -> CogLTX:
+            loaded = load_model(other, changes, judge, device)
+            assert isinstance(loaded, CogLTX)
+            return loaded
+
+        app = create_app(reader, name.rstrip("/").rpartition("/")[2], config, load if model is None else None)
 
         class Server(uvicorn.Server):
             """Gives up the work that is in progress when it is told to end."""
@@ -75,7 +82,7 @@ def serve(
 
         server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="on"))
         address = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
-        note(f"cogltx serves {model} at http://{address}:{listening.getsockname()[1]}/")
+        note(f"cogltx serves {name} at http://{address}:{listening.getsockname()[1]}/")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again when it has ended
         gc.freeze()  # what is loaded stays; to search it for garbage takes seconds, also at the end

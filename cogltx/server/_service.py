@@ -3,18 +3,20 @@
 import asyncio
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 import torch
 from anyio import CapacityLimiter, to_thread
 
+from cogltx._languages import model_for
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Query
 from cogltx.encoding.layout import Layout
@@ -75,16 +77,32 @@ class _Job:
     texts: tuple[str, ...] = ()
 
     @property
+    def documents(self) -> list[Document]:
+        """The text, or the texts that are not blank."""
+        texts = [Document(text) for text in self.texts if text.strip()]
+        return texts if self.document is None else [self.document]
+
+    @property
     def n_characters(self) -> int:
         """Size of the job."""
         return (len(self.document.text) if self.document is not None else 0) + sum(map(len, self.texts))
 
 
 class Service:
-    """Holds documents and reads them for many requests at once; ``name`` is the model's in responses."""
+    """Holds documents and reads them for many requests at once.
 
-    def __init__(self, reader: CogLTX, name: str, config: ServerConfig) -> None:
+    Args:
+        reader: the model.
+        name: its name in responses.
+        config: limits.
+        load: loads the released model that is used for other languages than English; None: ``reader`` reads all.
+    """
+
+    def __init__(
+        self, reader: CogLTX, name: str, config: ServerConfig, load: Callable[[str], CogLTX] | None = None
+    ) -> None:
         self.reader, self.name, self.config = reader, name, config
+        self._readers, self._load, self._loading = {name: reader}, load, Lock()
         self.shelf = Shelf(config.max_documents, config.store)
         self.metrics = Metrics()
         self.pace = Pace()
@@ -100,6 +118,18 @@ class Service:
         self._pages = CapacityLimiter(_FILES_PER_CLIENT)
         self._files_of: weakref.WeakValueDictionary[str, CapacityLimiter] = weakref.WeakValueDictionary()
         self.stopping = asyncio.Event()
+
+    def model_for(self, documents: Sequence[Document]) -> str:
+        """Name the model that reads documents together."""
+        return self.name if self._load is None else model_for(documents)
+
+    def _reader(self, name: str) -> CogLTX:
+        """Return a model, loaded when it is needed first."""
+        with self._loading:
+            if name not in self._readers:
+                assert self._load is not None
+                self._readers[name] = self._load(name)
+            return self._readers[name]
 
     def stop(self) -> None:
         """Give up all works, and end the processes that read files."""
@@ -144,12 +174,12 @@ class Service:
         held = self.shelf.add(await to_thread.run_sync(self.shelf.write, document, client, pdf))
         work = Work(client, Lane.BACKGROUND, self.pace)
         work.plan(held.n_characters / _CHARACTERS_PER_TOKEN, asks=False)
-        self.scheduler.run(work, partial(self._prepare_early, held, work))
+        self.scheduler.run(work, partial(self._prepare_early, held, self.model_for([document]), work))
         return held
 
     def prepared(self, held: Held) -> float:
         """Return the share of a document that is prepared for questions."""
-        if held.is_prepared:
+        if held.blocks:
             return 1.0
         return held.work.progress().share if held.work is not None else 0.0
 
@@ -184,23 +214,35 @@ class Service:
             scores = await _finished(work, self.scheduler.submit(work, _Job(question, texts=tuple(texts))))
             assert isinstance(scores, list)
             return scores
-        return await _finished(work, self.scheduler.run(work, partial(self.reader.relevance, question, texts)))
+        reader = await to_thread.run_sync(self._reader, self.model_for(_Job(question, texts=tuple(texts)).documents))
+        return await _finished(work, self.scheduler.run(work, partial(reader.relevance, question, texts)))
 
     def _is_short(self, parts: Sequence[Held]) -> bool:
         """Check whether a text is short and was sent with its question."""
         return len(parts) == 1 and not parts[0].id and parts[0].n_characters <= _SHORT
 
     def _read(self, jobs: Sequence[_Job]) -> list[Prediction | Recall | list[float]]:
+        """Do several short jobs, those of one model together."""
+        results: dict[int, Prediction | Recall | list[float]] = {}
+        names = [self.model_for(job.documents) for job in jobs]
+        for name in dict.fromkeys(names):
+            numbers = [number for number, of_job in enumerate(names) if of_job == name]
+            read = self._read_with(self._reader(name), [jobs[number] for number in numbers])
+            results |= dict(zip(numbers, read, strict=True))
+        return [results[number] for number in range(len(jobs))]
+
+    @staticmethod
+    def _read_with(reader: CogLTX, jobs: Sequence[_Job]) -> list[Prediction | Recall | list[float]]:
         """Do several short jobs: key blocks together, then answers together; rank texts."""
-        model = self.reader.model
-        rankings = {number: self.reader.ranking(job.query, job.texts) for number, job in enumerate(jobs) if job.texts}
+        model = reader.model
+        rankings = {number: reader.ranking(job.query, job.texts) for number, job in enumerate(jobs) if job.texts}
         layouts = list[Layout]()
         for number, job in enumerate(jobs):
             if job.document is not None:
                 layouts.append(model.layout(job.document, job.query))
             else:
                 layouts += [model.layout(Document(job.texts[one]), job.query) for one in rankings[number].judged]
-        recalls = iter(self.reader.memrecall(layouts))
+        recalls = iter(reader.memrecall(layouts))
         results: list[Prediction | Recall | list[float]] = []
         for number, job in enumerate(jobs):
             if job.document is not None:
@@ -209,9 +251,7 @@ class Service:
                 relevance = {one: next(recalls).relevance for one in rankings[number].judged}
                 results.append(rankings[number].scores(relevance))
         asked = [number for number, job in enumerate(jobs) if job.reasons]
-        predictions = self.reader.reason_over(
-            [one for one in map(results.__getitem__, asked) if isinstance(one, Recall)]
-        )
+        predictions = reader.reason_over([one for one in map(results.__getitem__, asked) if isinstance(one, Recall)])
         for number, prediction in zip(asked, predictions, strict=True):
             results[number] = prediction
         return results
@@ -219,57 +259,59 @@ class Service:
     def _answer(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Prediction:
         recall = self._recall(parts, document, query, work)
         work.begin(ANSWERING)
-        [prediction] = self.reader.reason_over([recall])
+        [prediction] = self._reader(self.model_for([held.document for held in parts])).reason_over([recall])
         work.finish()
         return prediction.within(document)
 
     def _recall(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Recall:
-        unprepared = [held for held in parts if not held.is_prepared]
+        name = self.model_for([held.document for held in parts])
+        reader, unprepared = self._reader(name), [held for held in parts if not held.is_prepared(name)]
         work.plan(sum(held.n_characters for held in unprepared) / _CHARACTERS_PER_TOKEN)
         if unprepared:
             work.begin(READING)
-        layout = self._split(parts, document, query)
+        layout = _layout(reader, parts, document, query)
         if unprepared:
             work.found = _first_passages(layout, document), True
-        vectors = [self._prepare(held, work) for held in parts]
+        vectors = [self._prepare(held, name, work) for held in parts]
         if len(parts) > 1:
-            self.reader.memrecall.judge.use_vectors(layout.blocks, np.concatenate(vectors))
+            reader.memrecall.judge.use_vectors(layout.blocks, np.concatenate(vectors))
         work.begin(SEARCHING)
-        [recall] = self.reader.memrecall([layout])
+        [recall] = reader.memrecall([layout])
         work.found = tuple(one.within(document) for one in recall.evidence), False
         return recall
 
-    def _split(self, parts: Sequence[Held], document: Document, query: Query) -> Layout:
-        """Split a document; the blocks of one that was joined are those of its parts."""
-        model = self.reader.model
-        if len(parts) > 1 and model.cached_blocks(document) is None:
-            model.keep(Blocks.joined(document, [model.split(held.document) for held in parts]))
-        return model.layout(document, query)
-
-    def _prepare_early(self, held: Held, work: Work) -> None:
+    def _prepare_early(self, held: Held, name: str, work: Work) -> None:
         """Prepare a document before a question comes; what is wrong with it, the question will say."""
         work.begin(READING)
         with suppress(CogltxError, GivenUpError):
-            self._prepare(held, work)
+            self._prepare(held, name, work)
             work.finish()
 
-    def _prepare(self, held: Held, work: Work) -> np.ndarray:
+    def _prepare(self, held: Held, name: str, work: Work) -> np.ndarray:
         """Split a document and compute its vectors, or wait for the work that does."""
         while not held.lock.acquire(timeout=0.1):
             work.check()
             if held.work is not None:
                 work.follow(held.work)
         try:
-            held.work = work
-            layout = self.reader.model.layout(held.document, None)
-            if not held.is_prepared:
+            held.work, reader = work, self._reader(name)
+            layout = reader.model.layout(held.document, None)
+            if not held.is_prepared(name):
                 work.correct(layout.blocks.n_tokens - held.n_characters / _CHARACTERS_PER_TOKEN)
-            vectors = self.reader.memrecall.judge.vectors(layout)
-            held.blocks = weakref.ref(layout.blocks)
+            vectors = reader.memrecall.judge.vectors(layout)
+            held.blocks[name] = layout.blocks
             return vectors
         finally:
             held.work = None
             held.lock.release()
+
+
+def _layout(reader: CogLTX, parts: Sequence[Held], document: Document, query: Query) -> Layout:
+    """Lay out a question and a document; the blocks of one that was joined are those of its parts."""
+    model = reader.model
+    if len(parts) > 1 and model.cached_blocks(document) is None:
+        model.keep(Blocks.joined(document, [model.split(held.document) for held in parts]))
+    return model.layout(document, query)
 
 
 async def _finished(work: Work, future: "Future[Result]") -> Result:

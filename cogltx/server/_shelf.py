@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from weakref import finalize
+from weakref import WeakValueDictionary, finalize
 
 from cogltx._progress import logger
 from cogltx.blocks import Blocks
@@ -49,7 +49,7 @@ class Held:
         folder: of its files; None if it has none.
         lock: is held by the thread that prepares the document for questions.
         work: the work that prepares it; None before and after.
-        blocks: gives its blocks if they are prepared and still in memory, else None.
+        blocks: its blocks by the name of the model that they are prepared for, if they are still in memory.
     """
 
     id: str
@@ -61,12 +61,11 @@ class Held:
     folder: Path | None = None
     lock: Any = field(default_factory=Lock)
     work: Work | None = None
-    blocks: Callable[[], Blocks | None] = lambda: None
+    blocks: WeakValueDictionary[str, Blocks] = field(default_factory=WeakValueDictionary)
 
-    @property
-    def is_prepared(self) -> bool:
+    def is_prepared(self, model: str) -> bool:
         """Whether the document is split, and its vectors are computed and still in memory."""
-        return self.blocks() is not None
+        return model in self.blocks
 
     @property
     def document(self) -> Document:

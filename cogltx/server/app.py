@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -63,10 +63,22 @@ _EVENTS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/event-stream
 router = APIRouter(responses=_FAILURES)
 
 
-def create_app(reader: CogLTX, name: str = "cogltx", config: ServerConfig | None = None) -> FastAPI:
-    """Create the server as an ASGI application, for a model that answers questions and its name in responses."""
+def create_app(
+    reader: CogLTX,
+    name: str = "cogltx",
+    config: ServerConfig | None = None,
+    load: Callable[[str], CogLTX] | None = None,
+) -> FastAPI:
+    """Create the server as an ASGI application.
+
+    Args:
+        reader: a model that answers questions.
+        name: its name in responses.
+        config: limits.
+        load: loads the released model that is used for other languages than English; None: ``reader`` reads all.
+    """
     config = config or ServerConfig()
-    service = Service(reader, name, config)
+    service = Service(reader, name, config, load)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
