@@ -17,6 +17,7 @@ from cogltx.server._rerank_schemas import MOST_TEXTS
 from cogltx.server._service import Service
 
 _KEY = {"type": "http", "scheme": "bearer", "description": "The key of `cogltx serve --api-key`, if it has one."}
+_FAILURE = {"$ref": "#/components/schemas/Failure"}  # of every route, also of those that answer with other types
 _CODE = re.compile(r"``?([^`]+)``?")
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
 _TEMPLATES.filters["code"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
@@ -123,15 +124,19 @@ async def docs(request: Request) -> str:
 
 
 def describe(app: FastAPI, *, needs_key: bool) -> None:
-    """Add the key to the description of an application."""
+    """Add the key to the description of an application, and that errors are JSON."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = FastAPI.openapi(app)
             schema["components"]["securitySchemes"] = {"key": _KEY}
             for path, methods in schema["paths"].items():
-                for operation in methods.values() if path not in OPEN else ():
-                    operation["security"] = [{"key": []}] if needs_key else [{"key": []}, {}]
+                for operation in methods.values():
+                    if path not in OPEN:
+                        operation["security"] = [{"key": []}] if needs_key else [{"key": []}, {}]
+                    for status, response in operation["responses"].items():
+                        if status >= "400":
+                            response["content"] = {"application/json": {"schema": _FAILURE}}
         return app.openapi_schema or {}
 
     app.openapi = openapi  # type: ignore[method-assign]
