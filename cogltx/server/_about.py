@@ -1,11 +1,11 @@
-"""The routes that describe the server: its model and limits, and its API as a page."""
+"""The routes that describe the server: its state, its model and limits, and its API as a page."""
 
 import re
 from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 from pydantic import BaseModel, Field
@@ -14,6 +14,7 @@ from cogltx import __version__
 from cogltx.formats import ENDINGS
 from cogltx.server._middleware import OPEN
 from cogltx.server._rerank_schemas import MOST_TEXTS
+from cogltx.server._schemas import Health
 from cogltx.server._service import Service
 
 _KEY = {"type": "http", "scheme": "bearer", "description": "The key of `cogltx serve --api-key`, if it has one."}
@@ -71,6 +72,19 @@ class ServedModels(BaseModel):
 
     object: Literal["list"] = "list"
     data: list[ServedModel]
+
+
+@router.get("/health", tags=["server"])
+async def health(request: Request) -> Health:
+    """Say that the server runs, and with which model."""
+    return Health(status="ok", model=request.app.state.service.name, version=__version__)
+
+
+@router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+async def metrics(request: Request) -> str:
+    """Counts and times in the format of Prometheus."""
+    service: Service = request.app.state.service
+    return service.metrics.text()
 
 
 @router.get("/info", tags=["server"])
