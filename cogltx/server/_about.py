@@ -1,11 +1,11 @@
-"""The routes that describe the server: its model and limits, and its API as a page."""
+"""The routes that describe the server: its state, its model and limits, and its API as a page."""
 
 import re
 from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 from pydantic import BaseModel, Field
@@ -14,9 +14,11 @@ from cogltx import __version__
 from cogltx.formats import ENDINGS
 from cogltx.server._middleware import OPEN
 from cogltx.server._rerank_schemas import MOST_TEXTS
+from cogltx.server._schemas import Health
 from cogltx.server._service import Service
 
 _KEY = {"type": "http", "scheme": "bearer", "description": "The key of `cogltx serve --api-key`, if it has one."}
+_FAILURE = {"$ref": "#/components/schemas/Failure"}  # of every route, also of those that answer with other types
 _CODE = re.compile(r"``?([^`]+)``?")
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
 _TEMPLATES.filters["code"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
@@ -72,6 +74,19 @@ class ServedModels(BaseModel):
     data: list[ServedModel]
 
 
+@router.get("/health", tags=["server"])
+async def health(request: Request) -> Health:
+    """Say that the server runs, and with which model."""
+    return Health(status="ok", model=request.app.state.service.name, version=__version__)
+
+
+@router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
+async def metrics(request: Request) -> str:
+    """Counts and times in the format of Prometheus."""
+    service: Service = request.app.state.service
+    return service.metrics.text()
+
+
 @router.get("/info", tags=["server"])
 async def info(request: Request) -> Info:
     """Describe the model and the limits of the server."""
@@ -123,15 +138,19 @@ async def docs(request: Request) -> str:
 
 
 def describe(app: FastAPI, *, needs_key: bool) -> None:
-    """Add the key to the description of an application."""
+    """Add the key to the description of an application, and that errors are JSON."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = FastAPI.openapi(app)
             schema["components"]["securitySchemes"] = {"key": _KEY}
             for path, methods in schema["paths"].items():
-                for operation in methods.values() if path not in OPEN else ():
-                    operation["security"] = [{"key": []}] if needs_key else [{"key": []}, {}]
+                for operation in methods.values():
+                    if path not in OPEN:
+                        operation["security"] = [{"key": []}] if needs_key else [{"key": []}, {}]
+                    for status, response in operation["responses"].items():
+                        if status >= "400":
+                            response["content"] = {"application/json": {"schema": _FAILURE}}
         return app.openapi_schema or {}
 
     app.openapi = openapi  # type: ignore[method-assign]

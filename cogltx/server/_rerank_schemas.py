@@ -15,6 +15,7 @@ from cogltx.server._schemas import Question
 MOST_TEXTS = 10_000
 _WHOLE = "texts of any length are read whole; max_tokens_per_doc limits what is read of each"
 _NOTHING_CUT = "Accepted; texts of any length are read whole, so nothing is cut."
+_INVALID = object()
 _Flag = bool | None  # some clients send null for a default
 
 
@@ -23,9 +24,12 @@ def _because(reason: str) -> WrapValidator:
 
     def check(value: Any, validate: Callable[[Any], Any]) -> Any:
         try:
-            return validate(value)
+            valid = validate(value)
         except ValidationError:
-            raise PydanticCustomError("refused", "{reason}", {"reason": reason}) from None
+            valid = _INVALID
+        if type(valid) is not type(value):  # such as 0.0 in place of false
+            raise PydanticCustomError("refused", "{reason}", {"reason": reason})
+        return valid
 
     return WrapValidator(check)
 
@@ -34,7 +38,7 @@ _Item = Annotated[str | dict[str, Any], _because('a document is a text, or an ob
 
 
 class _Ranking(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)  # false is no number
 
     query: Question
     model: str | None = Field(None, description="Any name; the server has one model.")

@@ -1,4 +1,4 @@
-"""The HTTP routes, described at /openapi.json, and the web page."""
+"""The HTTP routes, described at /openapi.json, and the application of all of them."""
 
 import asyncio
 import json
@@ -8,7 +8,6 @@ from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 from anyio import to_thread
@@ -16,8 +15,7 @@ from fastapi import APIRouter, Depends, FastAPI, Request, UploadFile
 from fastapi import Path as PathNumber
 from fastapi import Query as QueryNumber
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response, StreamingResponse
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.exceptions import HTTPException
 
 from cogltx import __version__
@@ -26,7 +24,7 @@ from cogltx.errors import CogltxError
 from cogltx.formats import ending
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.server import _about, _rerank
+from cogltx.server import _about, _page, _rerank
 from cogltx.server import _schemas as schemas
 from cogltx.server._head import Head
 from cogltx.server._middleware import Entry, Guard, client_of, failure
@@ -35,12 +33,6 @@ from cogltx.server._service import ServerConfig, Service
 from cogltx.server._shelf import Held, NotHeldError, ShelfFullError
 from cogltx.server._work import GivenUpError, Work
 
-_PAGE = Path(__file__).parent / "page"
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
-    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-)
-_FRESH = {"Cache-Control": "no-cache"}  # browsers ask whether their copy is up to date
 _EVENT_SECONDS = 0.5  # between reports of progress
 _ABOUT = "Questions about documents of any length: the answer with its evidence, key blocks, and reranking."
 _FAILURES: dict[int | str, dict[str, Any]] = {
@@ -94,7 +86,7 @@ def create_app(
     app.include_router(_rerank.router, responses=_FAILURES)
     app.include_router(_about.router, responses=_FAILURES)
     _about.describe(app, needs_key=config.api_key is not None)
-    app.mount("/page", _PageFiles(directory=_PAGE))
+    _page.add_page(app)
     entry = Entry(config.max_megabytes * 1_000_000, config.max_requests, config.api_key, config.allowed_hosts)
     app.add_middleware(Head)
     app.add_middleware(Guard, metrics=service.metrics, entry=entry, stopping=service.stopping)
@@ -220,33 +212,6 @@ async def report(ask: schemas.Ask, request: Request, service: _Served, whole_pag
     document, documents, parts = _asked(ask, service)
     prediction = await service.answer(parts, document, ask.question, client_of(request.scope))
     return await to_thread.run_sync(partial(prediction.to_html, documents, ask.question, whole_page=whole_page))
-
-
-@router.get("/health", tags=["server"])
-async def health(service: _Served) -> schemas.Health:
-    """Say that the server runs, and with which model."""
-    return schemas.Health(status="ok", model=service.name, version=__version__)
-
-
-@router.get("/metrics", tags=["server"], response_class=PlainTextResponse)
-async def metrics(service: _Served) -> str:
-    """Counts and times in the format of Prometheus."""
-    return service.metrics.text()
-
-
-@router.get("/", include_in_schema=False)
-async def page() -> Response:
-    """The web page."""
-    return FileResponse(_PAGE / "index.html", headers={"Content-Security-Policy": _POLICY, **_FRESH})
-
-
-class _PageFiles(StaticFiles):
-    """The files of the web page."""
-
-    def file_response(self, *args: Any, **keywords: Any) -> Response:
-        response = super().file_response(*args, **keywords)
-        response.headers.update(_FRESH)
-        return response
 
 
 def _described(held: Held, service: Service) -> schemas.HeldDocument:
