@@ -136,6 +136,8 @@ class Document:
 
     def page(self, start: int) -> int | str | None:
         """Return the number, or name, of a character's page; None without pages."""
+        if lines := self.lines_of(start, start + 1):
+            return lines[0].page  # a paragraph may go on on another page
         number = bisect_right(self.pages, start, key=itemgetter(0)) - 1
         return (self.pages[number][1] or None) if number >= 0 else None
 
