@@ -1,6 +1,7 @@
 """Cut a document into blocks of at most B tokens at the least total cost (CogLTX §3.1)."""
 
 from array import array
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,12 @@ def split(document: Document | str, tokenizer: Any = BUNDLED, *, max_tokens: int
     tokenizer = load_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer
     segments = _tile(document)
     ids, starts, ends, segment_ends = tokenize(document, segments, tokenizer)
-    costs = cut_costs(document.text, starts, ends, segment_ends, max_tokens)
+    longest = max(last - first for first, last in pairwise([0, *segment_ends]))
+    costs = (
+        cut_costs(document.text, starts, ends, segment_ends, max_tokens)
+        if longest > max_tokens
+        else np.zeros(len(ids), dtype=np.uint8)  # every segment is one block
+    )
     cuts, block_starts, heading_of = array("l"), array("l"), array("l")
     headings: dict[str, int] = {}
     first = 0

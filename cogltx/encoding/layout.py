@@ -6,7 +6,7 @@ builds all of their windows. Does not depend on torch.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -109,7 +109,7 @@ class WindowFormat:
         if isinstance(query, BlockQuery):
             query_ids = list(query.token_ids)
         else:
-            query_ids = encode([query.text], self.tokenizer)[0][0].tolist()
+            query_ids = list(_question_ids(query.text, self.tokenizer))
         room = self.capacity - blocks.max_size - 1 - self.n_separators
         if len(query_ids) > room and not isinstance(query, BlockQuery):
             raise DataError(
@@ -118,6 +118,12 @@ class WindowFormat:
             )
         prefix = np.array([self.start_id, *query_ids, *[self.separator_id] * self.n_separators], dtype=np.int32)
         return Layout(self, query, blocks, prefix)
+
+
+@lru_cache(maxsize=64)
+def _question_ids(text: str, tokenizer: Any) -> tuple[int, ...]:
+    """Tokenize a question, which is often about many texts."""
+    return tuple(encode([text], tokenizer)[0][0].tolist())
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,11 +96,11 @@ class WindowJudge(Judge):
     def _block_means(self, orders: Iterable[tuple[Layout, Sequence[int]]]) -> Iterator[BlockMeans]:
         """The blocks of each window, given by its layout and blocks, and their mean relevance."""
         shown = [(layout, order, _near_question(layout, order)) for layout, order in orders]
-        total = sum(2 if near else 1 for _, _, near in shown)
+        total = sum((len(near) < len(order)) + bool(near) for _, order, near in shown)
         means = self._window_means((window for one in shown for window in _windows(*one)), total)
-        for _, _, near in shown:
+        for _, order, near in shown:
             blocks, block_means = next(means)
-            if near:
+            if 0 < len(near) < len(order):
                 block_means[np.searchsorted(blocks, sorted(near))] = next(means)[1]
             yield blocks, block_means
         assert next(means, None) is None, "every window was scored"
@@ -125,8 +125,9 @@ def _retrieval_orders(memory: Memory) -> Iterator[list[int]]:
 
 
 def _windows(layout: Layout, order: Sequence[int], near: Sequence[int]) -> Iterator[Window]:
-    """Build the window of some blocks, and a second one for those of them that are near the question."""
-    yield layout.window(order)
+    """Build the window of some blocks, and another one for those of them that are near the question."""
+    if len(near) < len(order):
+        yield layout.window(order)
     if near:
         yield layout.window(near, neutral=True)
 

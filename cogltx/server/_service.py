@@ -77,10 +77,9 @@ class _Job:
     texts: tuple[str, ...] = ()
 
     @property
-    def documents(self) -> list[Document]:
-        """The text, or the texts that are not blank."""
-        texts = [Document(text) for text in self.texts if text.strip()]
-        return texts if self.document is None else [self.document]
+    def in_language(self) -> Document:
+        """A text in the language of the job."""
+        return self.document or Document("\n".join([self.query.text, *self.texts]))
 
     @property
     def n_characters(self) -> int:
@@ -209,13 +208,12 @@ class Service:
 
     async def relevance(self, query: str, texts: Sequence[str], client: str) -> list[float]:
         """Score texts of any length for a query; errors as ``answer``."""
-        work, question = Work(client, pace=self.pace), Query(query)
-        if sum(map(len, texts)) <= _SHORT:
-            scores = await _finished(work, self.scheduler.submit(work, _Job(question, texts=tuple(texts))))
+        work, job = Work(client, pace=self.pace), _Job(Query(query), texts=tuple(texts))
+        if job.n_characters <= _SHORT:
+            scores = await _finished(work, self.scheduler.submit(work, job))
             assert isinstance(scores, list)
             return scores
-        reader = await to_thread.run_sync(self._reader, self.model_for(_Job(question, texts=tuple(texts)).documents))
-        return await _finished(work, self.scheduler.run(work, partial(reader.relevance, question, texts)))
+        return await _finished(work, self.scheduler.run(work, partial(self._relevance, job)))
 
     def _is_short(self, parts: Sequence[Held]) -> bool:
         """Check whether a text is short and was sent with its question."""
@@ -224,7 +222,7 @@ class Service:
     def _read(self, jobs: Sequence[_Job]) -> list[Prediction | Recall | list[float]]:
         """Do several short jobs, those of one model together."""
         results: dict[int, Prediction | Recall | list[float]] = {}
-        names = [self.model_for(job.documents) for job in jobs]
+        names = [self.model_for([job.in_language]) for job in jobs]
         for name in dict.fromkeys(names):
             numbers = [number for number, of_job in enumerate(names) if of_job == name]
             read = self._read_with(self._reader(name), [jobs[number] for number in numbers])
@@ -255,6 +253,9 @@ class Service:
         for number, prediction in zip(asked, predictions, strict=True):
             results[number] = prediction
         return results
+
+    def _relevance(self, job: _Job) -> list[float]:
+        return self._reader(self.model_for([job.in_language])).relevance(job.query, job.texts)
 
     def _answer(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Prediction:
         recall = self._recall(parts, document, query, work)
