@@ -3,6 +3,7 @@
 import gc
 import signal
 import socket
+import sys
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -12,6 +13,9 @@ import typer
 from cogltx._folders import DEFAULT_MODEL
 from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, load_model, note
 from cogltx.errors import ConfigError
+
+
+_SWITCH_SECONDS = 0.0005  # of Python between threads; a batch of the model waits for it at each layer
 
 
 def serve(
@@ -85,6 +89,7 @@ def serve(
         note(f"cogltx serves {name} at http://{address}:{listening.getsockname()[1]}/")
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again when it has ended
+        sys.setswitchinterval(_SWITCH_SECONDS)
         gc.freeze()  # what is loaded stays; to search it for garbage takes seconds, also at the end
         server.run(sockets=[listening])
     note("stopped")
