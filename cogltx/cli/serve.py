@@ -14,7 +14,6 @@ from cogltx._folders import DEFAULT_MODEL
 from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, load_model, note
 from cogltx.errors import ConfigError
 
-
 _SWITCH_SECONDS = 0.0005  # of Python between threads; a batch of the model waits for it at each layer
 
 
