@@ -96,7 +96,7 @@ def test_ask_about_a_folder(model: str, call: Call, tmp_path: Path) -> None:
 
 def test_rerank_of_the_server(reader: CogLTX) -> None:
     texts = [DROPPED[0], TEXTS[0], "", TEXTS[1], DROPPED[3]]
-    with TestClient(create_app(reader)) as client:
+    with TestClient(create_app(reader), "http://localhost") as client:
         ranked = client.post("/rerank", json={"query": QUESTION, "texts": texts}).json()
         assert [one["index"] for one in ranked][2:] == [0, 2, 4]
         assert {one["score"] for one in ranked[2:]} == {0.0}
