@@ -29,7 +29,7 @@ def serve(
     queue_size: Annotated[int, typer.Option(min=1, help="Requests that wait to be read.")] = 256,
     max_seconds: Annotated[float, typer.Option(min=0.1, help="Processor time to read a file.")] = 60.0,
     max_requests: Annotated[int, typer.Option(min=1, help="Requests per minute from one address.")] = 6000,
-    workers: Annotated[int, typer.Option(min=1, help="Batches at the same time; they share the cores.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Batches at the same time; they share the cores.")] = 2,
     store: Annotated[
         Path | None, typer.Option(file_okay=False, help="Folder that keeps the documents after the end.")
     ] = None,

@@ -13,13 +13,14 @@ from functools import partial
 from threading import Condition, Event, Lock, Thread
 from typing import Any, Generic, TypeVar
 
+import torch
 from more_itertools import constrained_batches
 
 from cogltx.encoding._turns import TURN
 from cogltx.errors import CogltxError
 from cogltx.server._work import GivenUpError, Lane, TogetherWork, Work
 
-_MOST = 32  # items in a batch
+_MOST = 10  # items in a batch
 _LONG_THREADS = 8
 _LONG_PER_CLIENT = 4
 _BACKGROUND_TURN = 8
@@ -33,10 +34,10 @@ class BusyError(Exception):
 
 
 class Turns:
-    """Turns at the model: ``slots`` batches run at the same time."""
+    """Turns at the model: ``slots`` batches run at the same time and share the cores; one alone has them all."""
 
     def __init__(self, slots: int) -> None:
-        self._lock, self._free = Lock(), slots
+        self._lock, self._free, self._slots, self._n_cores = Lock(), slots, slots, torch.get_num_threads()
         self._waiting: dict[Lane, deque[Event]] = {lane: deque() for lane in Lane}
         self._n_turns, self._last = 0, Lane.LONG
 
@@ -54,6 +55,8 @@ class Turns:
         gate.wait()
         try:
             work.check()
+            is_alone = self._free == self._slots - 1
+            torch.set_num_threads(self._n_cores if is_alone else max(1, self._n_cores // self._slots))  # of this thread
             yield
             work.n_tokens += n_tokens
         finally:

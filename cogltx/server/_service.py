@@ -13,7 +13,6 @@ from threading import Lock
 from typing import TypeVar
 
 import numpy as np
-import torch
 from anyio import CapacityLimiter, to_thread
 
 from cogltx._languages import model_for
@@ -50,7 +49,7 @@ class ServerConfig:
         queue_size: number of requests that wait to be read; a client may have half of them.
         max_seconds: limit of processor time to read a file; smaller files have a smaller one, see ``read_document``.
         max_requests: number of requests of one client per minute.
-        workers: number of batches that run at the same time; they share the processor cores.
+        workers: number of batches that run at the same time; they share the processor cores, one alone has them all.
         store: a folder that keeps the documents when the server ends; None: they are forgotten.
         allowed_hosts: host names of the server, besides those of this machine.
         api_key: required as ``Authorization: Bearer KEY`` if given.
@@ -61,7 +60,7 @@ class ServerConfig:
     queue_size: int = 256
     max_seconds: float = 60.0
     max_requests: int = 6000
-    workers: int = 1
+    workers: int = 2
     store: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
     api_key: str | None = None
@@ -105,7 +104,6 @@ class Service:
         self.shelf = Shelf(config.max_documents, config.store)
         self.metrics = Metrics()
         self.pace = Pace()
-        torch.set_num_threads(max(1, torch.get_num_threads() // config.workers))
         self.scheduler: Scheduler[_Job, Prediction | Recall | list[float]] = Scheduler(
             self._read, slots=config.workers, threads=config.workers + 1, queue_size=config.queue_size,
             size=lambda job: job.n_characters, max_size=_TOGETHER, observe=self.metrics.batch_size.observe,

@@ -59,7 +59,9 @@ def test_no_request_makes_the_server_fail(reader: CogLTX, mode: GenerationMode) 
                         case.body = {"question": case.body["question"], "documents": [id]}
                 response = case.call(headers={"X-Requested-With": "tests"})
                 assert response.status_code < 500, response.text
-                more = [checks.negative_data_rejection] if case.method == "POST" and label not in UNKEPT else []  # not unknown keys
+                more = (
+                    [checks.negative_data_rejection] if case.method == "POST" and label not in UNKEPT else []
+                )  # not unknown keys
                 more += [checks.response_schema_conformance] if label not in PAIRS else []
                 case.validate_response(response, checks=[*AS_DESCRIBED, *more])
                 statuses[label].add(response.status_code)
