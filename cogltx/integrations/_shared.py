@@ -1,4 +1,4 @@
-"""What the components of all frameworks share: models that stay loaded, rankings, passages, splitting.
+"""Helpers of the components of all frameworks: cached models, rankings, passages, splitting.
 
 A model reads for one thread at a time. A query that leaves no room for a block is cut.
 """
@@ -96,7 +96,7 @@ def ranked(
 
 
 class Corpus:
-    """Texts that are searched together; ``headings`` stand before the blocks of each, as the judge sees them."""
+    """Texts that are searched together, each with a heading that the judge reads before its blocks."""
 
     def __init__(self, model: str, texts: Sequence[str], headings: Sequence[str] | None = None) -> None:
         self.model, self.texts, self.headings = model, texts, headings or [""] * len(texts)

@@ -57,7 +57,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Entry:
-    """What may enter a server.
+    """Rules for the requests that a server accepts.
 
     Attributes:
         max_bytes: size of a request.

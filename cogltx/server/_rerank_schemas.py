@@ -155,7 +155,7 @@ class Version(BaseModel):
 
 
 class BilledUnits(BaseModel):
-    """What Cohere would bill: a search of up to 100 documents is a unit."""
+    """Units in Cohere's sense: one per search of up to 100 documents."""
 
     search_units: int
 
@@ -168,7 +168,7 @@ class Tokens(BaseModel):
 
 
 class Meta(BaseModel):
-    """What Cohere's clients read of a response besides the results."""
+    """Fields of a response that Cohere's clients read besides the results."""
 
     api_version: Version
     billed_units: BilledUnits

@@ -11,7 +11,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Condition, Event, Lock, Thread
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 from more_itertools import constrained_batches
@@ -27,6 +27,7 @@ _BACKGROUND_TURN = 8
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Done = TypeVar("Done")
+_Whole: TypeAlias = "tuple[Work, Callable[[], Any], Future[Any]]"
 
 
 class BusyError(Exception):
@@ -103,14 +104,18 @@ class Scheduler(Generic[Item, Result]):
         self._read, self._size, self._max_size, self._observe = read, size, max_size, observe
         self._queue_size, self._turns = queue_size, Turns(slots)
         self._short: deque[tuple[Work, Item, Future[Result]]] = deque()
-        self._long: deque[tuple[Work, Callable[[], Any], Future[Any]]] = deque()
-        self._background: deque[tuple[Work, Callable[[], Any], Future[Any]]] = deque()
+        self._long: deque[_Whole] = deque()
+        self._background: deque[_Whole] = deque()
         self._changed, self._stopped = Condition(), False
         self._running: dict[Work, Future[Any]] = {}
-        loops = [(self._run_short, threads), (self._run_long, _LONG_THREADS), (self._run_background, 1)]
-        for loop, n_threads in loops:
+        loops: list[tuple[str, int, Callable[[], None]]] = [
+            ("short", threads, self._run_short),
+            ("long", _LONG_THREADS, partial(self._run_whole, self._long, self._next_long)),
+            ("background", 1, partial(self._run_whole, self._background, self._next_background)),
+        ]
+        for name, n_threads, loop in loops:
             for number in range(n_threads):
-                Thread(target=loop, name=f"{loop.__name__} {number}", daemon=True).start()
+                Thread(target=loop, name=f"{name} works {number}", daemon=True).start()
 
     @property
     def waiting(self) -> int:
@@ -192,15 +197,18 @@ class Scheduler(Generic[Item, Result]):
             for (_, _, future), result in zip(batch, results, strict=True):
                 _succeed(future, result)
 
-    def _run_long(self) -> None:
+    def _run_whole(
+        self, queue: deque[tuple[Work, Callable[[], Any], "Future[Any]"]], choose: Callable[[], Any]
+    ) -> None:
+        """Do the works of a queue one by one; ``choose`` gives the number of the next one, or None."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._next_long() is not None or self._stopped)
-                number = self._next_long()
+                self._changed.wait_for(lambda: choose() is not None or self._stopped)
+                number = choose()
                 if self._stopped or number is None:
                     return
-                work, do, future = self._long[number]
-                del self._long[number]
+                work, do, future = queue[number]
+                del queue[number]
                 self._running[work] = future
             self._do(work, do, future)
 
@@ -211,15 +219,9 @@ class Scheduler(Generic[Item, Result]):
         best = min(numbers, key=lambda number: running[self._long[number][0].client], default=None)
         return None if best is None or running[self._long[best][0].client] >= _LONG_PER_CLIENT else best
 
-    def _run_background(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._background or self._stopped)
-                if self._stopped:
-                    return
-                work, do, future = self._background.popleft()
-                self._running[work] = future
-            self._do(work, do, future)
+    def _next_background(self) -> int | None:
+        """Choose the oldest work."""
+        return 0 if self._background else None
 
     def _do(self, work: Work, do: Callable[[], Any], future: "Future[Any]") -> None:
         """Do one work."""

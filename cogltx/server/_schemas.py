@@ -57,7 +57,7 @@ class HeldDocument(BaseModel):
 
 
 class Outline(BaseModel):
-    """Where the pages and the sections of a document begin; characters count in its text."""
+    """First characters of the pages, and spans of the sections, of a document."""
 
     pages: list[tuple[int, int | str]] = Field(description="First character and number or name of each page.")
     segments: list[tuple[int, int, str]] = Field(description="Start, end and heading of each section.")

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 from anyio import CapacityLimiter, to_thread
 
+from cogltx._folders import MULTILINGUAL_MODEL
 from cogltx._languages import model_for
 from cogltx.blocks import Blocks
 from cogltx.document import Document, Query
@@ -116,9 +117,16 @@ class Service:
         self._files_of: weakref.WeakValueDictionary[str, CapacityLimiter] = weakref.WeakValueDictionary()
         self.stopping = asyncio.Event()
 
-    def model_for(self, documents: Sequence[Document]) -> str:
+    def _model_of(self, parts: Sequence[Held]) -> str:
         """Name the model that reads documents together."""
-        return self.name if self._load is None else model_for(documents)
+        if self._load is None:
+            return self.name
+        models = {held.model for held in parts}
+        return models.pop() if len(models) == 1 else MULTILINGUAL_MODEL
+
+    def _model_of_job(self, job: _Job) -> str:
+        """Name the model of a short job, or of texts to rank."""
+        return self.name if self._load is None else model_for([job.in_language])
 
     def _reader(self, name: str) -> CogLTX:
         """Return a model, loaded when it is needed first."""
@@ -171,7 +179,7 @@ class Service:
         held = self.shelf.add(await to_thread.run_sync(self.shelf.write, document, client, pdf))
         work = Work(client, Lane.BACKGROUND, self.pace)
         work.plan(held.n_characters / _CHARACTERS_PER_TOKEN, asks=False)
-        self.scheduler.run(work, partial(self._prepare_early, held, self.model_for([document]), work))
+        self.scheduler.run(work, partial(self._prepare_early, held, self._model_of([held]), work))
         return held
 
     def prepared(self, held: Held) -> float:
@@ -220,7 +228,7 @@ class Service:
     def _read(self, jobs: Sequence[_Job]) -> list[Prediction | Recall | list[float]]:
         """Do several short jobs, those of one model together."""
         results: dict[int, Prediction | Recall | list[float]] = {}
-        names = [self.model_for([job.in_language]) for job in jobs]
+        names = list(map(self._model_of_job, jobs))
         for name in dict.fromkeys(names):
             numbers = [number for number, of_job in enumerate(names) if of_job == name]
             read = self._read_with(self._reader(name), [jobs[number] for number in numbers])
@@ -253,17 +261,17 @@ class Service:
         return results
 
     def _relevance(self, job: _Job) -> list[float]:
-        return self._reader(self.model_for([job.in_language])).relevance(job.query, job.texts)
+        return self._reader(self._model_of_job(job)).relevance(job.query, job.texts)
 
     def _answer(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Prediction:
         recall = self._recall(parts, document, query, work)
         work.begin(ANSWERING)
-        [prediction] = self._reader(self.model_for([held.document for held in parts])).reason_over([recall])
+        [prediction] = self._reader(self._model_of(parts)).reason_over([recall])
         work.finish()
         return prediction.within(document)
 
     def _recall(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Recall:
-        name = self.model_for([held.document for held in parts])
+        name = self._model_of(parts)
         reader, unprepared = self._reader(name), [held for held in parts if not held.is_prepared(name)]
         work.plan(sum(held.n_characters for held in unprepared) / _CHARACTERS_PER_TOKEN)
         if unprepared:

@@ -13,16 +13,18 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
+from cogltx._languages import model_for
 from cogltx._progress import logger
 from cogltx.blocks import Blocks
 from cogltx.document import Document, named_apart
 from cogltx.formats._worker import pack, unpack
-from cogltx.server._work import Work
+from cogltx.server._work import Lane, Work
 
 _JOINED = 16  # combinations of documents that are joined once
 _NEW, _PDF, _TEXT, _ABOUT = ".new-", "source.pdf", "document.json", "about.json"
@@ -75,6 +77,11 @@ class Held:
             self.loaded = unpack(json.loads(self.file.read_text(encoding="utf-8")))
             assert self.loaded is not None
         return self.loaded
+
+    @cached_property
+    def model(self) -> str:
+        """The released model that knows the language of the document."""
+        return model_for([self.document])
 
     @property
     def pdf(self) -> Path | None:
@@ -190,7 +197,7 @@ class Shelf:
         held = self._held.pop(id, None)
         if held is None:
             raise NotHeldError(id)
-        if held.work is not None:
+        if held.work is not None and held.work.lane is Lane.BACKGROUND:  # nobody waits for it
             held.work.give_up()
         self._joined = {key: joined for key, joined in self._joined.items() if id not in key}
         folder = self.folder / id

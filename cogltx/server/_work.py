@@ -61,7 +61,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a work is: its stage, the share that is done, and an estimate of the seconds left, if there is one."""
+    """Progress of a work: its stage, the share that is done, and the estimated seconds left, if known."""
 
     stage: str
     share: float

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import fakes
 import pytest
 from fastapi.testclient import TestClient
 from fpdf import FPDF
@@ -14,6 +15,7 @@ from test_pipeline import QUESTION
 from cogltx.document import Document
 from cogltx.pipeline import CogLTX
 from cogltx.server._service import ServerConfig
+from cogltx.server.app import create_app
 
 TEXT = "Rain fell on the hills. Anna Karlsson wrote the report in Stockholm. " * 400
 EVENTS = {"Accept": "text/event-stream"}
@@ -131,3 +133,28 @@ def test_a_folder_keeps_documents_and_their_pages(reader: CogLTX, tmp_path: Path
         assert client.post("/answer", json={"question": QUESTION, "documents": [text, page]}).json() == expected
         assert client.delete(f"/documents/{text}").status_code == 204
     assert [path.name for path in (tmp_path / "store").iterdir()] == [page]
+
+
+def test_other_languages_are_read_by_the_other_model(reader: CogLTX, tiny_encoder: Path) -> None:
+    loaded = list[str]()
+
+    def load(name: str) -> CogLTX:
+        loaded.append(name)
+        return fakes.reader(tiny_encoder, judge="bm25")
+
+    english = "It was written by the engineer, and that is what the report of the year says. " * 30
+    german = "Der Bericht wurde in Bergen geschrieben, und zwar von der Ingenieurin selbst. " * 30
+    with TestClient(
+        create_app(reader, "qa-minilm", ServerConfig(), load), "http://localhost", headers={"X-Requested-With": "tests"}
+    ) as client:
+        ask = {"question": QUESTION, "documents": [hold(client, english, "english")]}
+        assert client.post("/answer", json=ask).status_code == 200
+        assert (
+            client.post("/rerank", json={"query": "Who wrote it?", "texts": ["Ein Wort", english]}).status_code == 200
+        )
+        assert not loaded
+        ask["documents"].append(hold(client, german, "german"))  # type: ignore[attr-defined]
+        assert client.post("/answer", json=ask).status_code == 200
+        assert client.post("/recall", json={"question": QUESTION, "text": german}).status_code == 200
+        assert client.post("/rerank", json={"query": "Wer schrieb?", "texts": [german, german]}).status_code == 200
+    assert loaded == ["qa-multilingual"], "once"

@@ -6,6 +6,7 @@ import pytest
 
 from cogltx.document import Document, Line, Segment
 from cogltx.server._shelf import NotHeldError, Shelf, ShelfFullError
+from cogltx.server._work import Lane, Work
 
 
 class Clock:
@@ -72,6 +73,15 @@ def test_a_removed_document_is_not_held() -> None:
     for method in (held.get, held.remove):
         with pytest.raises(NotHeldError):
             method(id)
+
+
+def test_removing_a_document_ends_its_preparation_but_no_question() -> None:
+    held = shelf(Clock())
+    for lane in (Lane.BACKGROUND, Lane.LONG):
+        one = held.get(add(held, "one"))
+        work = one.work = Work(lane=lane)
+        held.remove(one.id)
+        assert work.is_given_up() is (lane is Lane.BACKGROUND)
 
 
 def test_documents_are_joined_once_and_named_apart() -> None:
