@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 import schemathesis
@@ -46,10 +47,10 @@ def test_no_request_makes_the_server_fail(reader: CogLTX, mode: GenerationMode) 
         if mode is GenerationMode.NEGATIVE:  # a route with no parameters but an id has no invalid requests
             operations = [one for one in operations if one.body or one.query]
         statuses: dict[str, set[int]] = {operation.label: set() for operation in operations}
-        for operation in operations:
+        for operation, id in product(operations, [None, *ids]):
 
-            @given(case=operation.as_strategy(generation_mode=mode), id=st.sampled_from([None, *ids]))
-            @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+            @given(case=operation.as_strategy(generation_mode=mode), id=st.just(id))
+            @settings(max_examples=EXAMPLES // 3, deadline=None, suppress_health_check=list(HealthCheck), database=None)
             def check(case: schemathesis.Case, id: str | None) -> None:
                 label = case.operation.label
                 if id is not None and label not in UNKEPT:
@@ -96,6 +97,6 @@ def test_every_documented_status(reader: CogLTX) -> None:
             assert request().status_code == status  # type: ignore[attr-defined]
         client.app.state.service.stop()  # type: ignore[attr-defined]
         assert client.post("/answer", json=ask, headers=key).status_code == 503
-        assert 429 in {client.get("/health").status_code for _ in range(20)}
+        assert 429 in {client.get("/health").status_code for _ in range(41)}  # a new minute begins at most once
         described = client.app.openapi()["paths"]["/answer"]["post"]["responses"]  # type: ignore[attr-defined]
     assert set(described) == {str(status) for status in (*requests, 429, 503) if status != 201}
