@@ -15,12 +15,13 @@ def progress(
     title: str = "",
     *,
     unit: str = "it",
-    total: int | None = None,
+    total: float | None = None,
     initial: int = 0,
     delay: float = 0.0,
     shown: bool = True,
+    bar_format: str | None = None,
 ) -> "tqdm[Item]":
     """Show a progress bar on a terminal, unless the log is quiet; the arguments are those of tqdm."""
     hidden = True if not shown or logger.level > logging.INFO else None  # None: hidden unless on a terminal
     options: dict[str, Any] = {"desc": title, "unit": f" {unit}", "delay": delay, "disable": hidden, "leave": False}
-    return tqdm(iterable, total=total, initial=initial, **options)
+    return tqdm(iterable, total=total, initial=initial, bar_format=bar_format, **options)

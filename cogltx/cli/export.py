@@ -46,6 +46,5 @@ def _trained(run: Path, judge: str | None) -> dict[str, Any]:
         return {}
     config, summary = RunConfig.model_validate(read_json(run / CONFIG_FILE)), read_json(run / "run.json")
     training = config.training.model_dump(mode="json", include={"epochs", "batch_size", "seed"})
-    best = int(summary["best"].rpartition("-")[2]) - 1
-    metrics = summary["history"][best] if judge == config.judge.name else {}
+    metrics = summary.get("metrics", {}) if judge == config.judge.name else {}
     return {"data": config.data.train_files, "training": training, "metrics": metrics}

@@ -1,4 +1,4 @@
-"""The training loop: progress bar, log, checkpoints and exact resume, for joint and masked-LM training.
+"""The training loop: log, checkpoints, interrupts and exact resume, for joint and masked-LM training.
 
 A checkpoint has all state from which a killed run ends at the same weights as an uninterrupted one. It is written
 atomically; the previous one is removed afterwards.
@@ -7,11 +7,11 @@ atomically; the previous one is removed afterwards.
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import monotonic
+from time import monotonic, time
 from typing import Any
 
 import numpy as np
@@ -21,29 +21,43 @@ from torch import Tensor, nn
 
 from cogltx import _processes as processes
 from cogltx._files import check_settings, new_folder, read_json, write_json
-from cogltx._progress import progress
 from cogltx.encoding._weights import load_tensors, load_weights, to_safetensors
 from cogltx.errors import CogltxError, ConfigError, ModelError, TrainingError
+from cogltx.training._display import Display, Estimate
+from cogltx.training._interrupts import Interrupted, Interrupts
 from cogltx.training.optimizer import Optimizer
 
 CHECKPOINT_SECONDS = 120.0  # between checkpoints, which are written at the boundary of steps
 _MAX_REASON = 200
-_N_AVERAGED = 20  # recent losses in the progress bar
 
 
 @dataclass
 class _Progress:
-    """Progress of a run: ``phase`` in the epoch, ``batch`` in the phase, bytes ``logged``, ``counts`` of the epoch."""
+    """Progress of a run.
+
+    Attributes:
+        phase: number of the phase in the epoch; ``batch``: of the step in the phase.
+        before: metrics of the model that the run started from, empty if it was not measured; ``start``: the same
+            with tuned thresholds.
+        history: metrics of each finished epoch.
+        best_epoch: number of the best epoch, from 1; 0 is the model at the start.
+        logged: bytes of the log.
+        counts: figures of the epoch so far.
+        stopped: a callback ended the training.
+    """
 
     data: str = ""
     epoch: NonNegativeInt = 0
     phase: NonNegativeInt = 0
     batch: NonNegativeInt = 0
     steps: dict[str, int] = field(default_factory=dict)
+    before: dict[str, float] = field(default_factory=dict)
+    start: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     best_epoch: NonNegativeInt | None = None
     logged: NonNegativeInt = 0
     counts: dict[str, float] = field(default_factory=dict)
+    stopped: bool = False
 
 
 class TrainingLoop:
@@ -68,6 +82,8 @@ class TrainingLoop:
         self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
         self.models, self.optimizers, self.arrays = models, optimizers, arrays or {}
         self.saved_at = monotonic()
+        self.display = Display(lambda line: None, Estimate({}))
+        self.interrupts, self._in_step = Interrupts(), False
 
     def start(self, seed: int, *, resume: bool) -> bool:
         """Seed torch and, to resume, load the last checkpoint; returns whether there was one.
@@ -94,7 +110,7 @@ class TrainingLoop:
     def _load(self, source: Path) -> None:
         try:
             saved: _Progress = TypeAdapter(_Progress).validate_python(read_json(source / "progress.json"))
-            if saved.best_epoch is not None and saved.best_epoch >= len(saved.history):
+            if saved.best_epoch is not None and saved.best_epoch > len(saved.history):
                 raise ValueError(f"best_epoch is {saved.best_epoch}, but only {len(saved.history)} epochs are finished")
             check_settings(self.folder.parent, {"data": self.progress.data}, {"data": saved.data})
             for name, model in self.models.items():
@@ -122,10 +138,37 @@ class TrainingLoop:
         processes.wait()
         self.saved_at = monotonic()
 
-    def _is_due(self) -> bool:
-        """Whether a checkpoint is due, by the clock of the first process."""
+    def save_if_due(self) -> None:
+        """Write a checkpoint if the last one is two minutes old, by the clock of the first process."""
         due = processes.is_first() and monotonic() - self.saved_at >= CHECKPOINT_SECONDS
-        return processes.total([float(due)])[0] > 0
+        if processes.total([float(due)])[0] > 0:
+            self.save()
+
+    @contextmanager
+    def uninterrupted(self) -> Iterator[None]:
+        """Defer an interrupt to the end of what changes model and progress together."""
+        with self.interrupts.deferred(self.display.report):
+            self._in_step = True
+            yield
+            self._in_step = False
+        if processes.total([float(self.interrupts.wanted)])[0]:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Turn an interrupt into ``Interrupted``, after a checkpoint if no step was in progress."""
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            self.display.close()
+            if not processes.is_first():
+                raise Interrupted from interrupt
+            if not self._in_step:
+                self._save()
+            raise Interrupted(left_by_interrupt(self.folder.parent, is_all=not self._in_step)) from interrupt
+        except BaseException:
+            self.display.close()
+            raise
 
     def _save(self) -> None:
         previous = self._numbers()
@@ -152,30 +195,46 @@ class TrainingLoop:
         self,
         total: int,
         name: str,
-        title: str,
         step: Callable[[int], float | None],
         epoch: Callable[[int], int],
-        after: Callable[[], None] = lambda: None,
-    ) -> list[float]:
-        """Run the remaining steps of a phase and return their losses.
+        after: Callable[[float | None], bool] = lambda loss: True,
+        kind: str = "",
+    ) -> None:
+        """Run the remaining steps of a phase, for which ``display.begin`` was called.
 
-        ``step`` returns the loss, None if there was nothing to learn; ``epoch`` is that of a step, for the log;
-        ``after`` is called after every step, before a checkpoint.
+        Args:
+            total: number of steps of the phase.
+            name: name of the optimizer, for the log.
+            step: runs a step; returns the loss, None if there was nothing to learn.
+            epoch: the epoch of a step, for the log.
+            after: called with the loss after every step, before a checkpoint; False ends the phase.
+            kind: kind of work for the estimate; the name by default.
+
+        Raises:
+            KeyboardInterrupt: the training was interrupted; everything is saved.
         """
-        losses: list[float] = []
-        first = self.progress.batch
-        bar = progress(range(first, total), title, unit="steps", total=total, initial=first)
-        for number in bar:
-            loss = step(number)
-            self.progress.batch = number + 1
-            if loss is not None:
-                losses.append(loss)
-                self.log.add(epoch(number), self.optimizers[name].step, {f"{name}/loss": loss})
-                bar.set_postfix(loss=f"{np.mean(losses[-_N_AVERAGED:]):.3f}")
-            after()
-            if self._is_due() and self.progress.batch < total:
-                self.save()
-        return losses
+        goes_on = True
+        while self.progress.batch < total and goes_on:
+            number = self.progress.batch
+            with self.uninterrupted():
+                loss = step(number)
+                self.progress.batch = number + 1
+                if loss is not None:
+                    self.log.add(epoch(number), self.optimizers[name].step, {f"{name}/loss": loss})
+                goes_on = after(loss)
+                self.display.advance(kind or name, loss=loss)
+                if self.progress.batch < total and goes_on:
+                    self.save_if_due()
+
+
+def left_by_interrupt(folder: Path, *, is_all: bool = False) -> str:
+    """Say what an interrupted run has saved, and how to continue."""
+    checkpoints = sorted((folder / "checkpoints").glob("[0-9]*"))
+    if not checkpoints:
+        return "interrupted before the training began; nothing is saved yet, so run the same command again"
+    age = time() - checkpoints[-1].stat().st_mtime
+    saved = "everything is saved" if is_all else f"the state of {age:.0f} s ago is saved"
+    return f"interrupted; {saved} in {folder}; continue with --resume (in Python resume=True)"
 
 
 class _Log:

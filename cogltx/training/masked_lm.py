@@ -28,6 +28,7 @@ from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.tasks._texts import read_texts
 from cogltx.training._data import drawn, expand, files_of, n_held_out
+from cogltx.training._display import Display, Estimate
 from cogltx.training._loop import TrainingLoop
 from cogltx.training.config import DataConfig
 from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed
@@ -280,14 +281,21 @@ class _MaskedTrainer:
         loop, target = self.loop, self.output / "encoder"
         head = "a new head" if self.model.new_head else "its own head"
         self.report(f"{len(self.rows)} training and {len(self.validation)} validation rows; {head}")
-        if loop.start(self.config.training.seed, resume=resume):
-            self.report(f"resumed at step {loop.progress.batch} of {self.config.training.steps}")
-        else:
-            if resume:
+        resumes, n_steps = loop.start(self.config.training.seed, resume=resume), self.config.training.steps
+        loop.display = Display(self.report, Estimate({_NAME: (n_steps - loop.progress.batch, 1.0)}))
+        loop.display.begin(_NAME)
+        with loop.interruptible():
+            if resumes:
+                self.report(f"resumed at step {loop.progress.batch} of {n_steps}")
+            elif resume:
                 self.report("no checkpoint to resume from; starting from the beginning")
-            self._measure()
-        if loop.steps(self.config.training.steps, _NAME, _NAME, self._step, self._epoch, self._after_step):
-            loop.save()
+            if not loop.progress.history:
+                self._measure()
+                loop.save()
+            if loop.progress.batch < n_steps:
+                loop.steps(n_steps, _NAME, self._step, self._epoch, self._after_step)
+                loop.save()
+        loop.display.close()
         loop.log.close()
         history = [{**one, "step": int(one["step"])} for one in loop.progress.history]
         figures = {
@@ -310,10 +318,11 @@ class _MaskedTrainer:
     def _epoch(self, step: int) -> int:
         return step * self.config.training.batch_size // len(self.rows) + 1
 
-    def _after_step(self) -> None:
+    def _after_step(self, loss: float | None) -> bool:
         step = self.loop.progress.batch
         if step == self.config.training.steps or step % VALIDATION_STEPS == 0:
             self._measure()
+        return True
 
     def _masked(self, number: int) -> tuple[Row, Row]:
         """The row of a number in the run; each epoch has its own order, and each row of an epoch its own masks."""
@@ -345,7 +354,7 @@ class _MaskedTrainer:
         figures = {"loss": loss / n_masked, "accuracy": 100 * n_correct / n_masked}
         self.loop.progress.history.append({"step": step, **figures})
         self.loop.log.add(self._epoch(step), step, {f"validation/{name}": value for name, value in figures.items()})
-        self.report(
+        self.loop.display.report(
             f"step {step}/{self.config.training.steps} validation: loss {figures['loss']:.3f}, "
             f"masked accuracy {figures['accuracy']:.2f}%"
         )

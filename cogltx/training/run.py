@@ -107,8 +107,7 @@ def train_run(
     if summary.skipped:
         gold = f"{run.reasoner.gold}; the reasoner does not learn from them"
         report(f"{summary.skipped} training examples have no known {gold}")
-    best, kept = summary.history[summary.best_epoch][trainer.main_metric], run.training.kept_epoch
-    report(f"{kept} epoch {summary.best_epoch + 1}: {trainer.main_metric} {best:.1f}; model in {output}")
+    report(f"model in {output}")
 
 
 def _read(
@@ -156,7 +155,9 @@ def _train_words(
         predictions = list(reader.predict_many(held_out))
         reader.reasoner, metrics = tuned(reader.reasoner, task, held_out, predictions, metric)
         reader.save_pretrained(output / "model")
-        write_json(output / "run.json", {"best": "model", "main_metric": metric, "history": [metrics]})
+        write_json(
+            output / "run.json", {"best": "model", "main_metric": metric, "metrics": metrics, "history": [metrics]}
+        )
     report(f"validation: {metric} {metrics[metric]:.1f}; model in {output}")
 
 

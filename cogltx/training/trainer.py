@@ -7,9 +7,8 @@ resumes from its last checkpoint.
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
@@ -26,14 +25,16 @@ from cogltx.errors import ConfigError, DataError, ModelError
 from cogltx.judges import FusionWeights
 from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX
-from cogltx.prediction import Prediction
 from cogltx.reasoners.classification import fit_words
-from cogltx.recall import Recall
 from cogltx.tasks import Task, make_task
+from cogltx.training._callbacks import Callbacks
+from cogltx.training._costs import AGAIN, unit_costs
+from cogltx.training._display import Display, Estimate, table
 from cogltx.training._loop import TrainingLoop
 from cogltx.training._relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
 from cogltx.training._steps import JudgeSteps, ReasonerSteps, RetrieverSteps
-from cogltx.training._thresholds import fitted_fusion, main_metric, tune
+from cogltx.training._thresholds import fitted_fusion, main_metric
+from cogltx.training._validation import Validation
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
@@ -42,8 +43,18 @@ _RETRIEVER = OptimizerConfig(learning_rate=2e-4, head_rate=10.0)
 
 
 class _Summary(NamedTuple):
-    """Validation metrics per epoch, index of the best epoch, and number of examples without a known target."""
+    """Result of a training.
 
+    Attributes:
+        before: validation metrics of the model that the run started from; empty for a new model.
+        start: the same with tuned thresholds.
+        history: validation metrics after each epoch.
+        best_epoch: number of the epoch whose model is kept, from 1; 0 is that of ``start``.
+        skipped: number of examples without a known target.
+    """
+
+    before: dict[str, float]
+    start: dict[str, float]
     history: list[dict[str, float]]
     best_epoch: int
     skipped: int
@@ -60,6 +71,7 @@ class Trainer:
         output: folder of the run.
         task: computes the metrics; the task of the model's configuration by default.
         report: receives lines of progress.
+        callbacks: callbacks of ``transformers``, such as ``EarlyStoppingCallback(1)``.
 
     Raises:
         ConfigError: a setting does not fit the model.
@@ -81,17 +93,18 @@ class Trainer:
         output: str | Path,
         task: Task | None = None,
         report: Callable[[str], None] = print,
+        callbacks: Sequence[Any] = (),
     ) -> None:
-        self.reader, self.validation, self.output, self.report = model, validation, Path(output), report
+        self.reader, self.output = model, Path(output)
         self.task = task or make_task(model.config.task.name, model.config.task.options)
         self.main_metric = main_metric(self.task, model, train, validation)
         self.config = config = config.resolved(model, train)
         config.check(model, train)
         _check_questions(model, [*train, *validation])
+        self.validation = Validation(model, self.task, self.main_metric, validation, self.output)
         self.relevance = RelevanceLabels(config.relevance, train)
         self.trains_judge = config.trains_judge(model)
         self.intervenes = isinstance(model, CogLTX) and config.relevance.source == "interventions"
-        self.recalls: list[Recall] = []
         self.optimizers = self._optimizers(len(train))
         learns = self.trains_judge or "retriever" in self.optimizers
         self.recall_epochs = config.recall_epochs if learns else 0  # in which key blocks can change
@@ -104,6 +117,11 @@ class Trainer:
         data = fingerprint([*train, len(train), *validation])
         self.loop = TrainingLoop(self.output, data, model.model.modules, self.optimizers, arrays)
         self.reasoner_steps = ReasonerSteps(model, self.optimizers["reasoner"], self.relevance, config)
+        self._report = report
+        self.callbacks = Callbacks(
+            callbacks, model.model.reasoner.encoder.model, output=self.output, metric=self.main_metric,
+            epochs=config.epochs, steps=self._n_steps("reasoner", 0),
+        )  # fmt: skip
 
     def _optimizers(self, n_examples: int) -> dict[str, Optimizer]:
         model, config = self.reader.model, self.config
@@ -125,6 +143,7 @@ class Trainer:
 
         Raises:
             TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
+            KeyboardInterrupt: the training was interrupted; its text says what is saved.
         """
         model = self.reader.model
         if model.linear is not None:
@@ -132,23 +151,81 @@ class Trainer:
         if model.pairs is not None:
             model.pairs.fit(self._questions_with_relevance())
         resumes = self.loop.start(self.config.seed, resume=resume)
-        self._use_fusion()
-        self._report_start(resume=resume, resumes=resumes)
-        done = self.loop.progress
-        self.reasoner_steps.counts |= done.counts
-        done.counts = self.reasoner_steps.counts
-        while done.epoch < self.config.epochs:
-            self._epoch()
+        with self.loop.interruptible():
+            self._start(resume=resume, resumes=resumes)
+            done = self.loop.progress
+            while done.epoch < self.config.epochs and not (done.stopped and not done.phase and not done.batch):
+                self._epoch()
+        self.loop.display.close()
+        self.callbacks.end()
         self.loop.log.close()
-        if self.trains_judge and not self.optimizers["judge"].step:
-            self.report(
-                "the judge has learned nothing, as no block was relevant: set training.relevance.initial, lower "
-                "training.relevance.raise_threshold, or train for more epochs"
-            )
+        self._report_end()
         assert done.best_epoch is not None, "a run has at least one epoch"
         if processes.is_first() and not (folder := self._name_best()).is_dir():
             raise ModelError(f"{folder}: the model of the best epoch is missing; train again in another folder")
-        return _Summary(done.history, done.best_epoch, len(self.reasoner_steps.skipped))
+        return _Summary(done.before, done.start, done.history, done.best_epoch, len(self.reasoner_steps.skipped))
+
+    def report(self, line: str) -> None:
+        """Report a line of progress, above the bar."""
+        self.loop.display.report(line)
+
+    def _start(self, *, resume: bool, resumes: bool) -> None:
+        """Begin to show the training; set the first relevance labels of a new run, and measure its model."""
+        done = self.loop.progress
+        self.loop.display = Display(self._report, self._estimate())
+        self._use_fusion()
+        self.reasoner_steps.counts |= done.counts
+        done.counts = self.reasoner_steps.counts
+        with self.loop.uninterrupted():
+            self._report_start(resume=resume, resumes=resumes)
+            if not resumes:
+                self.validation.forget()
+                self.loop.save()
+        self.callbacks.begin(done.before, done.history)
+        if self._measures_start and not done.start:
+            self._validate(0)
+
+    @property
+    def _measures_start(self) -> bool:
+        """Whether the run starts from a trained reasoner, which is measured before and kept if no epoch is better."""
+        return self.reader.config.reasoner.init_from is not None
+
+    def _phases(self, epoch: int) -> list[str]:
+        """Names of the optimizers whose models learn in an epoch, in order."""
+        learned = ("retriever", "judge") if epoch < self.recall_epochs else ()
+        return [name for name in learned if name in self.optimizers] + ["reasoner"]
+
+    def _n_steps(self, name: str, epoch: int) -> int:
+        """Number of optimizer steps of a model in an epoch."""
+        total = len(self.relevance.examples)
+        count = total if name == "reasoner" else self.config.judge_examples(total)[epoch]
+        return -(-count // self.config.batch_size)
+
+    def _recalls_stay(self, number: int) -> bool:
+        """Whether key blocks can no longer change after epoch ``number``, from 1; 0 is the start."""
+        return number >= self.recall_epochs
+
+    def _kind(self, name: str, number: int) -> str:
+        """Kind of work for the estimate; validation and reasoner are cheaper where key blocks or scores are known."""
+        first = {
+            "validation": self.recall_epochs if self._measures_start else max(1, self.recall_epochs),
+            "reasoner": max(1, self.recall_epochs),
+        }.get(name, self.config.epochs)
+        return f"{name}{AGAIN}" if number > first else name
+
+    def _estimate(self) -> Estimate:
+        """The work that is left."""
+        done, costs = self.loop.progress, unit_costs(self.reader, self.config, self.relevance.examples)
+        work = dict.fromkeys(costs, 0)
+        if self._measures_start and not done.start:
+            work["validation"] += len(self.validation.examples)
+        for epoch in range(done.epoch, self.config.epochs):
+            for phase, name in enumerate(self._phases(epoch)):
+                if epoch > done.epoch or phase >= done.phase:
+                    n_done = done.batch if (epoch, phase) == (done.epoch, done.phase) else 0
+                    work[self._kind(name, epoch + 1)] += self._n_steps(name, epoch) - n_done
+            work[self._kind("validation", epoch + 1)] += len(self.validation.examples)
+        return Estimate({kind: (count, costs[kind]) for kind, count in work.items()})
 
     def _report_start(self, *, resume: bool, resumes: bool) -> None:
         """Report from where the run starts, and set the initial relevance labels of a new one."""
@@ -169,6 +246,19 @@ class Trainer:
                 f"{FIRST_EPOCH + 1}, and its last epoch is {config.recall_epochs}"
             )
 
+    def _report_end(self) -> None:
+        """Report the figures of all epochs in a table, what was kept and why, and what may have gone wrong."""
+        done, main, n_examples = self.loop.progress, self.main_metric.replace("_", " "), len(self.validation.examples)
+        rows = [(f"epoch {number}", row) for number, row in enumerate(done.history, start=1)]
+        if done.start:
+            rows = [("before training", done.before), ("thresholds tuned", done.start), *rows]
+        best = (done.best_epoch or 0) + (1 if done.start else -1)
+        rows[best] = f"{rows[best][0]} *", rows[best][1]
+        self._report(f"{n_examples} validation examples, in percent:\n{table(rows, self.main_metric)}")
+        why = "the last one" if self.config.kept_epoch == "last" else f"its {main} is the highest"
+        kept = f"epoch {done.best_epoch}" if done.best_epoch else "the model at the start, with tuned thresholds,"
+        self._report(f"* {kept} is kept: {why}")
+
     def _questions_with_relevance(self) -> Iterator[tuple[str, Blocks, Bool[np.ndarray, " blocks"]]]:
         for example in progress(self.relevance.examples, "pairs", unit="examples"):
             blocks = self.reader.model.split(example.document)
@@ -177,29 +267,35 @@ class Trainer:
                 yield example.query.text, blocks, relevant
 
     def _epoch(self) -> None:
-        progress, phases = self.loop.progress, ["reasoner"]
-        if progress.epoch < self.recall_epochs:
-            phases = [name for name in ("retriever", "judge") if name in self.optimizers] + phases
+        progress = self.loop.progress
+        phases = self._phases(progress.epoch)
         for phase in range(progress.phase, len(phases)):
-            self._phase(phase, phases[phase])
-            progress.phase, progress.batch = phase + 1, 0
-        self._validate()
-        progress.epoch, progress.phase = progress.epoch + 1, 0
-        self._keep_best()
-        self.loop.save()
+            if not progress.stopped:
+                self._phase(phase, phases[phase])
+                progress.phase, progress.batch = phase + 1, 0
+                self.loop.save_if_due()
+        self._validate(progress.epoch + 1)
 
     def _phase(self, phase: int, name: str) -> None:
         epoch, total = self.loop.progress.epoch, len(self.relevance.examples)
         if name == "reasoner" and epoch == 0 and self.loop.progress.batch == 0:
             self._start_from_judge()
+        n_steps, size = self._n_steps(name, epoch), self.config.batch_size
         count = total if name == "reasoner" else self.config.judge_examples(total)[epoch]
         order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(total)[:count].tolist()
-        batches = list(chunked(order, self.config.batch_size))
-        step = self._step(phase, name)
-        title = f"epoch {epoch + 1}/{self.config.epochs} {name}"
-        losses = self.loop.steps(len(batches), name, title, lambda number: step(batches[number]), lambda _: epoch + 1)
-        if losses:
-            self.report(f"{title}: loss {np.mean(losses):.4f}")
+        batches, step = list(chunked(order, size)), self._step(phase, name)
+        self.loop.display.begin(f"epoch {epoch + 1}/{self.config.epochs} {name}")
+
+        def after(loss: float | None) -> bool:
+            counts = self.loop.progress.counts
+            if loss is not None:
+                counts[f"{name}_loss"] = counts.get(f"{name}_loss", 0.0) + loss
+                counts[f"{name}_steps"] = counts.get(f"{name}_steps", 0) + 1
+            self.loop.progress.stopped = not self.callbacks.step(name, epoch + 1, loss)
+            return not self.loop.progress.stopped
+
+        kind = self._kind(name, epoch + 1)
+        self.loop.steps(n_steps, name, lambda number: step(batches[number]), lambda _: epoch + 1, after, kind=kind)
 
     def _step(self, phase: int, name: str) -> Callable[[list[int]], float | None]:
         """The function that trains on a batch in a phase."""
@@ -234,38 +330,53 @@ class Trainer:
         if self.fusion and isinstance(self.reader, CogLTX):
             self.reader.use_fusion(FusionWeights(**{name: float(value) for name, value in self.fusion.items()}))
 
-    def _validate(self) -> None:
-        """Predict the validation examples, tune thresholds and task, and add the metrics to the history."""
-        done, main = self.loop.progress, self.main_metric
-        epoch = done.epoch + 1
-        if done.epoch < self.recall_epochs and isinstance(self.reader, CogLTX):
-            weights = fitted_fusion(self.reader, self.validation)
+    def _validate(self, number: int) -> None:
+        """Predict the validation examples, tune thresholds and task, and keep the model if it is the best so far.
+
+        ``number`` is that of the epoch, from 1; 0 measures the model at the start.
+        """
+        display, kind = self.loop.display, self._kind("validation", number)
+        display.begin(f"epoch {number}/{self.config.epochs} validation" if number else "before training: validation")
+        if 0 < number <= self.recall_epochs and isinstance(self.reader, CogLTX):
+            weights = fitted_fusion(self.reader, self.validation.examples)
             self.fusion |= {} if weights is None else {name: np.array(value) for name, value in weights}
             self._use_fusion()
-        reasoner = self.reader.model.reasoner
-        given = reasoner.config
-        reasoner.config = given.without_thresholds()
-        predicted = list(progress(self._predictions(), "validation", total=len(self.validation), unit="examples"))
-        metrics = tune(self.reader, self.task, self.validation, predicted, main, given)
-        best = done.best_epoch
-        if self.config.kept_epoch == "last" or best is None or metrics[main] > done.history[best][main]:
-            done.best_epoch = done.epoch
-        done.history.append(metrics)
-        self.loop.log.add(epoch, epoch, {f"validation/{key}": value for key, value in metrics.items()})
-        figures = ", ".join(f"{key} {value:.1f}" for key, value in metrics.items())
-        self.report(f"epoch {epoch}/{self.config.epochs} validation: {figures}")
-        if self.intervenes:
-            self._note_labels(epoch)
+        predicted = self.validation.predict(
+            number, recalls_stay=self._recalls_stay(number), advance=lambda count: display.advance(kind, count)
+        )
+        with self.loop.uninterrupted():
+            if not number:
+                self.loop.progress.before = self.validation.metrics(predicted)
+            self._finish_epoch(number, self.validation.tune(predicted))
 
-    def _predictions(self) -> Iterator[Prediction]:
-        """Predict the validation examples; after the judge's last epoch, their key blocks stay the same."""
-        reader, learns = self.reader, self.loop.progress.epoch + 1 < self.recall_epochs
-        if learns or not isinstance(reader, CogLTX) or asks_by_block(reader, self.validation[0]):
-            return reader.predict_many(self.validation)
-        if not self.recalls:
-            self.recalls = list(reader.recall_many(self.validation))
-        predictions = zip(self.validation, reader.reason_over(self.recalls), strict=True)
-        return (replace(prediction.within(example.document), id=example.id) for example, prediction in predictions)
+    def _finish_epoch(self, number: int, metrics: dict[str, float]) -> None:
+        """Note the metrics with tuned thresholds, keep the best model, and save a checkpoint."""
+        done, main = self.loop.progress, self.main_metric
+        means = {
+            f"{name}_loss": done.counts[f"{name}_loss"] / done.counts[f"{name}_steps"]
+            for name in self.optimizers if done.counts.get(f"{name}_steps")
+        }  # fmt: skip
+        if number:
+            done.history.append(metrics | means)
+            done.epoch, done.phase, done.batch = number, 0, 0
+        else:
+            done.start = metrics
+        rows = [done.start, *done.history]
+        is_last = self.config.kept_epoch == "last"
+        if done.best_epoch is None or is_last or metrics[main] > rows[done.best_epoch][main]:
+            done.best_epoch = number
+        self.loop.log.add(number, number, {f"validation/{key}": value for key, value in (metrics | means).items()})
+        title = f"epoch {number}/{self.config.epochs}" if number else "before training, thresholds tuned"
+        figures = ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in metrics.items())
+        losses = "; ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in means.items())
+        self.report(f"{title}: {figures}" + f"; {losses}" * bool(losses))
+        if self.intervenes and number:
+            self._note_labels(number)
+        self.reasoner_steps.begin_epoch()
+        done.stopped = not self.callbacks.evaluated(number, metrics) or done.stopped
+        self._keep_best(number)
+        self.loop.save()
+        self.validation.forget()
 
     def _note_labels(self, epoch: int) -> None:
         """Save the relevance labels of the epoch and report the interventions."""
@@ -283,15 +394,13 @@ class Trainer:
             f"relevant, {counts['changed']:.0f} labels changed by {counts['tried']:.0f} removals; "
             f"{counts['interventions']:.0f} s, training steps {counts['steps']:.0f} s"
         )
-        self.reasoner_steps.begin_epoch()
 
-    def _keep_best(self) -> None:
+    def _keep_best(self, number: int) -> None:
         """Save the model of the epoch if it is the best so far, and remove the previous best."""
         if not processes.is_first():
             return
-        epoch = self.loop.progress.epoch - 1
-        if self.loop.progress.best_epoch == epoch:
-            self.reader.save_pretrained(self.output / f"epoch-{epoch + 1}")
+        if self.loop.progress.best_epoch == number:
+            self.reader.save_pretrained(self.output / f"epoch-{number}")
         best = self._name_best()
         for old in self.output.glob("epoch-*"):
             if _EPOCH.fullmatch(old.name) and old != best:
@@ -299,9 +408,11 @@ class Trainer:
 
     def _name_best(self) -> Path:
         """Write ``run.json``, which names the best epoch's model; returns its folder."""
-        best = f"epoch-{(self.loop.progress.best_epoch or 0) + 1}"
-        run = {"best": best, "main_metric": self.main_metric, "history": self.loop.progress.history}
-        write_json(self.output / "run.json", run | {"data": self.loop.progress.data})
+        done = self.loop.progress
+        best = f"epoch-{done.best_epoch or 0}"
+        metrics = [done.start, *done.history][done.best_epoch or 0]
+        run = {"best": best, "main_metric": self.main_metric, "metrics": metrics, "before": done.before}
+        write_json(self.output / "run.json", run | {"start": done.start, "history": done.history, "data": done.data})
         return self.output / best
 
 

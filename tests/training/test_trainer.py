@@ -250,7 +250,7 @@ def test_what_a_run_leaves(corpus_encoder: Path, tmp_path: Path) -> None:
     ).run()
     run = json.loads((tmp_path / "run.json").read_text())
     assert run["history"] == list(summary.history)
-    assert run["best"] == f"epoch-{summary.best_epoch + 1}"
+    assert run["best"] == f"epoch-{summary.best_epoch}"
     assert [path.name for path in tmp_path.glob("epoch-*")] == [run["best"]]
     log = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in log if "judge/loss" in line] == [1, 2, 3, 4]
@@ -258,10 +258,15 @@ def test_what_a_run_leaves(corpus_encoder: Path, tmp_path: Path) -> None:
     assert [line["validation/f1"] for line in log if "validation/f1" in line] == [
         epoch["f1"] for epoch in summary.history
     ]
-    assert [line.split(":")[0] for line in lines] == [
-        *("epoch 1/2 judge", "epoch 1/2 reasoner", "epoch 1/2 validation"),
-        *("epoch 2/2 judge", "epoch 2/2 reasoner", "epoch 2/2 validation"),
+    assert [line.split(":")[0] for line in lines[:2]] == ["epoch 1/2", "epoch 2/2"]
+    heading, names, first, second = lines[2].split("\n")
+    assert heading == "6 validation examples, in percent:"
+    assert names.split()[:2] == ["f1", "exact"]
+    kept = summary.best_epoch
+    assert [row.split("  ")[0].strip() for row in (first, second)] == [
+        f"epoch {number}{' *' * (number == kept)}" for number in (1, 2)
     ]
+    assert lines[3] == f"* epoch {kept} is kept: its f1 is the highest"
 
 
 def test_tensorboard_has_all_numbers(corpus_encoder: Path, tmp_path: Path) -> None:
@@ -283,21 +288,22 @@ class Scripted(JsonLines):
         return {"f1": self.script.pop(0)}
 
 
-@pytest.mark.parametrize(("script", "best"), [([1, 2, 3, 4], 3), ([4, 3, 2, 1], 0), ([3, 2, 4, 1], 2), ([3, 3, 3], 0)])
+@pytest.mark.parametrize(("script", "best"), [([1, 2, 3, 4], 4), ([4, 3, 2, 1], 1), ([3, 2, 4, 1], 3), ([3, 3, 3], 1)])
 def test_the_best_epoch_is_kept(corpus_encoder: Path, tmp_path: Path, script: list[float], best: int) -> None:
     Scripted.script = [0.0, *script]
     made = reader(corpus_encoder, judge="fakes:Checksums")
     summary = train(made, tmp_path, examples=corpus.make(2), task=Scripted(), epochs=len(script))
     assert [epoch["f1"] for epoch in summary.history] == script
+    assert summary.before == {}, "a new model is not measured before it has learned"
     assert summary.best_epoch == best
-    assert [path.name for path in tmp_path.glob("epoch-*")] == [f"epoch-{best + 1}"]
+    assert [path.name for path in tmp_path.glob("epoch-*")] == [f"epoch-{best}"]
 
 
 def test_the_last_epoch_is_kept(corpus_encoder: Path, tmp_path: Path) -> None:
     Scripted.script = [0.0, 3, 2, 1]
     made = reader(corpus_encoder, judge="fakes:Checksums")
     summary = train(made, tmp_path, examples=corpus.make(2), task=Scripted(), epochs=3, kept_epoch="last")
-    assert summary.best_epoch == 2
+    assert summary.best_epoch == 3
     assert [path.name for path in tmp_path.glob("epoch-*")] == ["epoch-3"]
 
 

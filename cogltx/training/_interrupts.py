@@ -1,0 +1,45 @@
+"""Interrupts of a training (SIGINT, SIGTERM): the first ends it after the step in progress, a second at once."""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The training was interrupted; the text says what is saved and how to continue. Empty in all but one process."""
+
+
+class Interrupts:
+    """Notes an interrupt for the end of a step, which would leave a model that is neither old nor new.
+
+    Attributes:
+        wanted: whether there was one.
+    """
+
+    def __init__(self) -> None:
+        self.wanted = False
+
+    @contextmanager
+    def deferred(self, report: Callable[[str], None]) -> Iterator[None]:
+        """Only note the first interrupt; outside the main thread, which receives the signals, nothing changes."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def note(number: int, frame: FrameType | None) -> None:
+            if self.wanted:
+                raise KeyboardInterrupt
+            self.wanted = True
+            with suppress(RuntimeError):  # the interrupted code may be writing to the same stream
+                report("stopping after this step; interrupt again to stop at once")
+
+        before = {number: signal.signal(number, note) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
