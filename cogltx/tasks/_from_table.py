@@ -5,6 +5,7 @@ whose surroundings share most words with the question.
 """
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -108,7 +109,8 @@ def training_table(table: Path, documents: Sequence[Path]) -> tuple[list[Example
     missing = [f"{table}:{one}" for one in report.not_found]
     if not examples:
         raise DataError(f"{table}: none of its {report.answers:,} answers is in the documents; {missing[0]}")
-    how = f"cogltx prepare {table} --documents {' --documents '.join(map(str, documents))} --output data.jsonl"
+    named = [word for path in documents for word in ("--documents", str(path))]
+    how = shlex.join(["cogltx", "prepare", str(table), *named, "--output", "data.jsonl"])
     return examples, [*(f"{table}:{one}" for one in report.notes), *first_of(report.summary(), missing, how)]
 
 

@@ -115,7 +115,7 @@ def _opened(run: RunConfig, source: Source, report: ReadReport) -> Source:
     """Make the examples of a table of questions; other sources stay as they are."""
     if not isinstance(source, str | Path) or not is_table(source) or run.task.name != JsonLines.name:
         return source
-    examples, lines = training_table(expand(str(source)), list(map(expand, run.data.documents)))
+    examples, lines = training_table(expand(str(source)), list(map(expand, run.data.documents or ())))
     report.remarks += lines
     return examples
 

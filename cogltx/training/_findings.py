@@ -1,5 +1,6 @@
 """Lines about the examples of a run before it trains: gold labels that are left out, and numbers that are too small."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ def left_out(unmapped: Sequence[tuple[str, str]], examples: Sequence[Example], t
         reason = reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}…"
         (answers if "the answer" in reason and id in asked else others).append(f"{id}: {question}{reason}")
     file = str(source) if isinstance(source, str | Path) else ""
-    how = f"cogltx prepare {task} --source {file} --output data.jsonl" if file else ""
+    how = f"cogltx prepare {task} --source {shlex.quote(file)} --output data.jsonl" if file else ""
     lines = list[str]()
     if answers:
         head = f"{len(answers):,} of {n_answers:,} answers do not occur in their text"

@@ -187,7 +187,7 @@ class DataConfig(BaseModel):
     train_limit: int | None = Field(None, ge=1)
     validation_limit: int | None = Field(None, ge=1)
     held_out: int | None = Field(None, ge=1)
-    documents: tuple[str, ...] = ()
+    documents: tuple[str, ...] | None = None
 
     @property
     def train_files(self) -> tuple[str, ...]:

@@ -82,10 +82,10 @@ def test_the_model_that_fits_the_data(call: Call, tmp_path: Path) -> None:
     assert decision(call, german, "--set", "init_from=null") == new
     labelled = lines(tmp_path / "b.jsonl", {"text": TEXT, "label": "a"}, {"text": GERMAN, "label": "b"})
     assert decision(call, labelled).startswith("2 texts with 2 labels; training a new classification model (")
-    several = lines(tmp_path / "c.jsonl", {"text": TEXT, "labels": ["a", "b"]}, {"text": GERMAN, "labels": []})
-    assert settings_for(several, (), ())[0][1:] == ["reasoner.name=classification", "reasoner.multi_label=true"]
     tagged = lines(tmp_path / "d.jsonl", {"text": TEXT, "entities": [[4, 18, "PLACE"], [35, 46, "PERSON"]]})
     assert decision(call, tagged).startswith("1 text with 2 entities; training a new tagging model (")
+    several = lines(tmp_path / "c.jsonl", {"text": TEXT, "labels": ["a", "b"]}, {"text": GERMAN, "labels": []})
+    assert settings_for(several, (), ())[0][1:] == ["reasoner.name=classification", "reasoner.multi_label=true"]
 
 
 @pytest.mark.parametrize(
