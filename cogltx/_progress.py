@@ -1,13 +1,14 @@
 """Progress bars and the log: both go to standard error, and both are quiet above the level INFO."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from tqdm.auto import tqdm
 
 logger = logging.getLogger("cogltx")
 Item = TypeVar("Item")
+_MOST_LISTED = 5
 
 
 def progress(
@@ -25,3 +26,10 @@ def progress(
     hidden = True if not shown or logger.level > logging.INFO else None  # None: hidden unless on a terminal
     options: dict[str, Any] = {"desc": title, "unit": f" {unit}", "delay": delay, "disable": hidden, "leave": False}
     return tqdm(iterable, total=total, initial=initial, bar_format=bar_format, **options)
+
+
+def first_of(head: str, items: Sequence[str], how: str = "") -> list[str]:
+    """List the first five items under a line; ``how`` is the command that lists all. No item: the line alone."""
+    lines = [f"{head}:" if items else head, *(f"  {item}" for item in items[:_MOST_LISTED])]
+    n_more = len(items) - _MOST_LISTED
+    return lines + [f"  … and {n_more:,} more" + (f"; {how} lists them all" if how else "")] * (n_more > 0)

@@ -131,7 +131,7 @@ def run(command: str, configuration: str, done: set[tuple[str, str]]) -> None:
         return
     output = Path(words[words.index("--output") + 1]) if "--output" in words else None
     file = words[1] if words[0] == "train" else ""
-    if file and not file.startswith("configs/") and not file.startswith("cloze"):
+    if file.endswith(".yaml") and not file.startswith(("configs/", "cloze")):
         Path(file).write_text(world.smaller(configuration), encoding="utf-8")
     named = " ".join(words) + "\n" + (Path(file).read_text(encoding="utf-8") if file else "")
     for model in sorted(set(re.findall(r"\bruns/[\w-]+", re.sub(r"#.*", "", named)))):

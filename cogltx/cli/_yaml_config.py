@@ -20,8 +20,8 @@ T = TypeVar("T", bound=BaseModel)
 Key = tuple[str, ...]
 
 
-def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
-    """Load and validate a configuration; ``KEY=VALUE`` changes replace values of the file by dotted key.
+def load_yaml(kind: type[T], path: Path | None, changes: Sequence[str] = ()) -> T:
+    """Load and validate a configuration; ``KEY=VALUE`` changes replace values of the file, if any, by dotted key.
 
     Raises:
         DataError: the file is missing or not UTF-8.
@@ -40,14 +40,14 @@ def load_yaml(kind: type[T], path: Path, changes: Sequence[str] = ()) -> T:
                 return "--set"
             if key[:depth] in lines:
                 return f"{path}:{lines[key[:depth]]}"
-        return str(path)
+        return "--set" if path is None else str(path)
 
     config = validated(kind, changed(values, replaced), place)
     _check_names(config, place)
     return config
 
 
-def read_settings(path: Path, changes: Sequence[str] = ()) -> dict[str, Any]:
+def read_settings(path: Path | None, changes: Sequence[str] = ()) -> dict[str, Any]:
     """Read the settings of a file, changed, but not validated; errors as ``load_yaml``."""
     return changed(_read(path)[0], parse_changes(changes))
 
@@ -95,8 +95,10 @@ def _check_names(config: BaseModel, place: Callable[[Key], str]) -> None:
         raise ConfigError(f"{place(key)}: {error}") from error
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[Key, int]]:
+def _read(path: Path | None) -> tuple[dict[str, Any], dict[Key, int]]:
     """Read a YAML file: nested values, and the line of each key."""
+    if path is None:
+        return {}, {}
     text = read_text(path)
     if len(text) > _MOST_CHARACTERS:
         raise ConfigError(f"{path}: not a configuration: it has over {_MOST_CHARACTERS:,} characters")

@@ -67,21 +67,15 @@ def _prepare_task(
 
 
 def _prepare_table(table: Path, documents: Sequence[Path], output: Path, as_json: bool) -> None:
-    from cogltx.tasks._from_table import prepare_table
+    from cogltx.tasks._from_table import counted, prepare_table
 
     report = prepare_table(table, documents, output)
     for line in (*report.notes, *report.not_found):
         logger.warning(f"{table}:{line}")
     if not report.questions:
         raise DataError(f"{table}: none of its {report.answers:,} answers is in the documents; nothing is written")
-    missing = f"; {len(report.not_found):,} not found (listed above)" if report.not_found else ""
-    documents_read, questions = _counted(report.documents, "document"), _counted(report.questions, "question")
-    note(f"{report.found:,} of {_counted(report.answers, 'answer')} found in {documents_read}{missing}")
-    note(f"{questions} in {output}")
+    note(report.summary() + " (listed above)" * bool(report.not_found))
+    note(f"{counted(report.questions, 'question')} in {output}")
     if as_json:
         fields = {"output": str(output), "found": report.found, **asdict(report)}
         print(json.dumps(fields, ensure_ascii=False))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s'[: count != 1]}"

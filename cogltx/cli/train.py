@@ -3,19 +3,33 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cogltx.cli._options import JsonOption, SetOption, note
 from cogltx.errors import ConfigError
 
+if TYPE_CHECKING:
+    from cogltx.training._data import Source
+
 _COLUMNS = ("setting", "value", "paper")
 
 
 def train(
-    config: Annotated[Path, typer.Argument(help="The YAML file of the run.")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="The YAML file of the run; or data (.jsonl, .csv, .tsv), such as the corrections of the web page: "
+            "questions train the released model of their language further, labels and entities a new model.",
+        ),
+    ],
     output: Annotated[Path | None, typer.Option(help="The folder of the run.")] = None,
+    documents: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="PATH", help="File or folder in which the answers of a table are found; repeatable."),
+    ] = None,
     changes: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume from the last checkpoint.")] = False,
     explain: Annotated[
@@ -24,22 +38,32 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a judge and a reasoner jointly, or an encoder as a masked language model (a configuration with length)."""
+    from cogltx import _processes as processes
+    from cogltx.cli._data_file import is_data_file, settings_for
     from cogltx.cli._yaml_config import read_settings
 
-    settings = read_settings(config, changes or ())
-    is_masked = "length" in settings or settings.get("task") == {"name": "masked_lm"}
-    if explain and is_masked:
-        raise ConfigError("--explain: the paper trains no masked language model; name the file of another run")
-    if explain:
-        _explain(config, changes or (), as_json)
-    elif output is None:
+    if output is None and not explain:
         raise ConfigError("train: name the folder of the run with --output")
-    else:
-        train_one = _train_encoder if is_masked else _train_run
-        train_one(config, output, changes or (), resume, as_json)
+    config, data, given = (None if is_data_file(source) else source), None, list(changes or ())
+    if documents:
+        given.insert(0, f"data.documents={json.dumps(list(map(str, documents)), ensure_ascii=False)}")
+    with processes.joined():
+        if config is None:
+            decided, data = settings_for(source, documents or (), given)
+            given = decided + given
+        settings = read_settings(config, given)
+        is_masked = "length" in settings or settings.get("task") == {"name": "masked_lm"}
+        if explain and is_masked:
+            raise ConfigError("--explain: the paper trains no masked language model; name the file of another run")
+        if output is None or explain:
+            _explain(config, given, as_json)
+        elif is_masked:
+            _train_encoder(config, output, given, resume, as_json)
+        else:
+            _train_run(config, output, given, resume, as_json, data)
 
 
-def _explain(config: Path, changes: Sequence[str], as_json: bool) -> None:
+def _explain(config: Path | None, changes: Sequence[str], as_json: bool) -> None:
     """Print each setting that deviates from the paper, with the paper's value."""
     from cogltx.cli._yaml_config import load_yaml
     from cogltx.training.config import RunConfig
@@ -55,28 +79,28 @@ def _explain(config: Path, changes: Sequence[str], as_json: bool) -> None:
         print("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
-def _train_run(config: Path, output: Path, changes: Sequence[str], resume: bool, as_json: bool) -> None:
+def _train_run(
+    config: Path | None, output: Path, changes: Sequence[str], resume: bool, as_json: bool, data: "Source | None"
+) -> None:
     from cogltx import _processes as processes
     from cogltx._files import read_json
     from cogltx.cli._yaml_config import load_yaml
     from cogltx.training.config import RunConfig
     from cogltx.training.run import train_run
 
-    with processes.joined():
-        train_run(load_yaml(RunConfig, config, changes), output, resume=resume, report=note)
-        if as_json and processes.is_first():
-            print(json.dumps(read_json(output / "run.json"), indent=2))
+    train_run(load_yaml(RunConfig, config, changes), output, resume=resume, report=note, data=data)
+    if as_json and processes.is_first():
+        print(json.dumps(read_json(output / "run.json"), indent=2))
 
 
-def _train_encoder(config: Path, output: Path, changes: Sequence[str], resume: bool, as_json: bool) -> None:
+def _train_encoder(config: Path | None, output: Path, changes: Sequence[str], resume: bool, as_json: bool) -> None:
     """Train an encoder as a masked language model, and print its measurements on the validation texts."""
     from cogltx import _processes as processes
     from cogltx.cli._yaml_config import load_yaml
     from cogltx.training.masked_lm import MaskedConfig, mlm
 
-    with processes.joined():
-        figures = mlm(load_yaml(MaskedConfig, config, changes), output, resume=resume, report=note)
-        rows = [f"{one['step']:>6}  {one['loss']:>6.3f}  {one['accuracy']:>14.2f}%" for one in figures["history"]]
-        table = "\n".join(["  step    loss  masked accuracy", *rows])
-        if processes.is_first():
-            print(json.dumps(figures, indent=2) if as_json else table)
+    figures = mlm(load_yaml(MaskedConfig, config, changes), output, resume=resume, report=note)
+    rows = [f"{one['step']:>6}  {one['loss']:>6.3f}  {one['accuracy']:>14.2f}%" for one in figures["history"]]
+    table = "\n".join(["  step    loss  masked accuracy", *rows])
+    if processes.is_first():
+        print(json.dumps(figures, indent=2) if as_json else table)

@@ -5,13 +5,14 @@ whose surroundings share most words with the question.
 """
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from cogltx._progress import progress
+from cogltx._progress import first_of, progress
 from cogltx.document import Document, Example, Query, Span
 from cogltx.errors import DataError
 from cogltx.formats import find_files, read_documents
@@ -54,14 +55,36 @@ class TableReport:
         """Number of answers that were found."""
         return self.answers - len(self.not_found)
 
+    def summary(self) -> str:
+        """Describe in words how many answers were found."""
+        missing = f"; {len(self.not_found):,} not found" if self.not_found else ""
+        documents = counted(self.documents, "document")
+        return f"{self.found:,} of {counted(self.answers, 'answer')} found in {documents}{missing}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Format a number of things, such as "1 answer"."""
+    return f"{count:,} {noun}{'s'[: count != 1]}"
+
 
 def prepare_table(table: Path, documents: Sequence[Path], output: Path) -> TableReport:
     """Find the answers of a table in documents, files or folders, and write the examples as JSON Lines.
 
     Raises:
-        DataError: the table or no document can be read, or there is no example; nothing is written then.
+        DataError: the table or no document can be read; nothing is written then, and neither if there is no example.
     """
-    questions, shelf = read_questions(table), _Shelf(documents, besides={table.resolve(), output.resolve()})
+    examples, report = find_answers(table, documents, output)
+    if examples:
+        write_examples(output, examples)
+    return report
+
+
+def find_answers(
+    table: Path, documents: Sequence[Path], output: Path | None = None
+) -> tuple[list[Example], TableReport]:
+    """Make the examples of a table, by document; the table and the output in a folder are no documents."""
+    besides = {path.resolve() for path in (table, output) if path}
+    questions, shelf = read_questions(table), _Shelf(documents, besides)
     report, ids = TableReport(sum(len(question.answers) for question in questions)), ReadReport()
     by_document: dict[str, list[Example]] = {name: [] for name in shelf.names.values()}
     for search in _searched(questions, shelf, table):
@@ -71,9 +94,24 @@ def prepare_table(table: Path, documents: Sequence[Path], output: Path) -> Table
             by_document[placed.document.id].append(_example(search.asked, placed))
     examples = [example for group in by_document.values() for example in group]
     report.questions, report.documents = len(examples), sum(map(bool, by_document.values()))
-    if examples:
-        write_examples(output, examples)
-    return report
+    return examples, report
+
+
+def training_table(table: Path, documents: Sequence[Path]) -> tuple[list[Example], list[str]]:
+    """Make the examples of a table; also returns lines about answers that were not found.
+
+    Raises:
+        DataError: as ``prepare_table``, or no document is named, or no answer is found.
+    """
+    if not documents:
+        raise DataError(f"{table}: a table needs the documents of its answers; name them with --documents")
+    examples, report = find_answers(table, documents)
+    missing = [f"{table}:{one}" for one in report.not_found]
+    if not examples:
+        raise DataError(f"{table}: none of its {report.answers:,} answers is in the documents; {missing[0]}")
+    named = [word for path in documents for word in ("--documents", str(path))]
+    how = shlex.join(["cogltx", "prepare", str(table), *named, "--output", "data.jsonl"])
+    return examples, [*(f"{table}:{one}" for one in report.notes), *first_of(report.summary(), missing, how)]
 
 
 class _Shelf:

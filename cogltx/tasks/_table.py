@@ -28,6 +28,11 @@ _LONGEST_CELL = 10_000_000
 _OTHER_TABLES = (".xls", ".xlsx", ".ods")
 
 
+def is_table(source: object) -> bool:
+    """Check whether something is the name of a table."""
+    return isinstance(source, str | Path) and bool(re.search(r"\.[ct]sv(\.gz)?$", str(source), re.IGNORECASE))
+
+
 @dataclass(frozen=True)
 class GivenAnswer:
     """An answer as the table has it, with the evidence and page of its row; ``line`` is the row's line in the file."""

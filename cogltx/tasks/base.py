@@ -38,6 +38,7 @@ class ReadReport:
     entities: int = 0  # distinct
     left_out: int = 0  # entities that overlap others or have several pieces
     inside_words: int = 0  # entities that begin or end inside a word
+    remarks: list[str] = field(default_factory=list)
     _places: dict[str, str] = field(default_factory=dict, repr=False)
 
     def count(self, id: str, where: str) -> None:
@@ -54,14 +55,16 @@ class ReadReport:
         self.entities += other.entities
         self.left_out += other.left_out
         self.inside_words += other.inside_words
+        self.remarks += other.remarks
 
     def notes(self) -> list[str]:
-        """Remarks on gold entities that are left out, or that no prediction can equal."""
+        """Remarks, also on gold entities that are left out, or that no prediction can equal."""
         notes = {
             "overlap others or have several pieces; left out": self.left_out,
             "begin or end inside a word, which predicted ones never do; offsets count characters": self.inside_words,
         }
-        return [f"{count:,} of {self.entities:,} entities {note}" for note, count in notes.items() if count]
+        lines = [f"{count:,} of {self.entities:,} entities {note}" for note, count in notes.items() if count]
+        return self.remarks + lines
 
 
 class Task(BaseModel, abc.ABC):

@@ -18,7 +18,9 @@ from cogltx.config import ModelConfig
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.tasks import ReadReport, Split, make_task
-from cogltx.tasks.jsonl import as_examples
+from cogltx.tasks._from_table import training_table
+from cogltx.tasks._table import is_table
+from cogltx.tasks.jsonl import JsonLines, as_examples
 from cogltx.training.config import DataSource, RunConfig
 
 _MAX_HELD_OUT = 100
@@ -102,10 +104,20 @@ def _read_files(run: RunConfig) -> tuple[list[Example], ReadReport]:
     for source in (DataSource(file=given, task=run.task),) if isinstance(given, str) else given:
         config = run.model_copy(update={"task": source.task})
         for file in files_of(source.file):
-            read, report = read_examples(config, file, "train", limit=source.limit, seed=run.training.seed)
+            given_source = _opened(config, file, total)
+            read, report = read_examples(config, given_source, "train", limit=source.limit, seed=run.training.seed)
             examples += read
             total.add(report)
     return examples, total
+
+
+def _opened(run: RunConfig, source: Source, report: ReadReport) -> Source:
+    """Make the examples of a table of questions; other sources stay as they are."""
+    if not isinstance(source, str | Path) or not is_table(source) or run.task.name != JsonLines.name:
+        return source
+    examples, lines = training_table(expand(str(source)), list(map(expand, run.data.documents or ())))
+    report.remarks += lines
+    return examples
 
 
 def files_of(name: str) -> list[str]:
@@ -128,12 +140,17 @@ def run_examples(
     """
     data, seed = run.data, run.training.seed
     validation = data.validation if validation is None else validation
-    examples, report = _read_files(run) if train is None else read_examples(run, train, "train")
+    if data.documents and not any(map(is_table, (*data.train_files, train, validation))):
+        raise ConfigError("data.documents: only for a table of questions (.csv or .tsv) in data.train")
+    total = ReadReport()
+    examples, report = _read_files(run) if train is None else read_examples(run, _opened(run, train, total), "train")
     examples = drawn(examples, data.train_limit, seed)
     if validation is not None:
-        held_out, _ = read_examples(run, validation, "validation", limit=data.validation_limit, seed=seed)
+        source = _opened(run, validation, total)
+        held_out, _ = read_examples(run, source, "validation", limit=data.validation_limit, seed=seed)
     else:
         examples, held_out = _hold_out(examples, data.held_out, seed)
+    report.add(total)
     return examples, held_out, report
 
 
@@ -157,6 +174,8 @@ def _hold_out(examples: Sequence[Example], held_out: int | None, seed: int) -> t
             break
         chosen.update(documents[number])
     kept = [example for index, example in enumerate(examples) if index not in chosen]
+    if len(examples) == 1:
+        raise DataError("there is only one training example; a second one has to validate")
     if not kept:
         raise DataError(
             f"data.held_out: holding out {count} of {len(examples)} examples, by whole documents, leaves none to train "

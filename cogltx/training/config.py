@@ -168,11 +168,13 @@ class DataConfig(BaseModel):
     """The examples of a run. ``$NAME`` in a path is replaced by the environment variable.
 
     Attributes:
-        train: the training file, in the format of the task; or several, each with a task that reads it.
+        train: the training file, in the format of the task; or several, each with a task that reads it. Of the task
+            ``jsonl`` also a table of questions (CSV), with ``documents``.
         validation: the validation file; without one, ``held_out`` training examples validate.
         train_limit: maximum number of training examples, drawn at random.
         validation_limit: maximum number of validation examples, drawn at random.
         held_out: number of training examples that validate, by whole documents; None: a fifth, at most 100.
+        documents: files or folders in which the answers of a table are found, as by ``cogltx prepare``.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -185,6 +187,7 @@ class DataConfig(BaseModel):
     train_limit: int | None = Field(None, ge=1)
     validation_limit: int | None = Field(None, ge=1)
     held_out: int | None = Field(None, ge=1)
+    documents: tuple[str, ...] | None = None
 
     @property
     def train_files(self) -> tuple[str, ...]:

@@ -1,7 +1,6 @@
 """A run in its folder: read the data, build the model, check the setup, train, and report the epoch that is kept."""
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -18,11 +17,11 @@ from cogltx.errors import ConfigError, DataError, describe
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import make_task
 from cogltx.training._data import Source, run_examples
+from cogltx.training._findings import choice_of_epoch, counts, left_out
 from cogltx.training._thresholds import main_metric, tuned
 from cogltx.training.config import RunConfig
 from cogltx.training.trainer import Trainer
 
-_N_NAMED = 20
 CONFIG_FILE = "run-config.json"
 
 
@@ -118,16 +117,19 @@ def _read(
         report(f"{processes.count()} processes share the work")
     examples, held_out, unmapped = run_examples(run, data, validation)
     report(f"{len(examples)} training and {len(held_out)} validation examples")
-    for id, reason in unmapped.unmapped[:_N_NAMED]:
-        report(f"  gold label left out: {id}: {reason}")
-    if len(unmapped.unmapped) > _N_NAMED:
-        report(f"  … and {len(unmapped.unmapped) - _N_NAMED} more; cogltx prepare names them all")
-    for line in unmapped.notes():
+    has_validation = validation is not None or run.data.validation is not None
+    source = (run.data.train if isinstance(run.data.train, str) else "FILE") if data is None else data
+    read = examples if has_validation else [*examples, *held_out]
+    for line in (
+        *left_out(unmapped.unmapped, read, run.task.name, source),
+        *unmapped.notes(),
+        *counts(examples, held_out),
+    ):
         report(line)
-    counts = Counter(label for example in examples for label in example.labels or ())
-    rare = sorted(label for label, count in counts.items() if count == 1)
-    if rare:
-        report(f"labels with one training example: {', '.join(rare[:_N_NAMED])}")
+    chooses = issubclass(reader_class(run.reader), WindowReader) and run.training.epochs > 1
+    if chooses and run.training.kept_epoch == "best":
+        for line in choice_of_epoch(held_out):
+            report(line)
     return examples, held_out
 
 

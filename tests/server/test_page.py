@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from command_line import invoke
 from fpdf import FPDF
 from playwright.sync_api import Browser, Locator, Page, Route, expect, sync_playwright
 from served import running
@@ -512,7 +513,9 @@ def saved(visitor: Visitor, name: str) -> str:
     return Path(download.value.path()).read_text()
 
 
-def test_corrections_are_training_data(visitor: Visitor, guide: Path, pdf: Path, tmp_path: Path) -> None:
+def test_corrections_are_training_data(
+    visitor: Visitor, guide: Path, pdf: Path, tmp_path: Path, tiny_encoder: Path
+) -> None:
     page = visitor.page
     visitor.upload(guide)
     visitor.ask("What does a ticket cost?")
@@ -559,6 +562,9 @@ def test_corrections_are_training_data(visitor: Visitor, guide: Path, pdf: Path,
     assert [one.document.id for one in examples] == ["guide.md"] * 3 + ["bridge.pdf"]
     assert [segment.heading for segment in examples[0].document.segments][1:] == ["History", "Prices"]
     assert examples[3].document.page(examples[3].answer_spans[0].start) == 4
+    settings = ("init_from=null", f"encoder.name={tiny_encoder}", "training.epochs=1")
+    changes = [word for setting in settings for word in ("--set", setting)]
+    assert invoke("train", path, "--output", tmp_path / "run", *changes) == 0
     visitor.card.get_by_role("button", name="Undo").click()
     expect(visitor.card.locator(".corrected")).to_have_count(0)
 
