@@ -21,6 +21,14 @@ from cogltx.tasks.jsonl import write_examples
 from cogltx.tasks.metrics import is_right
 
 
+@pytest.mark.parametrize("task", ["squad", "hotpotqa", "newsqa", "cuad"])
+def test_json_lines_are_read_whatever_the_task_of_the_model(files: Files, call: Call, task: str) -> None:
+    done = call("evaluate", files.run, "--data", files.data, "--set", f"task.name={task}", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["task"], done.json["examples"]) == (task, COUNT)
+    assert ("answer_f1" if task == "hotpotqa" else "f1") in done.json["metrics"]
+
+
 def test_nothing_to_measure_is_said(files: Files, call: Call, tmp_path: Path) -> None:
     data = write(tmp_path / "examples.jsonl", '{"text": "anna has the boat.", "question": "what?"}\n')
     done = call("evaluate", files.run, "--data", data)
