@@ -48,6 +48,7 @@ from cogltx.training.config import RunConfig
 from cogltx.training.run import CONFIG_FILE
 
 Pair = tuple[Example, Prediction]
+OTHER_INPUT = "the prediction for example {!r} was made from another text or question; choose another file"
 _PARTS_PER_FOLDER = 1000
 
 
@@ -249,13 +250,13 @@ class PredictionFile:
 
 def to_line(task: Task, example: Example, prediction: Prediction) -> str:
     """A line of a file of predictions; the task adds its fields."""
-    fields = {**prediction.to_dict(), **task.describe(example, prediction), "input": _digest(example)}
+    fields = {**prediction.to_dict(), **task.describe(example, prediction), "input": digest(example)}
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
 def read_predictions(path: Path) -> Iterator[Prediction]:
     """Read a file of predictions; raises DataError if it cannot be read, or a line is not a prediction."""
-    return (prediction for prediction, _ in _saved(path))
+    return (prediction for prediction, _ in saved_predictions(path))
 
 
 def task_of(path: Path, default: Task) -> Task:
@@ -270,7 +271,7 @@ def _beside(path: Path, suffix: str) -> Path:
     return real.with_name(real.name + suffix)
 
 
-def _digest(example: Example) -> str:
+def digest(example: Example) -> str:
     """Fingerprint of what a prediction is made from."""
     return fingerprint([example.document, example.query])
 
@@ -279,11 +280,10 @@ def _matched(path: Path, examples: Iterable[Example], subset: bool = False) -> I
     """Yield examples with their saved predictions; raises DataError if a file has others, or too few."""
     pending = iter(examples)
     example = next(pending, None)
-    for number, (prediction, digest) in enumerate(_saved(path), start=1):
+    for number, (prediction, made_from) in enumerate(saved_predictions(path), start=1):
         if example is not None and example.id == prediction.id:
-            if digest != _digest(example):
-                made_from = "was made from another text or question; choose another file"
-                raise DataError(f"{path}:{number}: the prediction for example {prediction.id!r} {made_from}")
+            if made_from != digest(example):
+                raise DataError(f"{path}:{number}: {OTHER_INPUT.format(prediction.id)}")
             yield example, prediction
             example = next(pending, None)
         elif not subset:
@@ -294,7 +294,7 @@ def _matched(path: Path, examples: Iterable[Example], subset: bool = False) -> I
         raise DataError(f"{path}: no prediction for example {example.id!r}; choose another file")
 
 
-def _saved(path: Path) -> Iterator[tuple[Prediction, object]]:
+def saved_predictions(path: Path) -> Iterator[tuple[Prediction, object]]:
     """The predictions of a file, each with the digest of the text and question that it was made from."""
     for number, row in enumerate(_rows(path), start=1):
         try:

@@ -9,23 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cogltx._progress import logger
-from cogltx.cli._options import DeviceOption, JsonOption, JudgeOption, KeyBlocks, RunArgument, SetOption, Split
+from cogltx.cli._options import DeviceOption, JsonOption, JudgeOption, KeyBlocks, RunArgument, SetOption, Split, note
 from cogltx.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from cogltx.cli._plots import Picture
     from cogltx.cli._predictions import Pair
     from cogltx.document import Example
-    from cogltx.prediction import Prediction
     from cogltx.tasks import Task
 
 
-_Data = Annotated[str, typer.Option(help="A data file of the model's task.")]
+_Data = Annotated[str, typer.Option(help="A data file of the model's task, or JSON Lines.")]
 _Limit = Annotated[int | None, typer.Option(min=1, help="Evaluate a random sample of so many examples.")]
 _Longer = Annotated[int | None, typer.Option(min=0, help="Evaluate only documents of more tokens than this.")]
 _Split = Annotated[Split, typer.Option(help="Part of the data, where one file has several.")]
 _Written = Annotated[Path | None, typer.Option(help="Write the predictions here, one JSON object per line; resumable.")]
-_Against = Annotated[Path | None, typer.Option(help="Predictions to compare with, by paired bootstrap over documents.")]
+_Against = Annotated[
+    str | None, typer.Option(help="Another model, or a file of its predictions: says with an interval which is better.")
+]
+_Html = Annotated[
+    Path | None, typer.Option(help="Write a page of the answers, or of the differences, question by question.")
+]
 _Timed = Annotated[
     int | None, typer.Option(min=1, help="Measure seconds per question on so many documents, one by one.")
 ]
@@ -33,6 +37,7 @@ _Tune = Annotated[bool, typer.Option("--tune", help="Tune the thresholds for thi
 _Blocks = Annotated[
     KeyBlocks, typer.Option(help="What the reasoner reads; gold, the relevant blocks, is an upper bound.")
 ]
+_COLUMN = 28  # characters of a model's name
 _Confusion = Annotated[Path | None, typer.Option(help="Draw the confusion matrix of the labels as .png or .svg.")]
 _Reliability = Annotated[Path | None, typer.Option(help="Draw the share of right predictions by score (.png or .svg).")]
 
@@ -45,6 +50,7 @@ def evaluate(
     split: _Split = "test",
     predictions: _Written = None,
     against: _Against = None,
+    html: _Html = None,
     timed: _Timed = None,
     judge: JudgeOption = None,
     tune: _Tune = False,
@@ -56,12 +62,15 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model by the official metrics of its task."""
+    from cogltx.cli._comparison import Against, System, compare, write_page
     from cogltx.cli._plots import Picture
-    from cogltx.cli._predictions import Predictor, read_predictions, task_of
+    from cogltx.cli._predictions import Predictor
     from cogltx.tasks import make_task
 
-    others = {prediction.id: prediction for prediction in read_predictions(against)} if against else {}
+    other = Against(against) if against is not None else None
     matrix, curve = (Picture(path) if path is not None else None for path in (confusion, reliability))
+    if html is not None and html.is_dir():
+        raise ConfigError(f"--html: {html} is a folder; name a file for the page")
     predictor = Predictor(run, changes or (), judge, device, blocks)
     if tune:
         predictor.tune()
@@ -70,41 +79,34 @@ def evaluate(
     examples = _read(predictor.reader, data, split, limit, longer_than)
     if matrix is not None and any(len(example.labels or ()) != 1 for example in examples):
         raise DataError(f"{data}: --confusion needs texts with one label each")
-    missing = next((example.id for example in examples if example.id not in others), None)
-    if against is not None and missing is not None:
-        raise DataError(f"{against}: no prediction for example {missing!r}")
+    name = _name(run, [*(changes or ()), *([f"judge={judge}"] if judge else [])])
+    if other is not None:
+        other.check(name, config, examples)
     settings = {"data": data, "split": split, "blocks": blocks, "task": config.task.model_dump(mode="json")}
     pairs = predictor.answer(
-        task, examples, title="evaluate", written=predictions, settings=settings,
+        task, examples, title="evaluate" if other is None else name, written=predictions, settings=settings,
         subset=limit is not None or longer_than is not None,
     )  # fmt: skip
     result = _measure(task, pairs)
-    if against is not None and result["metrics"]:
-        result["against"] = _compare(task, pairs, others, task_of(against, task))
     if timed is not None:
         result["seconds_per_question"] = predictor.seconds(examples[:timed])
+    del predictor  # before another model is loaded
+    systems = [System(name, task, pairs)]
+    if other is not None and result["metrics"]:
+        systems.append(other.answer(task, examples, device, blocks))
+        result |= {"systems": [name, other.name], **compare(*systems)}
     if matrix is not None:
         _draw_confusion(pairs, matrix)
     if curve is not None and result["calibration"] is not None:
         _draw_reliability(result["calibration"]["bins"], curve)
+    if html is not None:
+        write_page(html, systems, result, data)
+        note(f"page: {html}")
     print(json.dumps(result, indent=2) if as_json else _format(result))
 
 
-def _compare(
-    task: "Task", pairs: Sequence["Pair"], others: Mapping[str, "Prediction"], task_of_others: "Task"
-) -> list[dict[str, str | float]]:
-    """The difference to the other system in each metric that both have, in points, with its 95 % interval."""
-    from cogltx.tasks.metrics import paired_bootstrap, sums_by_document
-
-    shared = [(example, prediction, others[example.id]) for example, prediction in pairs if example.id in others]
-    ours = sums_by_document(task.fractions((example, prediction) for example, prediction, _ in shared))
-    theirs = sums_by_document(task_of_others.fractions((example, other) for example, _, other in shared))
-    comparisons: list[dict[str, str | float]] = []
-    for metric in (metric for metric in ours if ours[metric].keys() == theirs.get(metric, {}).keys()):
-        interval = paired_bootstrap([ours[metric]], [theirs[metric]])
-        difference, low, high = (100 * interval[key] for key in ("mean_difference", "low", "high"))
-        comparisons.append({"metric": metric, "difference": difference, "low": low, "high": high})
-    return comparisons
+def _name(run: str, changes: Sequence[str]) -> str:
+    return f"{run} ({', '.join(changes)})" if changes else run
 
 
 def _read(reader: Any, data: str, split: Split, limit: int | None, longer_than: int | None) -> list["Example"]:
@@ -139,7 +141,7 @@ def _measure(task: "Task", pairs: Sequence["Pair"]) -> dict[str, Any]:
         logger.warning(f"warning: {counts} have no gold labels; the metrics leave them out")
     return {
         "task": task.name, "examples": len(pairs), "metrics": metrics,
-        "calibration": calibration and asdict(calibration), "against": [], "labels": _per_label(pairs),
+        "calibration": calibration and asdict(calibration), "against": [], "verdict": None, "labels": _per_label(pairs),
     }  # fmt: skip
 
 
@@ -182,7 +184,8 @@ def _draw_reliability(bins: Sequence[Mapping[str, float]], picture: "Picture") -
 
 def _format(result: Mapping[str, Any]) -> str:
     lines = [f"{result['task']}, {result['examples']:,} examples"]
-    lines += [f"  {name:<20} {value:6.2f} %" for name, value in result["metrics"].items()]
+    compared = {row["metric"] for row in result["against"]}
+    lines += [f"  {name:<20} {value:6.2f} %" for name, value in result["metrics"].items() if name not in compared]
     if calibration := result["calibration"]:
         lines.append(f"  {'calibration error':<20} {100 * calibration['error']:6.2f} points")
     if seconds := result.get("seconds_per_question"):
@@ -195,7 +198,14 @@ def _format(result: Mapping[str, Any]) -> str:
             scores = f"{row['precision']:9.2f}  {row['recall']:6.2f}  {row['f1']:6.2f}"
             lines.append(f"  {label:<{width}}  {scores}  {row[unit]:8,}")
     if result["against"]:
-        lines += ["", "difference to the other system, in points (paired bootstrap over documents, 95 %)"]
-        row = "  {metric:<20} {difference:+6.2f}  [{low:+.2f}, {high:+.2f}]"
-        lines += [row.format(**one) for one in result["against"]]
+        names = [name if len(name) <= _COLUMN else f"…{name[1 - _COLUMN :]}" for name in result["systems"]]
+        widths = [max(len(name), 8) for name in names]
+        header = "  ".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
+        lines += ["", f"  {'':<20}  {header}  difference in points (95 %)"]
+        for row in result["against"]:
+            values = f"{row['value']:{widths[0]}.2f}  {row['other']:{widths[1]}.2f}"
+            interval = "" if row["low"] is None else f"  ({row['low']:+.2f} to {row['high']:+.2f})"
+            lines.append(f"  {row['metric']:<20}  {values}  {row['difference']:+10.2f}{interval}")
+        if verdict := result["verdict"]:
+            lines += ["", verdict["text"], verdict["note"]]
     return "\n".join(lines)

@@ -41,7 +41,7 @@ def place(mark: Mark, documents: Sequence[Document]) -> str:
     document = document_of(mark, documents)
     if document is None:
         return one_line(", ".join(filter(None, (mark["document"], page_name(mark["page"]) if mark["page"] else ""))))
-    where = _begin(one_line(document.place(mark["start"])), _PLACE)
+    where = begin(one_line(document.place(mark["start"])), _PLACE)
     return ", ".join(filter(None, (one_line(document.id) if len(documents) > 1 else "", where)))
 
 
@@ -109,9 +109,9 @@ def excerpt(passage: Mark, mark: Mark | None, documents: Sequence[Document], siz
     pieces = (text[n_heading:first], text[first:last], text[last:]) if last else ("", "", text[n_heading:])
     before, marked, after = (_joined(piece) for piece in pieces)
     if not marked:
-        return "", "", _begin(after.strip(), size)
-    before = _begin(before.lstrip()[::-1], size // 2)[::-1]
-    return before, marked, _begin(after.rstrip(), max(size // 2, size - len(before) - len(marked)))
+        return "", "", begin(after.strip(), size)
+    before = begin(before.lstrip()[::-1], size // 2)[::-1]
+    return before, marked, begin(after.rstrip(), max(size // 2, size - len(before) - len(marked)))
 
 
 def text_of(prediction: Mark, documents: Sequence[Document] = (), bold: Style = str) -> str:
@@ -165,7 +165,7 @@ def entities_text(prediction: Mark, documents: Sequence[Document] = ()) -> str:
 
 def _nearest(start: str, mark: Mark, documents: Sequence[Document]) -> str:
     """A candidate with its confidence and place."""
-    text = f"{start} “{_begin(_joined(mark['text']), _ANSWER)}” ({sureness(mark['confidence'])})"
+    text = f"{start} “{begin(_joined(mark['text']), _ANSWER)}” ({sureness(mark['confidence'])})"
     return ", ".join(filter(None, (text, place(mark, documents))))
 
 
@@ -177,6 +177,6 @@ def _joined(text: str) -> str:
     return " " * text[0].isspace() + words + " " * text[-1].isspace()
 
 
-def _begin(text: str, size: int) -> str:
+def begin(text: str, size: int) -> str:
     """The first words of a text."""
     return text if len(text) <= size else text[:size].rsplit(" ", 1)[0] + " …"

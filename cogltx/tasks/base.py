@@ -74,12 +74,14 @@ class Task(BaseModel, abc.ABC):
         name: the name in configurations.
         main_metric: the key of ``metrics`` that selects the best checkpoint; higher is better.
         answer_metric: the same for readers without evidence, if ``main_metric`` needs evidence.
+        reads_json_lines: ``read`` takes the package's own JSON Lines, too; otherwise the task ``jsonl`` reads them.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     name: ClassVar[str]
     main_metric: ClassVar[str]
     answer_metric: ClassVar[str | None] = None
+    reads_json_lines: ClassVar[bool] = False
 
     @abc.abstractmethod
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:

@@ -27,6 +27,7 @@ class Classification(Task):
 
     name: ClassVar[str] = "classification"
     main_metric: ClassVar[str] = "micro_f1"
+    reads_json_lines: ClassVar[bool] = True
     label_queries: bool = False
     labels: tuple[str, ...] = ()
 

@@ -52,6 +52,7 @@ class Cloze(Task):
 
     name: ClassVar[str] = "cloze"
     main_metric: ClassVar[str] = "f1"
+    reads_json_lines: ClassVar[bool] = True
     of: str | None = None
     options: dict[str, Any] = Field(default_factory=dict)
     questions: int = Field(default=14, ge=1)

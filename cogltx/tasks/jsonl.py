@@ -2,14 +2,16 @@
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import ijson
 from pydantic import BaseModel, ConfigDict, PlainValidator, StrictInt, StrictStr, model_validator
 
-from cogltx._files import read_json_lines, write_file
+from cogltx._files import open_binary, read_json_lines, write_file
 from cogltx.blocks._script import folded
 from cogltx.document import Document, Entity, Example, Query, Segment, Span
 from cogltx.errors import DataError, shorten
@@ -24,10 +26,36 @@ class JsonLines(Task):
 
     name: ClassVar[str] = "jsonl"
     main_metric: ClassVar[str] = "f1"
+    reads_json_lines: ClassVar[bool] = True
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:
         """Yield the examples; ``split`` makes no difference."""
         return parse_examples(read_json_lines(path), report)
+
+    @staticmethod
+    def is_form_of(path: Path) -> bool:
+        """Check whether a file begins with an object that has ``text``.
+
+        Reads no further than this key, or the first list of another format.
+        """
+        if not path.is_file():
+            return False
+        try:
+            with open_binary(path) as file:
+                if file.peek(3)[:3] == BOM_UTF8:  # type: ignore[attr-defined]
+                    file.read(3)
+                for prefix, event, value in ijson.parse(file, multiple_values=True):
+                    if (prefix, event) == ("", "map_key"):
+                        if value == "text":
+                            return True
+                    elif event.startswith("start") and (prefix or event == "start_array"):
+                        if prefix.partition(".")[0] not in _Line.model_fields:
+                            return False
+                    elif not prefix and event != "start_map":
+                        return False
+        except (DataError, ijson.JSONError, UnicodeDecodeError):
+            pass
+        return False
 
 
 def parse_examples(

@@ -28,6 +28,7 @@ class Newsgroups(Classification):
 
     name: ClassVar[str] = "newsgroups"
     main_metric: ClassVar[str] = "accuracy"
+    reads_json_lines: ClassVar[bool] = False
     text: _Form = "paper"
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:

@@ -53,6 +53,7 @@ class Tagging(Task):
 
     name: ClassVar[str] = "tagging"
     main_metric: ClassVar[str] = "entity_f1"
+    reads_json_lines: ClassVar[bool] = True
     overlapping: _Overlapping = "refuse"
 
     def read(self, path: Path, *, split: Split, report: ReadReport | None = None) -> Iterator[Example]:

@@ -51,6 +51,7 @@ def read_examples(
 ) -> tuple[list[Example], ReadReport]:
     """Read examples with a model's task; also returns what the task could not map.
 
+    The package's own JSON Lines are read whatever the task is.
     At most ``limit`` are drawn at random with ``seed``, in the order of the file; ``longer_than`` counts the tokens of
     ``tokenizer``, by default the encoder's.
 
@@ -61,7 +62,9 @@ def read_examples(
     task = make_task(config.task.name, config.task.options)
     if isinstance(source, str | Path):
         name = str(source)
-        examples = list(task.read(expand(name), split=split, report=report))
+        path = expand(name)
+        is_own = not task.reads_json_lines and JsonLines.is_form_of(path)
+        examples = list((JsonLines() if is_own else task).read(path, split=split, report=report))
     else:
         name = f"{split} data"
         examples = as_examples(source)

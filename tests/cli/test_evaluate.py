@@ -11,14 +11,22 @@ from command_line import COUNT, Call, Files, same, write
 
 from cogltx import pipeline
 from cogltx.bench._quality import _document_sums
+from cogltx.cli._comparison import System, compare
 from cogltx.cli._predictions import Predictor, task_of, to_line
-from cogltx.cli.evaluate import _compare
 from cogltx.document import Document, Example, Query
 from cogltx.prediction import Evidence, Prediction
 from cogltx.reasoners import SpanReasonerConfig
 from cogltx.tasks import make_task
 from cogltx.tasks.jsonl import write_examples
 from cogltx.tasks.metrics import is_right
+
+
+@pytest.mark.parametrize("task", ["squad", "hotpotqa", "newsqa", "cuad"])
+def test_json_lines_are_read_whatever_the_task_of_the_model(files: Files, call: Call, task: str) -> None:
+    done = call("evaluate", files.run, "--data", files.data, "--set", f"task.name={task}", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["task"], done.json["examples"]) == (task, COUNT)
+    assert ("answer_f1" if task == "hotpotqa" else "f1") in done.json["metrics"]
 
 
 def test_nothing_to_measure_is_said(files: Files, call: Call, tmp_path: Path) -> None:
@@ -55,8 +63,9 @@ def test_evaluation(files: Files, call: Call, tmp_path: Path) -> None:
     assert again.json["metrics"] == pytest.approx(first.json["metrics"])
     assert same(written.read_text().splitlines(), lines)
     table = call("evaluate", files.run, "--data", files.data, "--against", written)
-    assert "difference to the other system, in points (paired bootstrap over documents, 95 %)" in table.out
-    assert "+0.00  [+0.00, +0.00]" in table.out
+    assert "difference in points (95 %)" in table.out
+    assert "+0.00  (+0.00 to +0.00)" in table.out
+    assert f"\n\nNo difference: f1 is the same, {COUNT} questions.\nWith only {COUNT} documents, " in table.out
 
 
 def test_scores_beside_the_share_that_is_right(files: Files, call: Call, tmp_path: Path) -> None:
@@ -333,7 +342,7 @@ def test_each_system_is_measured_by_the_options_that_it_was_tuned_with(tmp_path:
     options = theirs.model_dump(exclude_defaults=True)
     write(tmp_path / "theirs.jsonl.settings.json", json.dumps({"task": {"name": "hotpotqa", "options": options}}))
     assert (task_of(file, task), task_of(tmp_path / "alone.jsonl", task)) == (theirs, task)
-    differences = _compare(task, [(example, ours)], {"q": others}, task_of(file, task))
-    assert {row["metric"]: row["difference"] for row in differences}["sup_f1"] == 0
+    found = compare(System("a", task, [(example, ours)]), System("b", task_of(file, task), [(example, others)]))
+    assert {row["metric"]: row["difference"] for row in found["against"]}["sup_f1"] == 0
     [sums] = _document_sums(tuned, "sup_f1", [example], [file])
     assert sums == {example.document.text: (1.0, 1.0)}

@@ -282,3 +282,24 @@ def test_scores() -> None:
     example = Example(id="1", document=Document(TEXT), answers=("cat", "a big cat"), answer_spans=(Span(4, 7),))
     prediction = Prediction(id="1", answer="big dog", start=None, end=None, confidence=0.5)
     assert JsonLines().per_example(example, prediction) == {"exact_match": 0.0, "f1": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ('{"text": "a"}', True),
+        ('\ufeff\n{"id": "1", "title": "x", "answers": [{"text": "a", "start": 0}], "text": "a', True),
+        ('{"version": "1", "data": [{"text": "a"}]}', False),
+        ('{"storyId": "1", "questions": [], "text": "a"}', False),
+        ('{"id": "1", "context": "a", "question": "b", "answers": []}\n{"text": "a"}', False),
+        ('[{"text": "a"}]', False),
+        ("1", False),
+        ("text", False),
+        ("", False),
+    ],
+)
+def test_the_form_is_known_by_its_first_object(tmp_path: Path, content: str, expected: bool) -> None:
+    path = tmp_path / "data"
+    path.write_text(content)
+    assert JsonLines.is_form_of(path) is expected
+    assert not JsonLines.is_form_of(tmp_path)
