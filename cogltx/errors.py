@@ -46,6 +46,20 @@ class TrainingError(CogltxError, RuntimeError):
     """Training cannot continue, or a file cannot be written; what was saved before is kept."""
 
 
+class Interrupted(KeyboardInterrupt):
+    """A training was interrupted.
+
+    Attributes:
+        text: what is saved, and how to continue; empty in all but the first of several processes; None before the
+            training begins.
+        signal: number of the signal.
+    """
+
+    def __init__(self, text: str | None = None, signal: int = 2) -> None:
+        super().__init__(text or "interrupted")
+        self.text, self.signal = text, signal
+
+
 def describe(
     error: ValidationError,
     model: type[BaseModel] | None = None,

@@ -136,7 +136,7 @@ def test_examples_from_python_stay_in_the_named_folder(tiny_encoder: Path, tmp_p
         train(config | {"reasoner": {"name": "classification"}}, examples, report=lambda line: None)
     train(config, questions(6), validation=questions(3), output=tmp_path / "run", report=lambda line: None)
     assert (tmp_path / "run" / "run-config.json").is_file()
-    with pytest.raises(ConfigError, match="the folder has a run already"):
+    with pytest.raises(ConfigError, match="the folder has a run, "):
         train(config, questions(6), output=tmp_path / "run", report=lambda line: None)
 
 

@@ -1,7 +1,8 @@
 """The options that several commands share, and the model that they name. Imports torch only to load it."""
 
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -70,3 +71,9 @@ def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
         raise ConfigError(f"--{name}: {text!r} is not a list of positive whole numbers, such as 3,5")
     return tuple(map(int, parts))
+
+
+def fail(line: str, code: int) -> NoReturn:
+    """Print a line to standard error, even if the log is quiet, and exit."""
+    print(f"cogltx: {line}", file=sys.stderr)
+    sys.exit(code)

@@ -42,10 +42,10 @@ from cogltx.prediction import Prediction
 from cogltx.recall import Recall
 from cogltx.tasks import Task, make_task
 from cogltx.training._data import run_examples
+from cogltx.training._run_folder import CONFIG_FILE
 from cogltx.training._thresholds import tune
 from cogltx.training._windows import gold_blocks
 from cogltx.training.config import RunConfig
-from cogltx.training.run import CONFIG_FILE
 
 Pair = tuple[Example, Prediction]
 OTHER_INPUT = "the prediction for example {!r} was made from another text or question; choose another file"

@@ -17,6 +17,7 @@ from typer.exceptions import TyperException
 
 from cogltx import __version__
 from cogltx._progress import logger
+from cogltx.cli._options import fail
 from cogltx.cli.ask import ask
 from cogltx.cli.evaluate import evaluate
 from cogltx.cli.export import export
@@ -26,10 +27,10 @@ from cogltx.cli.prepare import prepare
 from cogltx.cli.recall import recall
 from cogltx.cli.serve import serve
 from cogltx.cli.train import train
-from cogltx.errors import CogltxError
+from cogltx.errors import CogltxError, Interrupted
 
 _RESUMABLE = (  # commands that save what is done, some only with an option
-    {"train"}, {"predict"}, {"bench", "quality"}, {"bench", "cost", "--output"},
+    {"predict"}, {"bench", "quality"}, {"bench", "cost", "--output"},
     {"evaluate", "--predictions"},
 )  # fmt: skip
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc", "could not create a primitive")  # torch's
@@ -53,18 +54,18 @@ def run() -> None:
     try:
         sys.exit(app(standalone_mode=False))
     except CogltxError as error:
-        _fail(" ".join(str(error).split()), 2)
+        fail(" ".join(str(error).split()), 2)
     except TyperException as error:
         _fail_usage(error)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
     except OSError as error:
-        _fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
+        fail(f"{error.filename or 'output'}: {error.strerror or error}", 2)
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not any(words in str(error) for words in _OUT_OF_MEMORY):
             raise
-        _fail("out of memory; saved progress is kept. Try --set encoder.batch_tokens=2048.", 2)
+        fail("out of memory; saved progress is kept. Try --set encoder.batch_tokens=2048.", 2)
 
 
 class _StandardError(logging.Handler):
@@ -108,22 +109,18 @@ def _fail_usage(error: TyperException) -> NoReturn:
         print(message, file=sys.stderr)
         sys.exit(2)
     command, line = context.command_path if context else "cogltx", " ".join(message.split()).rstrip(".")
-    _fail(f"{line} See {command} --help" if line.endswith("?") else f"{line}; see {command} --help", 2)
+    fail(f"{line} See {command} --help" if line.endswith("?") else f"{line}; see {command} --help", 2)
 
 
 def _interrupted(number: int, frame: object) -> NoReturn:
     words = {argument.partition("=")[0] for argument in sys.argv[1:]}
+    if "train" in words:
+        raise Interrupted(signal=number)  # the training saves what is done, and the command reports it
     is_saved = any(words >= needed for needed in _RESUMABLE)
-    how = "with --resume" if "train" in words and "--resume" not in words else "to resume"
-    _fail(f"interrupted; progress is saved; run the same command {how}" if is_saved else "interrupted", 128 + number)
+    fail("interrupted; progress is saved; run the same command to resume" if is_saved else "interrupted", 128 + number)
 
 
 def _failed_in_thread(error: threading.ExceptHookArgs) -> None:
     """Show an error of a thread; TensorBoard, whose thread cannot write, raises the same error in the main thread."""
     if not issubclass(error.exc_type, OSError):
         threading.__excepthook__(error)
-
-
-def _fail(line: str, code: int) -> NoReturn:
-    print(f"cogltx: {line}", file=sys.stderr)
-    sys.exit(code)

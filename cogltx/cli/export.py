@@ -39,8 +39,8 @@ def export(
 def _trained(run: Path, judge: str | None) -> dict[str, Any]:
     """Return a run's data and settings for the model card; metrics only if it was validated with this judge."""
     from cogltx._files import read_json
+    from cogltx.training._run_folder import CONFIG_FILE
     from cogltx.training.config import RunConfig
-    from cogltx.training.run import CONFIG_FILE
 
     if not (run / CONFIG_FILE).is_file():
         return {}

@@ -1,14 +1,16 @@
 """``cogltx train``: train a run or an encoder, or list what of a run deviates from the paper."""
 
 import json
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cogltx.cli._options import JsonOption, SetOption, note
-from cogltx.errors import ConfigError
+from cogltx.cli._options import JsonOption, SetOption, fail, note
+from cogltx.errors import ConfigError, Interrupted
 
 if TYPE_CHECKING:
     from cogltx.training._data import Source
@@ -47,7 +49,7 @@ def train(
     config, data, given = (None if is_data_file(source) else source), None, list(changes or ())
     if documents:
         given.insert(0, f"data.documents={json.dumps(list(map(str, documents)), ensure_ascii=False)}")
-    with processes.joined():
+    with _reporting_interrupts(output), processes.joined():
         if config is None:
             decided, data = settings_for(source, documents or (), given)
             given = decided + given
@@ -61,6 +63,20 @@ def train(
             _train_encoder(config, output, given, resume, as_json)
         else:
             _train_run(config, output, given, resume, as_json, data)
+
+
+@contextmanager
+def _reporting_interrupts(output: Path | None) -> Iterator[None]:
+    """End an interrupted training with one line: what is saved, and how to continue."""
+    try:
+        yield
+    except Interrupted as interrupt:
+        code, text = 128 + interrupt.signal, interrupt.text
+        if text is None:
+            text = f"interrupted before the training began; {output} is as it was; run the same command again"
+        if text:
+            fail(text, code)
+        sys.exit(code)
 
 
 def _explain(config: Path | None, changes: Sequence[str], as_json: bool) -> None:

@@ -146,7 +146,10 @@ def table(rows: Sequence[tuple[str, Mapping[str, float]]], first: str) -> str:
     """Format figures as a table, with the metric ``first`` in the first column of numbers."""
     names = [first, *dict.fromkeys(name for _, figures in rows for name in figures if name != first)]
     cells = [["", *(name.replace("_", " ") for name in names)]]
-    cells += [[title, *(f"{row[name]:.1f}" if name in row else "–" for name in names)] for title, row in rows]
+    digits = {name: 3 if name.endswith("loss") else 1 for name in names}
+    cells += [
+        [title, *(f"{row[name]:.{digits[name]}f}" if name in row else "–" for name in names)] for title, row in rows
+    ]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in cells

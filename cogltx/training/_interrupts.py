@@ -6,22 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from cogltx.errors import Interrupted
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
-
-class Interrupted(KeyboardInterrupt):
-    """The training was interrupted; the text says what is saved and how to continue. Empty in all but one process."""
 
 
 class Interrupts:
     """Notes an interrupt for the end of a step, which would leave a model that is neither old nor new.
 
     Attributes:
-        wanted: whether there was one.
+        wanted: number of its signal; 0 if there was none.
     """
 
     def __init__(self) -> None:
-        self.wanted = False
+        self.wanted = 0
 
     @contextmanager
     def deferred(self, report: Callable[[str], None]) -> Iterator[None]:
@@ -32,8 +30,8 @@ class Interrupts:
 
         def note(number: int, frame: FrameType | None) -> None:
             if self.wanted:
-                raise KeyboardInterrupt
-            self.wanted = True
+                raise Interrupted(signal=number)
+            self.wanted = number
             with suppress(RuntimeError):  # the interrupted code may be writing to the same stream
                 report("stopping after this step; interrupt again to stop at once")
 

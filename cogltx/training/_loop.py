@@ -7,11 +7,12 @@ atomically; the previous one is removed afterwards.
 import json
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from time import monotonic, time
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,9 @@ from torch import Tensor, nn
 from cogltx import _processes as processes
 from cogltx._files import check_settings, new_folder, read_json, write_json
 from cogltx.encoding._weights import load_tensors, load_weights, to_safetensors
-from cogltx.errors import CogltxError, ConfigError, ModelError, TrainingError
+from cogltx.errors import CogltxError, ConfigError, Interrupted, ModelError, TrainingError
 from cogltx.training._display import Display, Estimate
-from cogltx.training._interrupts import Interrupted, Interrupts
+from cogltx.training._interrupts import Interrupts
 from cogltx.training.optimizer import Optimizer
 
 CHECKPOINT_SECONDS = 120.0  # between checkpoints, which are written at the boundary of steps
@@ -36,10 +37,11 @@ class _Progress:
     """Progress of a run.
 
     Attributes:
+        epochs: number of epochs of the run, 0 where steps are counted; ``epoch``: number of those that are done.
         phase: number of the phase in the epoch; ``batch``: of the step in the phase.
         before: metrics of the model that the run started from, empty if it was not measured; ``start``: the same
             with tuned thresholds.
-        history: metrics of each finished epoch.
+        history: metrics of each finished epoch; ``losses``: the mean loss of each model in it.
         best_epoch: number of the best epoch, from 1; 0 is the model at the start.
         logged: bytes of the log.
         counts: figures of the epoch so far.
@@ -47,6 +49,7 @@ class _Progress:
     """
 
     data: str = ""
+    epochs: NonNegativeInt = 0
     epoch: NonNegativeInt = 0
     phase: NonNegativeInt = 0
     batch: NonNegativeInt = 0
@@ -54,6 +57,7 @@ class _Progress:
     before: dict[str, float] = field(default_factory=dict)
     start: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
+    losses: list[dict[str, float]] = field(default_factory=list)
     best_epoch: NonNegativeInt | None = None
     logged: NonNegativeInt = 0
     counts: dict[str, float] = field(default_factory=dict)
@@ -152,20 +156,18 @@ class TrainingLoop:
             yield
             self._in_step = False
         if processes.total([float(self.interrupts.wanted)])[0]:
-            raise KeyboardInterrupt
+            raise Interrupted(signal=self.interrupts.wanted or signal.SIGINT)
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """Turn an interrupt into ``Interrupted``, after a checkpoint if no step was in progress."""
+        """Write a checkpoint at an interrupt if no step was in progress."""
         try:
             yield
-        except KeyboardInterrupt as interrupt:
+        except KeyboardInterrupt:
             self.display.close()
-            if not processes.is_first():
-                raise Interrupted from interrupt
-            if not self._in_step:
+            if processes.is_first() and not self._in_step:
                 self._save()
-            raise Interrupted(left_by_interrupt(self.folder.parent, is_all=not self._in_step)) from interrupt
+            raise
         except BaseException:
             self.display.close()
             raise
@@ -211,7 +213,7 @@ class TrainingLoop:
             kind: kind of work for the estimate; the name by default.
 
         Raises:
-            KeyboardInterrupt: the training was interrupted; everything is saved.
+            Interrupted: the training was interrupted after a step.
         """
         goes_on = True
         while self.progress.batch < total and goes_on:
@@ -225,16 +227,6 @@ class TrainingLoop:
                 self.display.advance(kind or name, loss=loss)
                 if self.progress.batch < total and goes_on:
                     self.save_if_due()
-
-
-def left_by_interrupt(folder: Path, *, is_all: bool = False) -> str:
-    """Say what an interrupted run has saved, and how to continue."""
-    checkpoints = sorted((folder / "checkpoints").glob("[0-9]*"))
-    if not checkpoints:
-        return "interrupted before the training began; nothing is saved yet, so run the same command again"
-    age = time() - checkpoints[-1].stat().st_mtime
-    saved = "everything is saved" if is_all else f"the state of {age:.0f} s ago is saved"
-    return f"interrupted; {saved} in {folder}; continue with --resume (in Python resume=True)"
 
 
 class _Log:

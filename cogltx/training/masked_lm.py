@@ -30,9 +30,9 @@ from cogltx.tasks._texts import read_texts
 from cogltx.training._data import drawn, expand, files_of, n_held_out
 from cogltx.training._display import Display, Estimate
 from cogltx.training._loop import TrainingLoop
+from cogltx.training._run_folder import check_folder, interruptible, run_folder
 from cogltx.training.config import DataConfig
 from cogltx.training.optimizer import Optimizer, OptimizerConfig, Seed
-from cogltx.training.run import check_folder, run_folder
 
 VALIDATION_STEPS = 100  # between validations; the first is before training, the last after it
 _SHARE = 0.15  # of the tokens to predict
@@ -379,6 +379,7 @@ def mlm(
         TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
     """
     check_folder(run, output, resume)
-    trainer = _MaskedTrainer(run, output, processes.of_first(report))
-    with run_folder(run, output, resume):
-        return trainer.run(resume=resume)
+    with interruptible(output):
+        trainer = _MaskedTrainer(run, output, processes.of_first(report))
+        with run_folder(run, output, resume):
+            return trainer.run(resume=resume)

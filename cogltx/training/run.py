@@ -1,16 +1,16 @@
 """A run in its folder: read the data, build the model, check the setup, train, and report the epoch that is kept."""
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from cogltx import _processes as processes
-from cogltx._files import check_settings, claimed, read_json, write_json
+from cogltx._files import write_json
 from cogltx.baselines import WindowReader, WordsReader, reader_class
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError, describe
@@ -18,11 +18,10 @@ from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import make_task
 from cogltx.training._data import Source, run_examples
 from cogltx.training._findings import choice_of_epoch, counts, left_out
+from cogltx.training._run_folder import check_folder, interruptible, run_folder
 from cogltx.training._thresholds import main_metric, tuned
 from cogltx.training.config import RunConfig
 from cogltx.training.trainer import Trainer
-
-CONFIG_FILE = "run-config.json"
 
 
 @processes.joined()
@@ -34,6 +33,7 @@ def train(
     output: str | Path | None = None,
     resume: bool = False,
     report: Callable[[str], None] = print,
+    callbacks: Sequence[Any] = (),
 ) -> CogLTX:
     """Train judge and reasoner on examples, and return the model of the best epoch.
 
@@ -45,11 +45,13 @@ def train(
         output: the folder of the run; None trains in a temporary folder.
         resume: continue from the last checkpoint in ``output``.
         report: receives lines of progress.
+        callbacks: callbacks of ``transformers``, such as ``EarlyStoppingCallback(1)`` or ``TrackioCallback()``.
 
     Raises:
         ConfigError: a setting is not valid, or ``output`` has another run.
         DataError: an example is not valid.
         TrainingError: a loss is not finite, or the disk is full.
+        Interrupted: a KeyboardInterrupt, whose text says what is saved.
 
     Example:
         model = cogltx.train({"reasoner": {"name": "classification"}, "training": {"epochs": 2}}, examples)
@@ -61,7 +63,9 @@ def train(
     if output is None and processes.count() > 1:
         raise ConfigError("output: several processes train together; name a folder that all of them see")
     with tempfile.TemporaryDirectory() if output is None else nullcontext(str(output)) as folder:
-        train_run(run, Path(folder), resume=resume, report=report, data=data, validation=validation)
+        train_run(
+            run, Path(folder), resume=resume, report=report, data=data, validation=validation, callbacks=callbacks
+        )
         return CogLTX.from_pretrained(Path(folder), judge=run.judge.name if run.judge.is_class else None)
 
 
@@ -86,6 +90,7 @@ def train_run(
     report: Callable[[str], None] = print,
     data: Source | None = None,
     validation: Source | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> None:
     """Train a run in its folder; the best epoch is the run's model.
 
@@ -94,15 +99,18 @@ def train_run(
     """
     run, report = run.started(), processes.of_first(report)
     check_folder(run, output, resume)
-    examples, held_out = _read(run, data, validation, report)
-    reader = _build(run, [*examples, *held_out])
-    if isinstance(reader, WordsReader):
-        _train_words(run, reader, examples, held_out, output, resume, report)
-        return
-    assert isinstance(reader, WindowReader), "all others read windows"
-    trainer = Trainer(reader, run.training, train=examples, validation=held_out, output=output, report=report)
-    with run_folder(run, output, resume):
-        summary = trainer.run(resume=resume)
+    with interruptible(output):
+        examples, held_out = _read(run, data, validation, report)
+        reader = _build(run, [*examples, *held_out])
+        if isinstance(reader, WordsReader):
+            _train_words(run, reader, examples, held_out, output, resume, report)
+            return
+        assert isinstance(reader, WindowReader), "all others read windows"
+        trainer = Trainer(
+            reader, run.training, train=examples, validation=held_out, output=output, report=report, callbacks=callbacks
+        )
+        with run_folder(run, output, resume):
+            summary = trainer.run(resume=resume)
     if summary.skipped:
         gold = f"{run.reasoner.gold}; the reasoner does not learn from them"
         report(f"{summary.skipped} training examples have no known {gold}")
@@ -161,47 +169,3 @@ def _train_words(
             output / "run.json", {"best": "model", "main_metric": metric, "metrics": metrics, "history": [metrics]}
         )
     report(f"validation: {metric} {metrics[metric]:.1f}; model in {output}")
-
-
-def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
-    """Check that a run may use a folder: new, empty, or of the same run to resume.
-
-    A run that failed before its first checkpoint leaves its folder free.
-
-    Raises:
-        ConfigError: the folder has other files, a run without ``resume``, or a run with another configuration.
-    """
-    _check_folder(run, output, resume)
-    processes.wait()  # no process writes before all have looked
-
-
-@contextmanager
-def run_folder(run: BaseModel, output: Path, resume: bool) -> Iterator[None]:
-    """Write the configuration of a run to its folder, and claim the folder while the run writes.
-
-    Raises:
-        ConfigError: as ``check_folder``, or another process holds the folder.
-    """
-    if not processes.is_first():
-        yield
-        return
-    with claimed(output):
-        _check_folder(run, output, resume)
-        write_json(output / CONFIG_FILE, run.model_dump(mode="json"))
-        yield
-
-
-def _check_folder(run: BaseModel, output: Path, resume: bool) -> None:
-    stored = output / CONFIG_FILE
-    if not stored.exists():
-        other = next((path.name for path in sorted(output.glob("[!.]*"))), None)
-        if other is not None:
-            raise ConfigError(
-                f"{output}: the folder is not empty and is not a run (found {other!r}); choose a new or empty folder"
-            )
-        return
-    if not any(output.glob("checkpoints/*")) and not (output / "run.json").exists():
-        return
-    if not resume:
-        raise ConfigError(f"{output}: the folder has a run already; choose another, or continue it with --resume")
-    check_settings(output, run.model_dump(mode="json"), read_json(stored))

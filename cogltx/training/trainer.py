@@ -172,6 +172,7 @@ class Trainer:
     def _start(self, *, resume: bool, resumes: bool) -> None:
         """Begin to show the training; set the first relevance labels of a new run, and measure its model."""
         done = self.loop.progress
+        done.epochs = self.config.epochs
         self.loop.display = Display(self._report, self._estimate())
         self._use_fusion()
         self.reasoner_steps.counts |= done.counts
@@ -249,15 +250,21 @@ class Trainer:
     def _report_end(self) -> None:
         """Report the figures of all epochs in a table, what was kept and why, and what may have gone wrong."""
         done, main, n_examples = self.loop.progress, self.main_metric.replace("_", " "), len(self.validation.examples)
-        rows = [(f"epoch {number}", row) for number, row in enumerate(done.history, start=1)]
+        numbered = enumerate(zip(done.history, done.losses, strict=True), start=1)
+        rows = [(f"epoch {number}", row | means) for number, (row, means) in numbered]
         if done.start:
             rows = [("before training", done.before), ("thresholds tuned", done.start), *rows]
         best = (done.best_epoch or 0) + (1 if done.start else -1)
         rows[best] = f"{rows[best][0]} *", rows[best][1]
-        self._report(f"{n_examples} validation examples, in percent:\n{table(rows, self.main_metric)}")
+        self._report(f"{n_examples} validation examples; metrics in percent:\n{table(rows, self.main_metric)}")
         why = "the last one" if self.config.kept_epoch == "last" else f"its {main} is the highest"
         kept = f"epoch {done.best_epoch}" if done.best_epoch else "the model at the start, with tuned thresholds,"
         self._report(f"* {kept} is kept: {why}")
+        if self.trains_judge and not self.optimizers["judge"].step:
+            self._report(
+                "the judge has learned nothing, as no block was relevant: set training.relevance.initial, lower "
+                "training.relevance.raise_threshold, or train for more epochs"
+            )
 
     def _questions_with_relevance(self) -> Iterator[tuple[str, Blocks, Bool[np.ndarray, " blocks"]]]:
         for example in progress(self.relevance.examples, "pairs", unit="examples"):
@@ -357,7 +364,8 @@ class Trainer:
             for name in self.optimizers if done.counts.get(f"{name}_steps")
         }  # fmt: skip
         if number:
-            done.history.append(metrics | means)
+            done.history.append(metrics)
+            done.losses.append(means)
             done.epoch, done.phase, done.batch = number, 0, 0
         else:
             done.start = metrics
@@ -411,8 +419,9 @@ class Trainer:
         done = self.loop.progress
         best = f"epoch-{done.best_epoch or 0}"
         metrics = [done.start, *done.history][done.best_epoch or 0]
-        run = {"best": best, "main_metric": self.main_metric, "metrics": metrics, "before": done.before}
-        write_json(self.output / "run.json", run | {"start": done.start, "history": done.history, "data": done.data})
+        run: dict[str, Any] = {"best": best, "main_metric": self.main_metric, "metrics": metrics, "before": done.before}
+        run |= {"start": done.start, "history": done.history, "losses": done.losses, "data": done.data}
+        write_json(self.output / "run.json", run)
         return self.output / best
 
 

@@ -12,6 +12,7 @@ from command_line import COUNT, Call, Files
 from cogltx import __version__
 from cogltx.cli import app
 from cogltx.cli._reference import commands
+from cogltx.errors import Interrupted
 
 
 def test_help_is_printed_without_torch() -> None:
@@ -45,7 +46,6 @@ def test_usage_errors_are_one_line(call: Call, arguments: list[str], expected: s
 @pytest.mark.parametrize(
     ("arguments", "how"),
     [
-        ("train a.yaml --output=runs/a", "with --resume"), ("train a.yaml --resume --output=runs/a", "to resume"),
         ("predict RUN --input a.jsonl --output b.jsonl", "to resume"), ("ask a.txt Why?", ""),
         ("evaluate RUN --data a --predictions=b", "to resume"), ("evaluate RUN --data a", ""),
         ("export RUN --output b", ""), ("bench quality a.yaml --output b", "to resume"),
@@ -59,6 +59,14 @@ def test_an_interrupt_promises_only_what_is_saved(
         app._interrupted(2, None)
     hint = f"; progress is saved; run the same command {how}" if how else ""
     assert (exit.value.code, capsys.readouterr().err) == (130, f"cogltx: interrupted{hint}\n")
+
+
+def test_an_interrupted_training_reports_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["cogltx", "train", "a.yaml", "--output=runs/a"])
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        app._interrupted(15, None)
+    assert isinstance(interrupt.value, Interrupted)
+    assert (interrupt.value.text, interrupt.value.signal) == (None, 15)
 
 
 def test_help_of_a_group_that_is_called_alone(call: Call) -> None:

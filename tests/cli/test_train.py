@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,7 @@ def test_training_reports_and_does_not_overwrite(files: Files, call: Call) -> No
     assert (again.code, again.out) == (2, "")
     assert (
         again.err
-        == f"cogltx: {files.run}: the folder has a run already; choose another, or continue it with --resume\n"
+        == f"cogltx: {files.run}: the folder has a run, finished after epoch 1; continue it with --resume, or choose another folder\n"
     )
     done = call("train", files.config, "--output", files.run, "--resume")
     assert done.code == 0
@@ -163,7 +164,10 @@ def test_interrupted_training_says_how_to_go_on(
     process.send_signal(sent)
     _, err = process.communicate(timeout=120)
     assert process.returncode == code, err
-    assert err.splitlines()[-1] == "cogltx: interrupted; progress is saved; run the same command with --resume"
+    last = err.splitlines()[-1]
+    assert re.fullmatch(
+        r"cogltx: interrupted in epoch \d of 8; everything is saved in .*; continue with --resume .*", last
+    )
     assert "Traceback" not in err
     if sent == signal.SIGINT:
         done = call(*command, "--resume")
@@ -274,7 +278,7 @@ def test_from_texts_to_an_encoder(masked: Path, call: Call, tmp_path: Path, monk
     ]  # fmt: skip
     done = call("train", masked, "--output", run)
     assert (done.code, done.err.count("\n")) == (2, 1)
-    assert f"{run}: the folder has a run already; choose another, or continue it with --resume" in done.err
+    assert f"{run}: the folder has a run, step 4; continue it with --resume, or choose another folder" in done.err
     done = call("train", masked, "--output", run, "--resume")
     assert (done.code, len(done.out.splitlines())) == (0, 4)
     assert "resumed at step 4 of 4" in done.err

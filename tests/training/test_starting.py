@@ -86,7 +86,10 @@ def test_a_model_is_trained_further(saved: Path, tmp_path: Path) -> None:
 
 
 def test_the_reasoner_alone_is_trained_further(saved: Path, tmp_path: Path) -> None:
-    settings = {"init_from": str(saved), "training": {"epochs": 1, "batch_size": 4, "judge_epochs": 0}}
+    settings = {
+        "init_from": str(saved),
+        "training": {"epochs": 1, "batch_size": 4, "judge_epochs": 0, "kept_epoch": "last"},
+    }
     model = cogltx.train(settings, corpus.make(8), output=tmp_path, report=lambda line: None)
     source = CogLTX.from_pretrained(saved).model
     unchanged = {

@@ -260,7 +260,7 @@ def test_what_a_run_leaves(corpus_encoder: Path, tmp_path: Path) -> None:
     ]
     assert [line.split(":")[0] for line in lines[:2]] == ["epoch 1/2", "epoch 2/2"]
     heading, names, first, second = lines[2].split("\n")
-    assert heading == "6 validation examples, in percent:"
+    assert heading == "6 validation examples; metrics in percent:"
     assert names.split()[:2] == ["f1", "exact"]
     kept = summary.best_epoch
     assert [row.split("  ")[0].strip() for row in (first, second)] == [
