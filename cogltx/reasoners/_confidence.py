@@ -16,8 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 _LEAST = 1e-12  # probability
 _CLIP = 1e-4  # smallest distance of a relevance from 0 and 1
-_FEWEST = 20  # validation examples that a calibration is fitted on
-_PRIOR = (0.6, 0.0, -1.0, 0.0)  # what few examples are drawn to
+_FEWEST = 20  # validation examples that a calibration is fitted on where there is none before
+_PRIOR = (0.6, 0.0, -1.0, 0.0)  # what few examples are drawn to without a calibration before
 _PRIOR_WEIGHT = 2.0  # in examples, per number and unit
 
 
@@ -60,15 +60,17 @@ class Calibration(BaseModel):
         return answers, no_answer
 
     @classmethod
-    def fitted(cls, known: Sequence[tuple[Evident, int | None]]) -> Self | None:
-        """Fit the numbers by maximum likelihood; None for fewer than 20 questions.
+    def fitted(cls, known: Sequence[tuple[Evident, int | None]], before: Self | None = None) -> Self | None:
+        """Fit the numbers by maximum likelihood; None for fewer than 20 questions and no calibration before.
 
         Args:
             known: the probabilities of each question, and what is right: the number of an answer, −1 for no answer,
                 None if all answers are wrong.
+            before: what few questions are drawn to.
         """
-        if len(known) < _FEWEST:
+        if len(known) < (_FEWEST if before is None else 1):
             return None
+        prior = _PRIOR if before is None else (before.sharpness, before.relevance, before.no_answer, before.wrong)
         from scipy.optimize import minimize  # takes 0.2 s, and only training fits
 
         columns = _columns([one for one, _ in known])
@@ -76,10 +78,10 @@ class Calibration(BaseModel):
 
         def loss(numbers: np.ndarray) -> float:
             chances = log_softmax(_logits(numbers, *columns))[np.arange(len(known)), outcome]
-            return _PRIOR_WEIGHT * float(((numbers - _PRIOR) ** 2).sum()) - float(chances.sum())
+            return _PRIOR_WEIGHT * float(((numbers - prior) ** 2).sum()) - float(chances.sum())
 
         bounds = [(0.05, 3.0), (0.0, 3.0), (-12.0, 12.0), (-12.0, 12.0)]
-        best = minimize(loss, np.array(_PRIOR), method="L-BFGS-B", bounds=bounds).x
+        best = minimize(loss, np.array(prior), method="L-BFGS-B", bounds=bounds).x
         return cls(**dict(zip(cls.model_fields, np.round(best, 4).tolist(), strict=True)))
 
 

@@ -74,13 +74,13 @@ class SpanReasonerConfig(ReasonerConfig):
     def threshold_candidates(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], is_right: IsRight
     ) -> list[Self]:
-        """Return the configuration with the calibration of the examples; none if they are too few."""
+        """Return the configuration with the calibration of the examples, which few of them change little."""
         known = [
             (_evident(prediction), _right(prediction, example.answers, is_right))
             for example, prediction in zip(examples, predictions, strict=True)
             if example.answers is not None and prediction.no_answer_confidence is not None
         ]
-        calibration = Calibration.fitted(known)
+        calibration = Calibration.fitted(known, self.calibration)
         return [] if calibration is None else [self.model_copy(update={"calibration": calibration})]
 
     def without_thresholds(self) -> Self:

@@ -29,7 +29,7 @@ def tune(
 ) -> dict[str, float]:
     """Give a reader the thresholds, and its task the options, that suit predictions made without thresholds.
 
-    Where the examples are too few to choose thresholds, those of ``given`` stay.
+    Few examples change those of ``given`` little, or not at all.
 
     Returns:
         all metrics with them, in percent.
@@ -46,8 +46,7 @@ def tuned(
 ) -> tuple[AnyConfig, dict[str, float]]:
     """Return the configuration whose thresholds give the best metric, of equal ones the highest, and all metrics."""
     best, best_metrics = config, task.metrics(zip(examples, map(config.apply_thresholds, predictions), strict=True))
-    plain = config.without_thresholds()
-    for number, candidate in enumerate(plain.threshold_candidates(examples, predictions, is_right)):
+    for number, candidate in enumerate(config.threshold_candidates(examples, predictions, is_right)):
         metrics = task.metrics(zip(examples, map(candidate.apply_thresholds, predictions), strict=True))
         if number == 0 or metrics[metric] >= best_metrics[metric]:
             best, best_metrics = candidate, metrics

@@ -20,6 +20,10 @@ from cogltx.training._relevance import FIRST_EPOCH, RelevanceConfig, asks_by_blo
 from cogltx.training.optimizer import OptimizerConfig, Seed
 from cogltx.training.recipes import merged, with_paper
 
+_SMALL = 1000  # training examples, below which batches are small and a trained judge stays as it is
+_EPOCHS, _EPOCHS_FURTHER = 4, 3
+_BATCH, _BATCH_OF_FEW = 32, 8
+
 ReasonerBlocks: TypeAlias = Literal["recall", "retriever", "random"]
 
 
@@ -27,8 +31,8 @@ class TrainingConfig(BaseModel):
     """Settings of joint training of judge and reasoner.
 
     Attributes:
-        epochs: passes over the training examples.
-        batch_size: examples per optimizer step.
+        epochs: passes over the training examples; 0: 4, or 3 for a model that is trained further.
+        batch_size: examples per optimizer step; 0: 32, or 8 for fewer than 1,000 examples.
         judge: the judge's optimizer (paper: learning rate 4e-5).
         reasoner: the reasoner's optimizer (paper: learning rate 1e-4).
         ranking_weight: weight of a second loss of the judge, which ranks a document's relevant blocks above its others
@@ -36,7 +40,8 @@ class TrainingConfig(BaseModel):
         judge_epochs: passes over the training examples in which judge and trained retriever learn, from the first epoch
             on; afterwards they are frozen and score each document once. 0.15 is a random 15 % of the examples in the
             first epoch, 0 freezes them from the start; None: all epochs, as in the paper. With interventions, whose
-            labels change in every epoch, all other values count as None.
+            labels change in every epoch, all other values count as None. ``auto``: 1, or 0 for a model that is trained
+            further on fewer than 1,000 examples.
         reasoner_blocks: blocks that fill the reasoner's windows after the relevant ones: those that the judge scores
             best (``recall``, the paper's), that the retriever ranks best for the query (``retriever``), which costs no
             pass of the judge, or random ones (``random``, the paper's ablation of train-test matching).
@@ -53,12 +58,12 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    epochs: int = Field(4, ge=1)
-    batch_size: int = Field(32, ge=1)
+    epochs: int = Field(0, ge=0)
+    batch_size: int = Field(0, ge=0)
     judge: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=4e-5)] = OptimizerConfig(learning_rate=4e-5)
     reasoner: Annotated[OptimizerConfig, OptimizerConfig.fill(learning_rate=1e-4)] = OptimizerConfig(learning_rate=1e-4)
     ranking_weight: float = Field(1.0, ge=0)
-    judge_epochs: float | None = Field(1.0, ge=0)
+    judge_epochs: Annotated[float, Field(ge=0)] | Literal["auto"] | None = "auto"
     reasoner_blocks: ReasonerBlocks = "recall"
     judge_windows: Literal["both", "rehearsal"] = "rehearsal"
     windows: int | None = Field(None, ge=1)
@@ -73,7 +78,7 @@ class TrainingConfig(BaseModel):
     @property
     def recall_epochs(self) -> int:
         """The number of epochs in which a judge and a retriever that can learn do so."""
-        return self.epochs if self.judge_epochs is None else min(self.epochs, math.ceil(self.judge_epochs))
+        return min(self.epochs, math.ceil(self._judge_passes))
 
     def judge_examples(self, total: int) -> list[int]:
         """Return the number of examples that judge and retriever learn from in each epoch.
@@ -81,8 +86,14 @@ class TrainingConfig(BaseModel):
         >>> TrainingConfig(epochs=3, judge_epochs=1.25).judge_examples(8)
         [8, 2, 0]
         """
-        left = self.epochs if self.judge_epochs is None else self.judge_epochs
-        return [round(total * min(max(left - epoch, 0), 1)) for epoch in range(self.epochs)]
+        return [round(total * min(max(self._judge_passes - epoch, 0), 1)) for epoch in range(self.epochs)]
+
+    @property
+    def _judge_passes(self) -> float:
+        """Passes over the training examples in which judge and retriever learn."""
+        if self.judge_epochs is None:
+            return self.epochs
+        return 1.0 if self.judge_epochs == "auto" else self.judge_epochs
 
     @property
     def first_judge_epoch(self) -> int:
@@ -91,15 +102,20 @@ class TrainingConfig(BaseModel):
         return FIRST_EPOCH + 1 if waits else 0
 
     def resolved(self, reader: WindowReader, train: Sequence[Example]) -> "TrainingConfig":
-        """Choose the source of relevance labels that fits the model and the data, and the judge's epochs for it."""
-        source = self.relevance.source
+        """Choose the source of relevance labels that fits the model and the data, epochs, and the batch size."""
+        source, is_small, config = self.relevance.source, len(train) < _SMALL, reader.config
+        start = config.reasoner.init_from
         if source == "auto":
             needs_labels = self.trains_judge(reader) and not any(example.has_relevance for example in train)
             can_intervene = isinstance(reader, CogLTX) and reader.model.reasoner.negative_target() is None
             source = "interventions" if needs_labels and can_intervene else "data"
         update: dict[str, Any] = {"relevance": self.relevance.model_copy(update={"source": source})}
+        update["epochs"] = self.epochs or (_EPOCHS if start is None else _EPOCHS_FURTHER)
+        update["batch_size"] = self.batch_size or (_BATCH_OF_FEW if is_small else _BATCH)
         if source == "interventions" and self.judge_epochs:
             update["judge_epochs"] = None
+        elif self.judge_epochs == "auto":
+            update["judge_epochs"] = 0.0 if is_small and start is not None and config.judge.init_from == start else 1.0
         return self.model_copy(update=update)
 
     def check(self, reader: WindowReader, train: Sequence[Example]) -> None:

@@ -134,7 +134,7 @@ def _read(
         *counts(examples, held_out),
     ):
         report(line)
-    chooses = issubclass(reader_class(run.reader), WindowReader) and run.training.epochs > 1
+    chooses = issubclass(reader_class(run.reader), WindowReader) and run.training.epochs != 1
     if chooses and run.training.kept_epoch == "best":
         for line in choice_of_epoch(held_out):
             report(line)

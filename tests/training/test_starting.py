@@ -82,7 +82,7 @@ def test_a_model_is_trained_further(saved: Path, tmp_path: Path) -> None:
     assert model.config.memrecall.strides == (2, 1)
     kept = model.config.reasoner.calibration
     assert kept is not None
-    assert kept.no_answer == 0.5, "another one needs more examples"
+    assert 0 < abs(kept.no_answer - 0.5) < 1.0, "one validation example changes it a little"
 
 
 def test_the_reasoner_alone_is_trained_further(saved: Path, tmp_path: Path) -> None:
