@@ -1,0 +1,213 @@
+"""A training that a person can follow and stop: estimate, callbacks, interrupts in every phase, the model at the start."""
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any
+
+import corpus
+import fakes
+import pytest
+import torch
+from transformers import EarlyStoppingCallback, TrainerCallback
+
+from cogltx.config import ModelConfig
+from cogltx.errors import ConfigError, Interrupted
+from cogltx.model import Model
+from cogltx.pipeline import CogLTX
+from cogltx.training import _display as display
+from cogltx.training._run_folder import check_folder, interruptible
+from cogltx.training._validation import Validation
+from cogltx.training.config import RunConfig, TrainingConfig
+from cogltx.training.optimizer import OptimizerConfig
+from cogltx.training.trainer import Trainer, _Summary
+
+FAST = OptimizerConfig(learning_rate=1e-3)
+
+
+def trainer(encoder: Path, output: Path, lines: list[str] | None = None, **options: Any) -> Trainer:
+    values = fakes.config(encoder, hidden_dropout=0.2).model_dump(mode="json")
+    values["reasoner"] |= {"init_from": options.pop("init_from", None)}
+    torch.manual_seed(0)
+    made = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True, device="cpu"))
+    settings = {"epochs": 2, "batch_size": 2, "judge": FAST, "reasoner": FAST} | options
+    callbacks = settings.pop("callbacks", ())
+    examples = corpus.make(8)
+    return Trainer(
+        made, TrainingConfig.model_validate(settings), train=examples, validation=examples[:6], output=output,
+        report=(lines if lines is not None else list[str]()).append, callbacks=callbacks,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def saved(corpus_encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("start") / "model"
+    fakes.reader(corpus_encoder).save_pretrained(folder)
+    return folder
+
+
+def test_the_time_left_is_known_from_the_pace() -> None:
+    estimate = display.Estimate({"judge": (10, 3.0), "reasoner": (10, 6.0), "validation": (5, 2.0)})
+    assert estimate.seconds_left is None
+    estimate.add("judge", 5, seconds=10.0)
+    assert estimate.seconds_left == pytest.approx(5 * 2 + 10 * 4 + 5 * 4 / 3), "others by their guessed cost"
+    estimate.add("judge", 5, seconds=10.0)
+    estimate.add("reasoner", 2, seconds=2.0)
+    assert estimate.seconds_left == pytest.approx(8 * 1 + 5 * 2 * 22 / 42), "measured ones by their own pace"
+    assert estimate.share == pytest.approx(42 / 100)
+
+
+def test_without_a_terminal_there_is_a_line_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 100_000, 5))
+    monkeypatch.setattr(display, "monotonic", lambda: next(clock))
+    lines: list[str] = []
+    shown = display.Display(lines.append, display.Estimate({"judge": (100, 1.0)}))
+    shown.begin("epoch 1/1 judge")
+    for _ in range(40):
+        shown.advance("judge", loss=0.5)
+    shown.close()
+    assert lines[0].startswith("about 8 minutes on this machine (")
+    assert len(lines) == 4, "200 seconds: an estimate, and a line a minute"
+    assert re.fullmatch(r"epoch 1/1 judge: 1\d% of the training, loss 0.500, about [78] minutes left", lines[1])
+
+
+def test_the_model_at_the_start_is_measured_and_kept(corpus_encoder: Path, saved: Path, tmp_path: Path) -> None:
+    """A learning rate that destroys everything cannot make the model worse than it was."""
+    lines: list[str] = []
+    broken = {"reasoner": {"learning_rate": 10.0}, "judge": {"learning_rate": 10.0}}
+    summary = trainer(corpus_encoder, tmp_path, lines, init_from=str(saved), **broken).run()
+    assert set(summary.before) == set(summary.start) == set(summary.history[0])
+    assert summary.start["f1"] >= max(epoch["f1"] for epoch in summary.history)
+    assert summary.best_epoch == 0
+    run = json.loads((tmp_path / "run.json").read_text())
+    assert (run["best"], run["metrics"], run["before"]) == ("epoch-0", summary.start, summary.before)
+    assert [path.name for path in tmp_path.glob("epoch-*")] == ["epoch-0"]
+    table = next(line for line in lines if "metrics in percent" in line).split("\n")
+    assert [row[:18].rstrip() for row in table[2:]] == ["before training", "thresholds tuned *", "epoch 1", "epoch 2"]
+    assert lines[-1] == "* the model at the start, with tuned thresholds, is kept: its f1 is the highest"
+
+
+class Recorder(TrainerCallback):
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("on_"):
+            self.events.append(name)
+        return super().__getattribute__(name)
+
+
+def test_callbacks_of_transformers(corpus_encoder: Path, tmp_path: Path) -> None:
+    recorder = Recorder()
+    trainer(corpus_encoder, tmp_path, callbacks=[recorder]).run()
+    per_epoch = [*["on_log", "on_step_end"] * 4, "on_log", "on_evaluate", "on_epoch_end"]
+    judge = ["on_log", "on_step_end"] * 4
+    assert recorder.events == ["on_init_end", "on_train_begin", *judge, *per_epoch, *per_epoch, "on_train_end"]
+
+
+class Worse(EarlyStoppingCallback):  # type: ignore[misc]
+    """Sees a metric that falls with every epoch."""
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any, **values: Any) -> Any:
+        return super().on_evaluate(args, state, control, {"eval_f1": -metrics["epoch"]}, **values)
+
+
+def test_a_training_ends_early_and_stays_ended(corpus_encoder: Path, tmp_path: Path) -> None:
+    summary = trainer(corpus_encoder, tmp_path, epochs=5, callbacks=[Worse(1)]).run()
+    assert len(summary.history) == 2
+    again = trainer(corpus_encoder, tmp_path, epochs=5, callbacks=[Worse(1)]).run(resume=True)
+    assert again == summary
+
+
+def interrupted_at(calls: int, monkeypatch: pytest.MonkeyPatch, target: Any, name: str) -> None:
+    """Send SIGINT to this process at one of the calls of a method, which goes on as it would."""
+    real, left = getattr(target, name), [calls]
+
+    def method(*given: Any, **named: Any) -> Any:
+        left[0] -= 1
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(*given, **named)
+
+    monkeypatch.setattr(target, name, method)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(corpus_encoder: Path, saved: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[_Summary, bytes]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    summary = trainer(corpus_encoder, folder, init_from=str(saved), kept_epoch="last").run()
+    return summary, (folder / "epoch-2" / "reasoner.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "where"),
+    [
+        ("predict", 1, "epoch 1 of 2"), ("_save", 1, "epoch 1 of 2"), ("tune", 1, "epoch 1 of 2"),
+        ("predict", 2, "epoch 1 of 2"), ("tune", 2, "epoch 2 of 2"), ("_save", 3, "epoch 2 of 2"),
+        ("tune", 3, "finished after epoch 2"),
+    ],
+)  # fmt: skip
+def test_interrupted_in_validation(
+    corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, calls: int,
+    where: str, undisturbed: tuple[_Summary, bytes],
+) -> None:  # fmt: skip
+    options = {"init_from": str(saved), "kept_epoch": "last"}
+    with monkeypatch.context() as patched:
+        interrupted_at(calls, patched, Validation, name)
+        with (
+            pytest.raises(Interrupted, match=f"interrupted in {where}; everything is saved in "),
+            interruptible(tmp_path),
+        ):
+            trainer(corpus_encoder, tmp_path, **options).run()
+    summary = trainer(corpus_encoder, tmp_path, **options).run(resume=True)
+    assert summary == undisturbed[0]
+    assert (tmp_path / "epoch-2" / "reasoner.safetensors").read_bytes() == undisturbed[1]
+
+
+@pytest.mark.parametrize("calls", [1, 5, 8])
+def test_interrupted_in_a_step(
+    corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int,
+    undisturbed: tuple[_Summary, bytes],
+) -> None:  # fmt: skip
+    """The step is finished, and the checkpoint has it."""
+    lines: list[str] = []
+    options = {"init_from": str(saved), "kept_epoch": "last"}
+    with monkeypatch.context() as patched:
+        interrupted_at(calls, patched, torch.nn.utils, "clip_grad_norm_")
+        with pytest.raises(Interrupted, match="everything is saved"), interruptible(tmp_path):
+            trainer(corpus_encoder, tmp_path, lines, **options).run()
+    assert "stopping after this step; interrupt again to stop at once" in lines
+    log = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert sum("/loss" in line for line in log) == calls
+    assert trainer(corpus_encoder, tmp_path, **options).run(resume=True) == undisturbed[0]
+    assert (tmp_path / "epoch-2" / "reasoner.safetensors").read_bytes() == undisturbed[1]
+
+
+def test_interrupted_twice_in_a_step(
+    corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    undisturbed: tuple[_Summary, bytes],
+) -> None:  # fmt: skip
+    """The second one ends the step where it is; the last checkpoint stays."""
+    options = {"init_from": str(saved), "kept_epoch": "last"}
+    with monkeypatch.context() as patched:
+        interrupted_at(3, patched, torch.nn.utils, "clip_grad_norm_")
+        interrupted_at(3, patched, torch.optim.AdamW, "step")
+        with pytest.raises(Interrupted, match="interrupted in epoch 1 of 2; "), interruptible(tmp_path):
+            trainer(corpus_encoder, tmp_path, **options).run()
+    assert trainer(corpus_encoder, tmp_path, **options).run(resume=True) == undisturbed[0]
+
+
+def test_interrupted_before_the_training(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted, match="before the training began; nothing is saved in "), interruptible(tmp_path):
+        raise KeyboardInterrupt
+    check_folder(RunConfig.model_validate({"data": {"train": "a.jsonl"}}), tmp_path, resume=False)
+
+
+def test_a_folder_says_how_far_its_run_is(corpus_encoder: Path, tmp_path: Path) -> None:
+    run = RunConfig.model_validate({"data": {"train": "a.jsonl"}})
+    (tmp_path / "run-config.json").write_text(run.model_dump_json())
+    trainer(corpus_encoder, tmp_path, epochs=1).run()
+    with pytest.raises(ConfigError, match="has a run, finished after epoch 1; continue it with --resume, or choose"):
+        check_folder(run, tmp_path, resume=False)
