@@ -75,13 +75,14 @@ class Display:
     Args:
         report: receives lines.
         estimate: the work that is left.
+        shown: False shows nothing.
     """
 
-    def __init__(self, report: Callable[[str], None], estimate: Estimate) -> None:
+    def __init__(self, report: Callable[[str], None], estimate: Estimate, *, shown: bool = True) -> None:
         self.estimate, self._report, self._title, self._losses = estimate, report, "", list[float]()
         self._since = self._said = monotonic()
         self._announced = False
-        self._bar: Any = progress((), total=1.0, bar_format=_FORMAT)
+        self._bar: Any = progress((), total=1.0, bar_format=_FORMAT, shown=shown)
         self._ended = threading.Event()
         if not self._bar.disable:
             threading.Thread(target=self._tick, daemon=True).start()

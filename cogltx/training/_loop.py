@@ -86,7 +86,7 @@ class TrainingLoop:
         self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
         self.models, self.optimizers, self.arrays = models, optimizers, arrays or {}
         self.saved_at = monotonic()
-        self.display = Display(lambda line: None, Estimate({}))
+        self.display = Display(lambda line: None, Estimate({}), shown=False)
         self.interrupts, self._in_step = Interrupts(), False
 
     def start(self, seed: int, *, resume: bool) -> bool:

@@ -38,6 +38,8 @@ from cogltx.training._validation import Validation
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
+_FALLS = 0.97  # share of its first value that a loss is below after the training
+_USEFUL = 5.0  # percent of the main metric
 _EPOCH = re.compile(r"epoch-\d+")
 _RETRIEVER = OptimizerConfig(learning_rate=2e-4, head_rate=10.0)
 
@@ -260,10 +262,29 @@ class Trainer:
         why = "the last one" if self.config.kept_epoch == "last" else f"its {main} is the highest"
         kept = f"epoch {done.best_epoch}" if done.best_epoch else "the model at the start, with tuned thresholds,"
         self._report(f"* {kept} is kept: {why}")
+        for line in self._warnings():
+            self._report(line)
         if self.trains_judge and not self.optimizers["judge"].step:
             self._report(
                 "the judge has learned nothing, as no block was relevant: set training.relevance.initial, lower "
                 "training.relevance.raise_threshold, or train for more epochs"
+            )
+
+    def _warnings(self) -> Iterator[str]:
+        """Name the likely cause where the loss does not fall, or the model is not useful."""
+        done, optimizer, n_examples = self.loop.progress, self.optimizers["reasoner"], len(self.relevance.examples)
+        losses = [means["reasoner_loss"] for means in done.losses if "reasoner_loss" in means]
+        if len(losses) > 1 and losses[-1] > _FALLS * losses[0]:
+            yield (
+                f"warning: the reasoner's loss does not fall (epoch 1: {losses[0]:.3f}, the last: {losses[-1]:.3f}): "
+                f"check the gold labels, or try training.reasoner.learning_rate: {optimizer.config.learning_rate / 4:.1g}"
+            )
+        best = [done.start, *done.history][done.best_epoch or 0][self.main_metric]
+        if best < _USEFUL:
+            yield (
+                f"warning: the model is not useful yet: {self.main_metric.replace('_', ' ')} {best:.1f} % after "
+                f"{optimizer.step:,} steps on {n_examples:,} examples; more examples help most, then more epochs "
+                f"(training.epochs: {3 * self.config.epochs})"
             )
 
     def _questions_with_relevance(self) -> Iterator[tuple[str, Blocks, Bool[np.ndarray, " blocks"]]]:

@@ -86,7 +86,22 @@ def test_the_model_at_the_start_is_measured_and_kept(corpus_encoder: Path, saved
     assert [path.name for path in tmp_path.glob("epoch-*")] == ["epoch-0"]
     table = next(line for line in lines if "metrics in percent" in line).split("\n")
     assert [row[:18].rstrip() for row in table[2:]] == ["before training", "thresholds tuned *", "epoch 1", "epoch 2"]
-    assert lines[-1] == "* the model at the start, with tuned thresholds, is kept: its f1 is the highest"
+    assert "* the model at the start, with tuned thresholds, is kept: its f1 is the highest" in lines
+
+
+def test_what_went_wrong_is_named(corpus_encoder: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    still = {"reasoner": {"learning_rate": 1e-12}, "judge": {"learning_rate": 1e-12}}
+    made = trainer(corpus_encoder, tmp_path, lines, **still)
+    made.run()
+    assert any(line.startswith("warning: the reasoner's loss does not fall (epoch 1: ") for line in lines)
+    made.loop.progress.history = [{"f1": 0.0}, {"f1": 4.0}]
+    made.loop.progress.best_epoch = 2
+    (last,) = [line for line in made._warnings() if "not useful" in line]
+    assert last == (
+        "warning: the model is not useful yet: f1 4.0 % after 8 steps on 8 examples; more examples help most, then more "
+        "epochs (training.epochs: 6)"
+    )
 
 
 class Recorder(TrainerCallback):
