@@ -277,7 +277,7 @@ class Trainer:
         if len(losses) > 1 and losses[-1] > _FALLS * losses[0]:
             yield (
                 f"warning: the reasoner's loss does not fall (epoch 1: {losses[0]:.3f}, the last: {losses[-1]:.3f}): "
-                f"check the gold labels, or try training.reasoner.learning_rate: {optimizer.config.learning_rate / 4:.1g}"
+                f"check gold labels, or try training.reasoner.learning_rate: {optimizer.config.learning_rate / 4:.1g}"
             )
         best = [done.start, *done.history][done.best_epoch or 0][self.main_metric]
         if best < _USEFUL:
