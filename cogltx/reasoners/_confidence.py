@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 _LEAST = 1e-12  # probability
 _CLIP = 1e-4  # smallest distance of a relevance from 0 and 1
 _FEWEST = 20  # validation examples that a calibration is fitted on where there is none before
-_PRIOR = (0.6, 0.0, -1.0, 0.0)  # what few examples are drawn to without a calibration before
+_PRIOR = (0.6, 0.0, -1.0, 0.0)  # what 20 examples or more are drawn to
 _PRIOR_WEIGHT = 2.0  # in examples, per number and unit
 
 
@@ -66,11 +66,13 @@ class Calibration(BaseModel):
         Args:
             known: the probabilities of each question, and what is right: the number of an answer, −1 for no answer,
                 None if all answers are wrong.
-            before: what few questions are drawn to.
+            before: what fewer than 20 questions are drawn to.
         """
-        if len(known) < (_FEWEST if before is None else 1):
-            return None
-        prior = _PRIOR if before is None else (before.sharpness, before.relevance, before.no_answer, before.wrong)
+        prior = _PRIOR
+        if len(known) < _FEWEST:
+            if before is None or not known:
+                return None
+            prior = (before.sharpness, before.relevance, before.no_answer, before.wrong)
         from scipy.optimize import minimize  # takes 0.2 s, and only training fits
 
         columns = _columns([one for one, _ in known])

@@ -183,6 +183,7 @@ class Trainer:
             self._report_start(resume=resume, resumes=resumes)
             if not resumes:
                 self.validation.forget()
+            if not resumes and self._measures_start:
                 self.loop.save()
         self.callbacks.begin(done.before, done.history)
         if self._measures_start and not done.start:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,14 @@ def trainer(encoder: Path, output: Path, lines: list[str] | None = None, **optio
         made, TrainingConfig.model_validate(settings), train=examples, validation=examples[:6], output=output,
         report=(lines if lines is not None else list[str]()).append, callbacks=callbacks,
     )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _interrupts_of_python() -> Iterator[None]:
+    """The handler of a process that runs no command."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="module")
