@@ -53,11 +53,12 @@ class Interrupted(KeyboardInterrupt):
         text: what is saved, and how to continue; empty in all but the first of several processes; None before the
             training begins.
         signal: number of the signal.
+        is_saved: whether a checkpoint has everything.
     """
 
-    def __init__(self, text: str | None = None, signal: int = 2) -> None:
+    def __init__(self, text: str | None = None, signal: int = 2, *, is_saved: bool = False) -> None:
         super().__init__(text or "interrupted")
-        self.text, self.signal = text, signal
+        self.text, self.signal, self.is_saved = text, signal, is_saved
 
 
 def describe(

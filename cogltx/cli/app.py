@@ -114,7 +114,7 @@ def _fail_usage(error: TyperException) -> NoReturn:
 
 def _interrupted(number: int, frame: object) -> NoReturn:
     words = {argument.partition("=")[0] for argument in sys.argv[1:]}
-    if "train" in words:
+    if next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "") == "train":
         raise Interrupted(signal=number)  # the training saves what is done, and the command reports it
     is_saved = any(words >= needed for needed in _RESUMABLE)
     fail("interrupted; progress is saved; run the same command to resume" if is_saved else "interrupted", 128 + number)

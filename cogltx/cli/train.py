@@ -40,24 +40,33 @@ def train(
     as_json: JsonOption = False,
 ) -> None:
     """Train a judge and a reasoner jointly, or an encoder as a masked language model (a configuration with length)."""
+    if output is None and not explain:
+        raise ConfigError("train: name the folder of the run with --output")
+    given = list(changes or ())
+    if documents:
+        given.insert(0, f"data.documents={json.dumps(list(map(str, documents)), ensure_ascii=False)}")
+    with _reporting_interrupts(output):
+        _train(source, None if explain else output, documents or (), given, resume, as_json)
+
+
+def _train(
+    source: Path, output: Path | None, documents: Sequence[Path], given: list[str], resume: bool, as_json: bool
+) -> None:
+    """Train a run or an encoder; without ``output``, list the deviations of a run."""
     from cogltx import _processes as processes
     from cogltx.cli._data_file import is_data_file, settings_for
     from cogltx.cli._yaml_config import read_settings
 
-    if output is None and not explain:
-        raise ConfigError("train: name the folder of the run with --output")
-    config, data, given = (None if is_data_file(source) else source), None, list(changes or ())
-    if documents:
-        given.insert(0, f"data.documents={json.dumps(list(map(str, documents)), ensure_ascii=False)}")
-    with _reporting_interrupts(output), processes.joined():
+    config, data = (None if is_data_file(source) else source), None
+    with processes.joined():
         if config is None:
-            decided, data = settings_for(source, documents or (), given)
+            decided, data = settings_for(source, documents, given)
             given = decided + given
         settings = read_settings(config, given)
         is_masked = "length" in settings or settings.get("task") == {"name": "masked_lm"}
-        if explain and is_masked:
+        if output is None and is_masked:
             raise ConfigError("--explain: the paper trains no masked language model; name the file of another run")
-        if output is None or explain:
+        if output is None:
             _explain(config, given, as_json)
         elif is_masked:
             _train_encoder(config, output, given, resume, as_json)
@@ -73,7 +82,7 @@ def _reporting_interrupts(output: Path | None) -> Iterator[None]:
     except Interrupted as interrupt:
         code, text = 128 + interrupt.signal, interrupt.text
         if text is None:
-            text = f"interrupted before the training began; {output} is as it was; run the same command again"
+            text = "interrupted before the training began; run the same command again"
         if text:
             fail(text, code)
         sys.exit(code)

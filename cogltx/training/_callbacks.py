@@ -42,11 +42,13 @@ class Callbacks:
             changed = getattr(one, event)(self._arguments, self._state, self._control, model=self._model, **values)
             self._control = changed or self._control
 
-    def begin(self, before: Mapping[str, float], history: Sequence[Mapping[str, float]]) -> None:
-        """Begin, or resume after some epochs, whose metrics are repeated."""
+    def begin(self, start: Mapping[str, float], history: Sequence[Mapping[str, float]], n_steps_done: int) -> None:
+        """Begin, or resume after some epochs, whose metrics are repeated, and steps of the reasoner."""
         self._call("on_train_begin")
-        for epoch, metrics in enumerate([before, *history] if before else history, start=0 if before else 1):
+        for epoch, metrics in enumerate([start, *history] if start else history, start=0 if start else 1):
             self.evaluated(epoch, metrics)
+        if self._callbacks:
+            self._state.global_step = n_steps_done
 
     def step(self, name: str, epoch: int, loss: float | None) -> bool:
         """Report an optimizer step of a model; returns whether the training goes on."""

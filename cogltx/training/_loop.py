@@ -163,11 +163,12 @@ class TrainingLoop:
         """Write a checkpoint at an interrupt if no step was in progress."""
         try:
             yield
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interrupt:
             self.display.close()
             if processes.is_first() and not self._in_step:
                 self._save()
-            raise
+            number = interrupt.signal if isinstance(interrupt, Interrupted) else signal.SIGINT
+            raise Interrupted(signal=number, is_saved=not self._in_step) from interrupt
         except BaseException:
             self.display.close()
             raise

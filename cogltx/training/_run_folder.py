@@ -1,6 +1,5 @@
 """The folder of a run: who may use it, what an interrupted run has left there, and how to continue."""
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ from cogltx.errors import ConfigError, Interrupted
 
 CONFIG_FILE = "run-config.json"
 _PROGRESS = "progress.json"
-_JUST_NOW = 5.0  # seconds
 
 
 @contextmanager
@@ -23,17 +21,18 @@ def interruptible(output: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        number = interrupt.signal if isinstance(interrupt, Interrupted) else signal.SIGINT
-        raise Interrupted(_left_by_interrupt(output) if processes.is_first() else "", number) from interrupt
+        known = interrupt if isinstance(interrupt, Interrupted) else Interrupted()
+        text = _left_by_interrupt(output, is_all=known.is_saved) if processes.is_first() else ""
+        raise Interrupted(text, known.signal) from interrupt
 
 
-def _left_by_interrupt(output: Path) -> str:
+def _left_by_interrupt(output: Path, *, is_all: bool) -> str:
     checkpoint = _last_checkpoint(output)
     if checkpoint is None:
-        return f"interrupted before the training began; nothing is saved in {output}; run the same command again"
+        return f"interrupted before the first checkpoint; nothing is saved in {output}; run the same command again"
     age, how = time() - checkpoint.stat().st_mtime, "continue with --resume (in Python resume=True)"
-    saved = "everything is saved" if age < _JUST_NOW else f"the state of {age:.0f} seconds ago is saved"
-    return f"interrupted in {_position(checkpoint)}; {saved} in {output}; {how}"
+    saved = "everything is saved" if is_all else f"the state of {age:.0f} seconds ago is saved"
+    return f"interrupted, {_position(checkpoint)}; {saved} in {output}; {how}"
 
 
 def check_folder(run: BaseModel, output: Path, resume: bool) -> None:
@@ -90,7 +89,8 @@ def _last_checkpoint(output: Path) -> Path | None:
 def _position(checkpoint: Path) -> str:
     """Describe how far a run is."""
     progress = read_json(checkpoint)
-    epoch, epochs = progress.get("epoch", 0), progress.get("epochs", 0)
+    epoch, epochs, batch = progress.get("epoch", 0), progress.get("epochs", 0), progress.get("batch", 0)
     if not epochs:
-        return f"step {progress.get('batch', 0)}"
-    return f"epoch {epoch + 1} of {epochs}" if epoch < epochs else f"finished after epoch {epoch}"
+        return f"step {batch}"
+    has_ended = epoch == epochs or (progress.get("stopped") and not progress.get("phase") and not batch)
+    return f"finished after epoch {epoch}" if has_ended else f"epoch {epoch + 1} of {epochs}"

@@ -1,6 +1,7 @@
 """Validation of a training: predictions that an interrupted run does not make again, thresholds, and metrics."""
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from cogltx import _processes as processes
 from cogltx.baselines import WindowReader
 from cogltx.document import Example
+from cogltx.errors import TrainingError
 from cogltx.pipeline import CogLTX, batches_of_examples
 from cogltx.prediction import Prediction
 from cogltx.recall import Recall
@@ -72,13 +74,19 @@ class Validation:
     def _save(self, number: int, batch: Sequence[Prediction], *, anew: bool) -> None:
         if processes.is_first():
             line = json.dumps([number, *(prediction.to_dict() for prediction in batch)])
-            with self.path.open("w" if anew else "a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            try:
+                with self.path.open("w" if anew else "a", encoding="utf-8") as file:
+                    file.write(line + "\n")
+            except OSError as error:
+                reason = error.strerror
+                raise TrainingError(f"{self.path}: cannot be written: {reason}; the last checkpoint is kept") from error
 
     def _saved(self, number: int) -> Iterator[list[Prediction]]:
         """Yield the saved batches of this epoch; a line that a kill cut short ends them."""
-        lines = self.path.read_text(encoding="utf-8").split("\n") if self.path.is_file() else []
+        lines = self.path.read_bytes().split(b"\n") if self.path.is_file() else []
         processes.wait()
+        if lines and lines[-1] and processes.is_first():
+            os.truncate(self.path, self.path.stat().st_size - len(lines[-1]))
         for line in lines[:-1]:
             epoch, *predictions = json.loads(line)
             if epoch != number:

@@ -104,7 +104,7 @@ class TrainingConfig(BaseModel):
     def resolved(self, reader: WindowReader, train: Sequence[Example]) -> "TrainingConfig":
         """Choose the source of relevance labels that fits the model and the data, epochs, and the batch size."""
         source, is_small, config = self.relevance.source, len(train) < _SMALL, reader.config
-        start = config.reasoner.init_from
+        start = None if config.reasoner.init_from == "judge" else config.reasoner.init_from
         if source == "auto":
             needs_labels = self.trains_judge(reader) and not any(example.has_relevance for example in train)
             can_intervene = isinstance(reader, CogLTX) and reader.model.reasoner.negative_target() is None

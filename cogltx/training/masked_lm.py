@@ -283,16 +283,16 @@ class _MaskedTrainer:
         self.report(f"{len(self.rows)} training and {len(self.validation)} validation rows; {head}")
         resumes, n_steps = loop.start(self.config.training.seed, resume=resume), self.config.training.steps
         loop.display = Display(self.report, Estimate({_NAME: (n_steps - loop.progress.batch, 1.0)}))
-        loop.display.begin(_NAME)
         with loop.interruptible():
             if resumes:
-                self.report(f"resumed at step {loop.progress.batch} of {n_steps}")
+                loop.display.report(f"resumed at step {loop.progress.batch} of {n_steps}")
             elif resume:
-                self.report("no checkpoint to resume from; starting from the beginning")
+                loop.display.report("no checkpoint to resume from; starting from the beginning")
             if not loop.progress.history:
                 self._measure()
                 loop.save()
             if loop.progress.batch < n_steps:
+                loop.display.begin(_NAME)
                 loop.steps(n_steps, _NAME, self._step, self._epoch, self._after_step)
                 loop.save()
         loop.display.close()

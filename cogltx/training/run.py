@@ -13,7 +13,7 @@ from cogltx import _processes as processes
 from cogltx._files import write_json
 from cogltx.baselines import WindowReader, WordsReader, reader_class
 from cogltx.document import Example
-from cogltx.errors import ConfigError, DataError, describe
+from cogltx.errors import ConfigError, DataError, Interrupted, describe
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import make_task
 from cogltx.training._data import Source, run_examples
@@ -63,9 +63,13 @@ def train(
     if output is None and processes.count() > 1:
         raise ConfigError("output: several processes train together; name a folder that all of them see")
     with tempfile.TemporaryDirectory() if output is None else nullcontext(str(output)) as folder:
-        train_run(
-            run, Path(folder), resume=resume, report=report, data=data, validation=validation, callbacks=callbacks
-        )
+        try:
+            train_run(
+                run, Path(folder), resume=resume, report=report, data=data, validation=validation, callbacks=callbacks
+            )
+        except Interrupted as interrupt:
+            text = "interrupted; nothing is saved, since the training has no output folder"
+            raise Interrupted(interrupt.text if output else text, interrupt.signal) from interrupt
         return CogLTX.from_pretrained(Path(folder), judge=run.judge.name if run.judge.is_class else None)
 
 

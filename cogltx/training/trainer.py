@@ -175,24 +175,24 @@ class Trainer:
         """Begin to show the training; set the first relevance labels of a new run, and measure its model."""
         done = self.loop.progress
         done.epochs = self.config.epochs
-        self.loop.display = Display(self._report, self._estimate())
-        self._use_fusion()
-        self.reasoner_steps.counts |= done.counts
-        done.counts = self.reasoner_steps.counts
         with self.loop.uninterrupted():
+            self.loop.display = Display(self._report, self._estimate())
+            self._use_fusion()
+            self.reasoner_steps.counts |= done.counts
+            done.counts = self.reasoner_steps.counts
             self._report_start(resume=resume, resumes=resumes)
             if not resumes:
                 self.validation.forget()
             if not resumes and self._measures_start:
                 self.loop.save()
-        self.callbacks.begin(done.before, done.history)
+        self.callbacks.begin(done.start, done.history, self._n_reasoner_steps_done())
         if self._measures_start and not done.start:
             self._validate(0)
 
     @property
     def _measures_start(self) -> bool:
         """Whether the run starts from a trained reasoner, which is measured before and kept if no epoch is better."""
-        return self.reader.config.reasoner.init_from is not None
+        return self.reader.config.reasoner.init_from not in (None, "judge")
 
     def _phases(self, epoch: int) -> list[str]:
         """Names of the optimizers whose models learn in an epoch, in order."""
@@ -204,6 +204,12 @@ class Trainer:
         total = len(self.relevance.examples)
         count = total if name == "reasoner" else self.config.judge_examples(total)[epoch]
         return -(-count // self.config.batch_size)
+
+    def _n_reasoner_steps_done(self) -> int:
+        """Number of optimizer steps of the reasoner that are done."""
+        done, n_steps = self.loop.progress, self._n_steps("reasoner", 0)
+        last = len(self._phases(done.epoch)) - 1
+        return done.epoch * n_steps + (done.batch if done.phase == last else n_steps if done.phase > last else 0)
 
     def _recalls_stay(self, number: int) -> bool:
         """Whether key blocks can no longer change after epoch ``number``, from 1; 0 is the start."""

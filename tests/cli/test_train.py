@@ -166,7 +166,7 @@ def test_interrupted_training_says_how_to_go_on(
     assert process.returncode == code, err
     last = err.splitlines()[-1]
     assert re.fullmatch(
-        r"cogltx: interrupted in epoch \d of 8; everything is saved in .*; continue with --resume .*", last
+        r"cogltx: interrupted, epoch \d of 8; everything is saved in .*; continue with --resume .*", last
     )
     assert "Traceback" not in err
     if sent == signal.SIGINT:

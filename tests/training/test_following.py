@@ -14,6 +14,7 @@ import pytest
 import torch
 from transformers import EarlyStoppingCallback, TrainerCallback
 
+import cogltx
 from cogltx.config import ModelConfig
 from cogltx.errors import ConfigError, Interrupted
 from cogltx.model import Model
@@ -181,7 +182,7 @@ def test_interrupted_in_validation(
     with monkeypatch.context() as patched:
         interrupted_at(calls, patched, Validation, name)
         with (
-            pytest.raises(Interrupted, match=f"interrupted in {where}; everything is saved in "),
+            pytest.raises(Interrupted, match=f"interrupted, {where}; everything is saved in "),
             interruptible(tmp_path),
         ):
             trainer(corpus_encoder, tmp_path, **options).run()
@@ -218,13 +219,35 @@ def test_interrupted_twice_in_a_step(
     with monkeypatch.context() as patched:
         interrupted_at(3, patched, torch.nn.utils, "clip_grad_norm_")
         interrupted_at(3, patched, torch.optim.AdamW, "step")
-        with pytest.raises(Interrupted, match="interrupted in epoch 1 of 2; "), interruptible(tmp_path):
+        with pytest.raises(Interrupted, match="interrupted, epoch 1 of 2; the state of "), interruptible(tmp_path):
             trainer(corpus_encoder, tmp_path, **options).run()
     assert trainer(corpus_encoder, tmp_path, **options).run(resume=True) == undisturbed[0]
 
 
+def test_a_line_that_a_kill_cut_short(corpus_encoder: Path, saved: Path, tmp_path: Path) -> None:
+    """Its batch is predicted again."""
+    validation = trainer(corpus_encoder, tmp_path, init_from=str(saved)).validation
+    whole = validation.predict(0, recalls_stay=False, advance=lambda count: None)
+    written = validation.path.read_text()
+    validation.path.write_text(written[: len(written) // 2])
+    assert list(validation._saved(0)) == []
+    assert validation.path.read_text() == ""
+    for _ in range(2):
+        assert validation.predict(0, recalls_stay=False, advance=lambda count: None) == whole
+    assert validation.path.read_text() == written
+    assert [len(batch) for batch in validation._saved(0)] == [6]
+    assert list(validation._saved(1)) == [], "of another epoch"
+
+
+def test_interrupted_without_a_folder(corpus_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupted_at(1, monkeypatch, Validation, "predict")
+    config = {"encoder": {"name": str(corpus_encoder)}, "training": {"epochs": 1}}
+    with pytest.raises(Interrupted, match="^interrupted; nothing is saved, since the training has no output folder$"):
+        cogltx.train(config, corpus.make(8), report=lambda line: None)
+
+
 def test_interrupted_before_the_training(tmp_path: Path) -> None:
-    with pytest.raises(Interrupted, match="before the training began; nothing is saved in "), interruptible(tmp_path):
+    with pytest.raises(Interrupted, match="before the first checkpoint; nothing is saved in "), interruptible(tmp_path):
         raise KeyboardInterrupt
     check_folder(RunConfig.model_validate({"data": {"train": "a.jsonl"}}), tmp_path, resume=False)
 
