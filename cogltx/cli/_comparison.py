@@ -14,6 +14,7 @@ from cogltx.display._differences import differences
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.tasks import Task, make_task
+from cogltx.tasks._from_table import counted
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
 
 _FEWEST_QUESTIONS = 20  # for a verdict
@@ -98,7 +99,7 @@ class Against:
 
 
 def _kind(config: ModelConfig) -> str:
-    """What a model does, in words."""
+    """Describe in words what a model does."""
     asks = " one label at a time" * bool(config.task.options.get("label_queries"))
     return _KINDS.get(config.reasoner.pipeline_tag, config.reasoner.pipeline_tag) + asks
 
@@ -164,7 +165,7 @@ def _verdict(
 
 
 def _note(n_documents: int, unit: str) -> str:
-    """What the intervals are about."""
+    """Describe what was resampled for the intervals."""
     if unit != "questions":
         return f"Paired bootstrap over {_count(n_documents, unit)}."
     few = "one document" if n_documents == 1 else f"{n_documents} documents"
@@ -177,7 +178,7 @@ def _these(n_documents: int) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun if number != 1 else noun.removesuffix('s')}"
+    return counted(number, noun.removesuffix("s"))
 
 
 def write_page(html: Path, systems: Sequence[System], result: Mapping[str, Any], data: str) -> None:

@@ -98,7 +98,7 @@ def _group(case: Mapping[str, Any]) -> str:
 
 
 def _given(prediction: Mark) -> tuple[object, ...]:
-    """What two predictions are compared by."""
+    """Return the part of a prediction that is compared with another: answer and entities."""
     return prediction["answer"], *((one["start"], one["end"], one["label"]) for one in prediction["entities"])
 
 

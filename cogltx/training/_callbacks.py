@@ -51,7 +51,7 @@ class Callbacks:
             self._state.global_step = n_steps_done
 
     def step(self, name: str, epoch: int, loss: float | None) -> bool:
-        """Report an optimizer step of a model; returns whether the training goes on."""
+        """Report an optimizer step of a model; return False if a callback stops the training."""
         if not self._callbacks:
             return self._agreed()
         if name == "reasoner":
@@ -64,7 +64,7 @@ class Callbacks:
         return self._agreed()
 
     def evaluated(self, epoch: int, metrics: Mapping[str, float]) -> bool:
-        """Report the metrics after an epoch, 0 for the model at the start; returns whether the training goes on."""
+        """Report the metrics of an epoch, 0 for the start; return False if a callback stops the training."""
         if self._callbacks:
             named = {f"eval_{name}": value for name, value in metrics.items()} | {"epoch": float(epoch)}
             self._state.epoch = float(epoch)

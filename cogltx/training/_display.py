@@ -1,4 +1,4 @@
-"""What a person sees of a training: one bar with loss and time left, or a line a minute, and the closing table."""
+"""Progress of a training: a bar with loss and time left, or one line per minute, and the table at the end."""
 
 import os
 import threading

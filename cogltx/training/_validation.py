@@ -36,12 +36,10 @@ class Validation:
     def predict(self, number: int, *, recalls_stay: bool, advance: Callable[[int], None]) -> list[Prediction]:
         """Predict without thresholds after epoch ``number``; with ``recalls_stay``, key blocks are found only once."""
         self.reader.model.reasoner.config = self.given.without_thresholds()
-        predictions = list[Prediction]()
-        for count, batch in enumerate(self._saved(number)):
-            predictions += batch
-            advance(len(self._batches[count]))
-        first = next(n for n in range(len(self._batches) + 1) if sum(map(len, self._batches[:n])) == len(predictions))
-        for index in range(first, len(self._batches)):
+        saved = list(self._saved(number))
+        predictions = [prediction for batch in saved for prediction in batch]
+        advance(len(predictions))
+        for index in range(len(saved), len(self._batches)):
             batch = self._recalled(index) if recalls_stay else list(self.reader.predict_many(self._batches[index]))
             self._save(number, batch, anew=index == 0)
             predictions += batch

@@ -199,11 +199,14 @@ class Trainer:
         learned = ("retriever", "judge") if epoch < self.recall_epochs else ()
         return [name for name in learned if name in self.optimizers] + ["reasoner"]
 
+    def _n_examples(self, name: str, epoch: int) -> int:
+        """Number of examples that a model learns from in an epoch."""
+        total = len(self.relevance.examples)
+        return total if name == "reasoner" else self.config.judge_examples(total)[epoch]
+
     def _n_steps(self, name: str, epoch: int) -> int:
         """Number of optimizer steps of a model in an epoch."""
-        total = len(self.relevance.examples)
-        count = total if name == "reasoner" else self.config.judge_examples(total)[epoch]
-        return -(-count // self.config.batch_size)
+        return -(-self._n_examples(name, epoch) // self.config.batch_size)
 
     def _n_reasoner_steps_done(self) -> int:
         """Number of optimizer steps of the reasoner that are done."""
@@ -312,13 +315,12 @@ class Trainer:
         self._validate(progress.epoch + 1)
 
     def _phase(self, phase: int, name: str) -> None:
-        epoch, total = self.loop.progress.epoch, len(self.relevance.examples)
+        epoch = self.loop.progress.epoch
         if name == "reasoner" and epoch == 0 and self.loop.progress.batch == 0:
             self._start_from_judge()
-        n_steps, size = self._n_steps(name, epoch), self.config.batch_size
-        count = total if name == "reasoner" else self.config.judge_examples(total)[epoch]
-        order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(total)[:count].tolist()
-        batches, step = list(chunked(order, size)), self._step(phase, name)
+        order = np.random.default_rng([self.config.seed, epoch, phase]).permutation(len(self.relevance.examples))
+        batches = list(chunked(order[: self._n_examples(name, epoch)].tolist(), self.config.batch_size))
+        step = self._step(phase, name)
         self.loop.display.begin(f"epoch {epoch + 1}/{self.config.epochs} {name}")
 
         def after(loss: float | None) -> bool:
@@ -330,7 +332,7 @@ class Trainer:
             return not self.loop.progress.stopped
 
         kind = self._kind(name, epoch + 1)
-        self.loop.steps(n_steps, name, lambda number: step(batches[number]), lambda _: epoch + 1, after, kind=kind)
+        self.loop.steps(len(batches), name, lambda number: step(batches[number]), lambda _: epoch + 1, after, kind=kind)
 
     def _step(self, phase: int, name: str) -> Callable[[list[int]], float | None]:
         """The function that trains on a batch in a phase."""
