@@ -55,9 +55,14 @@ def count() -> int:
     return dist.get_world_size() if _together else 1
 
 
+def rank() -> int:
+    """Return the number of this process, from 0."""
+    return dist.get_rank() if _together else 0
+
+
 def is_first() -> bool:
     """Whether this process is the one that writes."""
-    return not _together or dist.get_rank() == 0
+    return rank() == 0
 
 
 def of_first(report: Callable[[str], None]) -> Callable[[str], None]:
@@ -84,7 +89,7 @@ def share(costs: Sequence[float]) -> list[list[int]]:
 
 def local_share(shares: Sequence[Sequence[int]]) -> Sequence[int]:
     """Return the share of this process."""
-    return shares[dist.get_rank() if _together else 0]
+    return shares[rank()]
 
 
 def gather(

@@ -14,7 +14,7 @@ _FIRST_ESTIMATE = 10  # steps, or seconds, before the first estimate
 _LINE_SECONDS, _TICK_SECONDS = 60.0, 1.0  # between lines where there is no terminal; between redrawings of the bar
 _SHORT = 30.0  # seconds; a shorter training is not announced
 _N_AVERAGED = 20  # recent losses that are shown
-_FORMAT = "{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
+_FORMAT, _WITHOUT_SHARE = "{desc} {percentage:3.0f}%|{bar}| {elapsed}{postfix}", "{desc} … {elapsed}"
 
 
 class Estimate:
@@ -74,15 +74,19 @@ class Display:
 
     Args:
         report: receives lines.
-        estimate: the work that is left.
+        estimate: the work that is left; without any, the bar shows the title and the time that passed.
+        title: what is done first.
         shown: False shows nothing.
     """
 
-    def __init__(self, report: Callable[[str], None], estimate: Estimate, *, shown: bool = True) -> None:
-        self.estimate, self._report, self._title, self._losses = estimate, report, "", list[float]()
+    def __init__(
+        self, report: Callable[[str], None], estimate: Estimate, title: str = "", *, shown: bool = True
+    ) -> None:
+        self.estimate, self._report, self._title, self._losses = estimate, report, title, list[float]()
         self._since = self._said = monotonic()
         self._announced = False
-        self._bar: Any = progress((), total=1.0, bar_format=_FORMAT, shown=shown)
+        form = _FORMAT if estimate.left else _WITHOUT_SHARE
+        self._bar: Any = progress((), title, total=1.0, bar_format=form, shown=shown)
         self._ended = threading.Event()
         if not self._bar.disable:
             threading.Thread(target=self._tick, daemon=True).start()

@@ -73,6 +73,7 @@ class TrainingLoop:
         models: models in training, by name.
         optimizers: their optimizers.
         arrays: other state in each checkpoint: by name, arrays with names.
+        seed: seed of dropout, which depends on the step and the process alone.
     """
 
     def __init__(
@@ -82,15 +83,17 @@ class TrainingLoop:
         models: Mapping[str, nn.Module],
         optimizers: Mapping[str, Optimizer],
         arrays: Mapping[str, dict[str, np.ndarray]] | None = None,
+        *,
+        seed: int = 0,
     ) -> None:
         self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
         self.models, self.optimizers, self.arrays = models, optimizers, arrays or {}
-        self.saved_at = monotonic()
+        self.seed, self.saved_at = seed, monotonic()
         self.display = Display(lambda line: None, Estimate({}), shown=False)
         self.interrupts, self._in_step = Interrupts(), False
 
-    def start(self, seed: int, *, resume: bool) -> bool:
-        """Seed torch and, to resume, load the last checkpoint; returns whether there was one.
+    def start(self, *, resume: bool) -> bool:
+        """Begin to write the log and, to resume, load the last checkpoint; returns whether there was one.
 
         Raises:
             ConfigError: the run started with other data, or there is a run that is not to be resumed.
@@ -98,7 +101,6 @@ class TrainingLoop:
         """
         if not resume and self._numbers():
             raise ConfigError(f"{self.folder.parent}: has a run; resume it, or choose another folder")
-        torch.manual_seed(seed)
         numbers = self._numbers()
         if resumes := resume and bool(numbers):
             self._load(self.folder / f"{numbers[-1]:06d}")
@@ -121,10 +123,6 @@ class TrainingLoop:
                 load_weights(model, source / f"{name}.safetensors")
             for name, optimizer in self.optimizers.items():
                 optimizer.restore(load_tensors(source / f"{name}.optimizer.safetensors"), saved.steps[name])
-            random = load_tensors(source / "random.safetensors")
-            torch.set_rng_state(random["cpu"])
-            if torch.cuda.is_available() and "cuda" in random:
-                torch.cuda.set_rng_state(random["cuda"])
             for name, arrays in self.arrays.items():
                 tensors = load_tensors(source / f"{name}.arrays.safetensors")
                 arrays.update((key, tensor.numpy()) for key, tensor in tensors.items())
@@ -181,8 +179,6 @@ class TrainingLoop:
         files |= {f"{name}.optimizer": optimizer.state() for name, optimizer in self.optimizers.items()}
         for name, arrays in self.arrays.items():
             files[f"{name}.arrays"] = {key: torch.from_numpy(array) for key, array in arrays.items()}
-        cuda = {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {}
-        files["random"] = {"cpu": torch.get_rng_state(), **cuda}
         with new_folder(self.folder / f"{(previous[-1] + 1 if previous else 0):06d}") as target:
             for name, tensors in files.items():
                 (target / f"{name}.safetensors").write_bytes(to_safetensors(tensors))
@@ -220,6 +216,7 @@ class TrainingLoop:
         while self.progress.batch < total and goes_on:
             number = self.progress.batch
             with self.uninterrupted():
+                self._seed_step()
                 loss = step(number)
                 self.progress.batch = number + 1
                 if loss is not None:
@@ -228,6 +225,12 @@ class TrainingLoop:
                 self.display.advance(kind or name, loss=loss)
                 if self.progress.batch < total and goes_on:
                     self.save_if_due()
+
+    def _seed_step(self) -> None:
+        """Seed torch, whose random numbers are those of dropout, for the next step of this process."""
+        at = self.progress
+        entropy = np.random.SeedSequence([self.seed, at.epoch, at.phase, at.batch, processes.rank()])
+        torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0]))
 
 
 class _Log:

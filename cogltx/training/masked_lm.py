@@ -4,6 +4,7 @@ texts → rows of tokens → masks → encoder with masked-LM head → a checkpo
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -274,14 +275,14 @@ class _MaskedTrainer:
         runner = BatchRunner(Precision.of(run.encoder), run.encoder.batch_tokens, padding_id)
         self.optimizer = Optimizer(_NAME, self.model, learner, training.steps, runner)
         data = fingerprint(row.tobytes() for row in (*self.rows, *validation))
-        self.loop = TrainingLoop(output, data, {_NAME: self.model}, {_NAME: self.optimizer})
+        self.loop = TrainingLoop(output, data, {_NAME: self.model}, {_NAME: self.optimizer}, seed=training.seed)
 
     def run(self, *, resume: bool = False) -> dict[str, Any]:
         """Train to the last step, save the encoder in the folder of the run, and return the figures (see ``mlm``)."""
         loop, target = self.loop, self.output / "encoder"
         head = "a new head" if self.model.new_head else "its own head"
         self.report(f"{len(self.rows)} training and {len(self.validation)} validation rows; {head}")
-        resumes, n_steps = loop.start(self.config.training.seed, resume=resume), self.config.training.steps
+        resumes, n_steps = loop.start(resume=resume), self.config.training.steps
         loop.display = Display(self.report, Estimate({_NAME: (n_steps - loop.progress.batch, 1.0)}))
         with loop.interruptible():
             if resumes:
@@ -379,7 +380,9 @@ def mlm(
         TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
     """
     check_folder(run, output, resume)
+    report = processes.of_first(report)
     with interruptible(output):
-        trainer = _MaskedTrainer(run, output, processes.of_first(report))
+        with closing(Display(report, Estimate({}), "reading the texts")):
+            trainer = _MaskedTrainer(run, output, report)
         with run_folder(run, output, resume):
             return trainer.run(resume=resume)

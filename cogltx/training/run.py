@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from cogltx.errors import ConfigError, DataError, Interrupted, describe
 from cogltx.pipeline import CogLTX, Reader
 from cogltx.tasks import make_task
 from cogltx.training._data import Source, run_examples
+from cogltx.training._display import Display, Estimate
 from cogltx.training._findings import choice_of_epoch, counts, left_out
 from cogltx.training._run_folder import check_folder, interruptible, run_folder
 from cogltx.training._thresholds import main_metric, tuned
@@ -104,15 +105,19 @@ def train_run(
     run, report = run.started(), processes.of_first(report)
     check_folder(run, output, resume)
     with interruptible(output):
-        examples, held_out = _read(run, data, validation, report)
-        reader = _build(run, [*examples, *held_out])
-        if isinstance(reader, WordsReader):
-            _train_words(run, reader, examples, held_out, output, resume, report)
-            return
-        assert isinstance(reader, WindowReader), "all others read windows"
-        trainer = Trainer(
-            reader, run.training, train=examples, validation=held_out, output=output, report=report, callbacks=callbacks
-        )
+        with closing(Display(report, Estimate({}), "reading the data")) as display:
+            examples, held_out = _read(run, data, validation, display.report)
+            display.begin("loading the model")
+            reader = _build(run, [*examples, *held_out])
+            if isinstance(reader, WordsReader):
+                display.begin("training")
+                _train_words(run, reader, examples, held_out, output, resume, display.report)
+                return
+            assert isinstance(reader, WindowReader), "all others read windows"
+            trainer = Trainer(
+                reader, run.training, train=examples, validation=held_out, output=output, report=report,
+                callbacks=callbacks,
+            )  # fmt: skip
         with run_folder(run, output, resume):
             summary = trainer.run(resume=resume)
     if summary.skipped:

@@ -117,7 +117,7 @@ class Trainer:
         if self.intervenes:
             arrays["relevance"] = self.relevance.by_query
         data = fingerprint([*train, len(train), *validation])
-        self.loop = TrainingLoop(self.output, data, model.model.modules, self.optimizers, arrays)
+        self.loop = TrainingLoop(self.output, data, model.model.modules, self.optimizers, arrays, seed=config.seed)
         self.reasoner_steps = ReasonerSteps(model, self.optimizers["reasoner"], self.relevance, config)
         self._report = report
         self.callbacks = Callbacks(
@@ -152,7 +152,7 @@ class Trainer:
             fit_words(model.linear, model.reasoner.config, self.relevance.examples, seed=self.config.seed)
         if model.pairs is not None:
             model.pairs.fit(self._questions_with_relevance())
-        resumes = self.loop.start(self.config.seed, resume=resume)
+        resumes = self.loop.start(resume=resume)
         with self.loop.interruptible():
             self._start(resume=resume, resumes=resumes)
             done = self.loop.progress
@@ -176,7 +176,7 @@ class Trainer:
         done = self.loop.progress
         done.epochs = self.config.epochs
         with self.loop.uninterrupted():
-            self.loop.display = Display(self._report, self._estimate())
+            self.loop.display = Display(self._report, self._estimate(), "starting")
             self._use_fusion()
             self.reasoner_steps.counts |= done.counts
             done.counts = self.reasoner_steps.counts

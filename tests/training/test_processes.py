@@ -152,6 +152,25 @@ def test_one_of_two_is_killed(config: Path, alone: Path, tmp_path: Path) -> None
     assert losses(folder)[-1] == pytest.approx(losses(alone)[-1], abs=1e-3)
 
 
+def test_two_with_dropout_resume_to_the_same_weights(config: Path, tmp_path: Path) -> None:
+    command = ("train", str(config), "--set", "encoder.hidden_dropout=0.3", "--output")
+    run(TORCHRUN, *command, str(tmp_path / "undisturbed"))
+    folder = tmp_path / "interrupted"
+    process = start(TORCHRUN, *command, str(folder))
+    while not (log := folder / "log.jsonl").is_file() or log.read_text().count("loss") < 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(children[0]), signal.SIGTERM)
+    _, errors = process.communicate(timeout=120)
+    assert "--resume" in errors
+    assert not (folder / "run.json").is_file() or len(losses(folder)) < len(losses(tmp_path / "undisturbed"))
+    run(TORCHRUN, *command, str(folder), "--resume")
+    assert losses(folder) == losses(tmp_path / "undisturbed")
+    expected = weights(tmp_path / "undisturbed")
+    assert all(np.array_equal(value, expected[name]) for name, value in weights(folder).items())
+
+
 def test_shares_are_fair_and_whole() -> None:
     assert processes.share([5.0, 1.0]) == [[0, 1]]
     assert processes.local_share(processes.share([1.0])) == [0]

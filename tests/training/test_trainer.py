@@ -437,7 +437,7 @@ def test_a_judge_that_is_not_trained(corpus_encoder: Path, tmp_path: Path, judge
     before = weights(made.model.reasoner)
     train(made, tmp_path)
     assert not equal(weights(made.model.reasoner), before)
-    assert set(final(tmp_path)) == {"reasoner.safetensors", "reasoner.optimizer.safetensors", "scores.arrays.safetensors", "random.safetensors"}  # fmt: skip
+    assert set(final(tmp_path)) == {"reasoner.safetensors", "reasoner.optimizer.safetensors", "scores.arrays.safetensors"}  # fmt: skip
     assert "judge/loss" not in (tmp_path / "log.jsonl").read_text()
 
 
