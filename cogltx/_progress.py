@@ -1,6 +1,7 @@
 """Progress bars and the log: both go to standard error, and both are quiet above the level INFO."""
 
 import logging
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -22,10 +23,17 @@ def progress(
     shown: bool = True,
     bar_format: str | None = None,
 ) -> "tqdm[Item]":
-    """Show a progress bar on a terminal, unless the log is quiet; the arguments are those of tqdm."""
-    hidden = True if not shown or logger.level > logging.INFO else None  # None: hidden unless on a terminal
+    """Show a progress bar on a terminal or in a notebook, unless the log is quiet; the arguments are those of tqdm."""
+    seen = False if _in_notebook() else None  # None: hidden unless on a terminal
+    hidden = True if not shown or logger.level > logging.INFO else seen
     options: dict[str, Any] = {"desc": title, "unit": f" {unit}", "delay": delay, "disable": hidden, "leave": False}
     return tqdm(iterable, total=total, initial=initial, bar_format=bar_format, **options)
+
+
+def _in_notebook() -> bool:
+    """Whether the process is the kernel of a notebook, which shows a bar but is no terminal."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return "IPKernelApp" in getattr(shell, "config", ())
 
 
 def first_of(head: str, items: Sequence[str], how: str = "") -> list[str]:

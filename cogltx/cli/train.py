@@ -114,6 +114,7 @@ def _train_run(
     from cogltx.training.run import train_run
 
     train_run(load_yaml(RunConfig, config, changes), output, resume=resume, report=note, data=data)
+    note(f"model in {output}")
     if as_json and processes.is_first():
         print(json.dumps(read_json(output / "run.json"), indent=2))
 

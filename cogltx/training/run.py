@@ -123,7 +123,6 @@ def train_run(
     if summary.skipped:
         gold = f"{run.reasoner.gold}; the reasoner does not learn from them"
         report(f"{summary.skipped} training examples have no known {gold}")
-    report(f"model in {output}")
 
 
 def _read(
@@ -177,4 +176,4 @@ def _train_words(
         write_json(
             output / "run.json", {"best": "model", "main_metric": metric, "metrics": metrics, "history": [metrics]}
         )
-    report(f"validation: {metric} {metrics[metric]:.1f}; model in {output}")
+    report(f"validation: {metric} {metrics[metric]:.1f}")
