@@ -37,6 +37,7 @@ class ReasonerConfig(BaseModel):
         pipeline_tag: the task in the vocabulary of the Hugging Face hub.
         gold: what the reasoner learns from each example, for messages.
         labels_texts: whether it labels whole texts, so that a linear model of their words can be the judge.
+        least_steps: optimizer steps that a new one needs, however few the examples.
         name: the reasoner.
         init_from: a run or model folder whose reasoner initializes this one, or ``judge``: the encoder of this run's
             judge after its first epoch.
@@ -48,6 +49,7 @@ class ReasonerConfig(BaseModel):
     pipeline_tag: ClassVar[str] = "question-answering"
     gold: ClassVar[str] = "place of the answer"
     labels_texts: ClassVar[bool] = False
+    least_steps: ClassVar[int] = 0
 
     name: str
     init_from: str | None = None

@@ -41,6 +41,7 @@ class TaggingConfig(ReasonerConfig):
     pipeline_tag: ClassVar[str] = "token-classification"
     gold: ClassVar[str] = "entities"
     default_judge: ClassVar[str] = "bm25"
+    least_steps: ClassVar[int] = 80  # the first 30 or so learn that most words are in no entity
 
     name: Literal["tagging"] = "tagging"
     labels: tuple[str, ...] = ()

@@ -31,7 +31,8 @@ class TrainingConfig(BaseModel):
     """Settings of joint training of judge and reasoner.
 
     Attributes:
-        epochs: passes over the training examples; 0: 4, or 3 for a model that is trained further.
+        epochs: passes over the training examples; 0: 4 and, for entities, 80 steps or more; 3 for a model that is
+            trained further.
         batch_size: examples per optimizer step; 0: 32, or 8 for fewer than 1,000 examples.
         judge: the judge's optimizer (paper: learning rate 4e-5).
         reasoner: the reasoner's optimizer (paper: learning rate 1e-4).
@@ -110,8 +111,10 @@ class TrainingConfig(BaseModel):
             can_intervene = isinstance(reader, CogLTX) and reader.model.reasoner.negative_target() is None
             source = "interventions" if needs_labels and can_intervene else "data"
         update: dict[str, Any] = {"relevance": self.relevance.model_copy(update={"source": source})}
-        update["epochs"] = self.epochs or (_EPOCHS if start is None else _EPOCHS_FURTHER)
-        update["batch_size"] = self.batch_size or (_BATCH_OF_FEW if is_small else _BATCH)
+        update["batch_size"] = batch_size = self.batch_size or (_BATCH_OF_FEW if is_small else _BATCH)
+        n_steps = math.ceil(len(train) / batch_size)  # in an epoch
+        new = max(_EPOCHS, math.ceil(config.reasoner.least_steps / n_steps))
+        update["epochs"] = self.epochs or (new if start is None else _EPOCHS_FURTHER)
         if source == "interventions" and self.judge_epochs:
             update["judge_epochs"] = None
         elif self.judge_epochs == "auto":

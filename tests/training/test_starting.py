@@ -17,7 +17,7 @@ from cogltx.errors import ConfigError, ModelError
 from cogltx.judges import JudgeConfig
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
-from cogltx.training.config import RunConfig
+from cogltx.training.config import RunConfig, TrainingConfig
 
 DATA = {"data": {"train": "training data"}}
 
@@ -48,6 +48,40 @@ def test_settings_are_the_models_except_those_of_the_run(saved: Path) -> None:
     assert run_config(saved).max_block_tokens == source.max_block_tokens == 16
     assert run_config(saved, task={"name": "hotpotqa"}).task.name == "hotpotqa", "the task is the run's"
     assert RunConfig.model_validate(run.model_dump(mode="json")) == run, "a run that is resumed is the same"
+
+
+@pytest.mark.parametrize(
+    ("count", "starts", "reasoner", "epochs", "batch_size", "judge_epochs"),
+    [
+        (999, False, {"name": "span"}, 4, 8, 1.0),
+        (1000, False, {"name": "span"}, 4, 32, 1.0),
+        (999, True, {"name": "span"}, 3, 8, 0.0),
+        (1000, True, {"name": "span"}, 3, 32, 1.0),
+        (48, False, {"name": "tagging", "labels": ["A"]}, 14, 8, 1.0),
+        (240, False, {"name": "tagging", "labels": ["A"]}, 4, 8, 1.0),
+        (48, False, {"name": "classification", "labels": ["A", "B"]}, 4, 8, 1.0),
+    ],
+)
+def test_defaults_by_the_number_of_examples(
+    corpus_encoder: Path,
+    saved: Path,
+    count: int,
+    starts: bool,
+    reasoner: dict[str, Any],
+    epochs: int,
+    batch_size: int,
+    judge_epochs: float,
+) -> None:
+    values = fakes.config(corpus_encoder).model_dump(mode="json") | {"reasoner": reasoner}
+    if starts:
+        values["reasoner"] = {"name": "span", "init_from": str(saved)}
+        values["judge"] = {"name": "encoder", "init_from": str(saved)}
+    made = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True))
+    examples = corpus.make(1) * count
+    config = TrainingConfig().resolved(made, examples)
+    assert (config.epochs, config.batch_size, config.judge_epochs) == (epochs, batch_size, judge_epochs)
+    given = TrainingConfig(epochs=9, batch_size=5, judge_epochs=0.5).resolved(made, examples)
+    assert (given.epochs, given.batch_size, given.judge_epochs) == (9, 5, 0.5)
 
 
 def test_a_run_outlives_the_model_that_it_started_from(saved: Path, tmp_path: Path) -> None:
