@@ -43,10 +43,10 @@ class Callbacks:
             self._control = changed or self._control
 
     def begin(self, start: Mapping[str, float], history: Sequence[Mapping[str, float]], n_steps_done: int) -> None:
-        """Begin, or resume after some epochs, whose metrics are repeated, and steps of the reasoner."""
+        """Begin, or resume after some steps of the reasoner and epochs, whose metrics are not logged again."""
         self._call("on_train_begin")
         for epoch, metrics in enumerate([start, *history] if start else history, start=0 if start else 1):
-            self.evaluated(epoch, metrics)
+            self.evaluated(epoch, metrics, logged=True)
         if self._callbacks:
             self._state.global_step = n_steps_done
 
@@ -63,13 +63,13 @@ class Callbacks:
         self._call("on_step_end")
         return self._agreed()
 
-    def evaluated(self, epoch: int, metrics: Mapping[str, float]) -> bool:
+    def evaluated(self, epoch: int, metrics: Mapping[str, float], *, logged: bool = False) -> bool:
         """Report the metrics of an epoch, 0 for the start; return False if a callback stops the training."""
         if self._callbacks:
             named = {f"eval_{name}": value for name, value in metrics.items()} | {"epoch": float(epoch)}
             self._state.epoch = float(epoch)
             self._state.global_step = max(self._state.global_step, epoch * self._n_steps)
-            self._log(named)
+            self._log(named, logged=logged)
             self._call("on_evaluate", metrics=named)
             if self._state.best_metric is None or named[self._metric] > self._state.best_metric:
                 self._state.best_metric = named[self._metric]
@@ -77,9 +77,10 @@ class Callbacks:
                 self._call("on_epoch_end")
         return self._agreed()
 
-    def _log(self, logs: dict[str, float]) -> None:
+    def _log(self, logs: dict[str, float], *, logged: bool = False) -> None:
         self._state.log_history.append({**logs, "step": self._state.global_step})
-        self._call("on_log", logs=logs)
+        if not logged:
+            self._call("on_log", logs=logs)
 
     def end(self) -> None:
         """Report the end of the training."""

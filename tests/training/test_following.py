@@ -142,8 +142,10 @@ class Worse(EarlyStoppingCallback):  # type: ignore[misc]
 def test_a_training_ends_early_and_stays_ended(corpus_encoder: Path, tmp_path: Path) -> None:
     summary = trainer(corpus_encoder, tmp_path, epochs=5, callbacks=[Worse(1)]).run()
     assert len(summary.history) == 2
-    again = trainer(corpus_encoder, tmp_path, epochs=5, callbacks=[Worse(1)]).run(resume=True)
+    recorder = Recorder()
+    again = trainer(corpus_encoder, tmp_path, epochs=5, callbacks=[Worse(1), recorder]).run(resume=True)
     assert again == summary
+    assert "on_log" not in recorder.events, "a tracker has the earlier epochs already"
 
 
 def interrupted_at(calls: int, monkeypatch: pytest.MonkeyPatch, target: Any, name: str) -> None:
