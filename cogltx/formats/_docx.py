@@ -15,9 +15,8 @@ from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
-from cogltx.formats._notes import Notes
 from cogltx.formats._numbering import Numbering, value
-from cogltx.formats._package import Package
+from cogltx.formats._office import Notes, Package
 from cogltx.formats._sections import Sections
 
 _SKIPPED = frozenset(
@@ -35,8 +34,7 @@ _MOST_BASES = 20  # of a style
 def read(content: bytes) -> Sections:
     """Read a Word file."""
     sections, reader = Sections(), _Reader(Package(content))
-    for is_heading, text in reader.blocks():
-        (sections.heading if is_heading else sections.paragraph)(text.replace(_PAGE, ""))
+    sections.blocks((is_heading, text.replace(_PAGE, "")) for is_heading, text in reader.blocks())
     for problem in reader.problems:
         sections.note(problem)
     return sections
@@ -59,8 +57,8 @@ class _Reader:
         self._inlines: dict[str, Callable[[etree._Element], str]] = {
             "t": lambda element: element.text or "", "r": self._run, "fldChar": self._field, "fldSimple": self._simple,
             "instrText": self._instruction, "footnoteReference": self._note, "endnoteReference": self._note,
-            "commentReference": self._comment, "ruby": self._ruby, "oMath": formulas.omml, "docPr": self._picture,
-            "sym": self._symbol, "p": lambda element: "",
+            "commentReference": self._comment, "ruby": self._ruby, "oMath": formulas.omml, "sym": self._symbol,
+            "docPr": lambda element: inline.picture(xml.attribute(element, "descr")), "p": lambda element: "",
         }  # fmt: skip
 
     def blocks(self) -> list[tables.Block]:
@@ -120,28 +118,24 @@ class _Reader:
         number = self._numbering.label(list_id, int(level) if level.isdigit() else 0) if list_id else ""
         if text and not is_contents:
             found.append((is_heading, number + text))
-        for box in paragraph.iter("{*}txbxContent"):
-            if self._is_own(box, paragraph):
+        for box in paragraph.iter("{*}txbxContent"):  # of this paragraph, and no second copy for old versions of Word
+            if next(one for one in box.iterancestors() if xml.local(one.tag) in ("p", "Fallback")) is paragraph:
                 found += self._blocks(box)
         return found + self._notes.take()
 
-    def _is_own(self, box: etree._Element, paragraph: etree._Element) -> bool:
-        """A text box belongs to a paragraph, not to one within it, and is no second copy for old versions of Word."""
-        for parent in box.iterancestors():
-            if parent is paragraph:
-                return True
-            if xml.local(parent.tag) in ("p", "Fallback"):
-                return False
-        return False
+    def _bases(self, id: str) -> Iterator[etree._Element]:
+        """A style and those that it is based on, nearest first."""
+        for _ in range(_MOST_BASES):
+            if (style := self._styles.get(id)) is None:
+                return
+            yield style
+            id = value(style, "basedOn")
 
     def _kind(self, style: str) -> tuple[bool, bool, str, str]:
         """Look up a style: whether it is for headings, whether for a table of contents, its list, and its level."""
         if style not in self._kinds:
-            is_heading, is_contents, list_id, level, id = False, False, "", "", style
-            for _ in range(_MOST_BASES):
-                one = self._styles.get(id)
-                if one is None:
-                    break
+            is_heading, is_contents, list_id, level = False, False, "", ""
+            for one in self._bases(style):
                 name = value(one, "name").lower()
                 outline = one.find("{*}pPr/{*}outlineLvl")
                 is_contents |= name.startswith("toc ") and name[4:].isdigit()
@@ -151,8 +145,8 @@ class _Reader:
                 numbers = one.find("{*}pPr/{*}numPr")
                 if numbers is not None and not list_id:
                     list_id, level = value(numbers, "numId"), value(numbers, "ilvl")
-                    level = level or str(self._numbering.levels_of_styles.get((list_id, id), 0))
-                id = value(one, "basedOn")
+                    of_style = (list_id, xml.attribute(one, "styleId"))
+                    level = level or str(self._numbering.levels_of_styles.get(of_style, 0))
             self._kinds[style] = is_heading and not is_contents, is_contents, list_id, level
         return self._kinds[style]
 
@@ -201,14 +195,8 @@ class _Reader:
         return inline.raised(text) if self._is_raised(properties) and inline.NOTE not in text else text
 
     def _is_raised(self, properties: etree._Element) -> bool:
-        position, id = value(properties, "vertAlign"), value(properties, "rStyle")
-        for _ in range(_MOST_BASES):
-            style = self._styles.get(id)
-            if position or style is None:
-                break
-            found, id = style.find("{*}rPr/{*}vertAlign"), value(style, "basedOn")
-            position = xml.attribute(found, "val") if found is not None else ""
-        return position == "superscript"
+        of_styles = (value(style, "rPr/{*}vertAlign") for style in self._bases(value(properties, "rStyle")))
+        return next(filter(None, (value(properties, "vertAlign"), *of_styles)), "") == "superscript"
 
     def _field(self, mark: etree._Element) -> str:
         kind = xml.attribute(mark, "fldCharType")
@@ -264,12 +252,8 @@ class _Reader:
         return " ".join(text for _, text in blocks)
 
     def _ruby(self, element: etree._Element) -> str:
-        base, reading = (element.find(f"{{*}}{name}") for name in ("rubyBase", "rt"))
-        texts = [self._inline(part) if part is not None else "" for part in (base, reading)]
-        return inline.with_reading(*texts)
-
-    def _picture(self, element: etree._Element) -> str:
-        return inline.picture(xml.attribute(element, "descr"))
+        parts = (element.iterfind(f"{{*}}{name}") for name in ("rubyBase", "rt"))
+        return inline.with_reading(*("".join(map(self._inline, part)) for part in parts))
 
     def _symbol(self, element: etree._Element) -> str:
         code = int(xml.attribute(element, "char") or "0", 16)

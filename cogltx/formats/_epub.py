@@ -14,7 +14,7 @@ from cogltx.errors import DataError
 from cogltx.formats import _html as html
 from cogltx.formats import _xml as xml
 from cogltx.formats._encoding import decode_markup
-from cogltx.formats._sections import Sections
+from cogltx.formats._sections import Sections, some
 
 _UNREADABLE = (BadZipFile, zlib_error, EOFError, RuntimeError, NotImplementedError, OSError)
 _PICTURES = ("image/", "audio/", "video/")
@@ -47,9 +47,7 @@ def read(content: bytes) -> Sections:
             "the EPUB file is encrypted (DRM)" if is_encrypted else f"no chapter can be read: {problems[0]}"
         )
     if problems:
-        more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        named = ", ".join(problems[:_NAMED]) + more
-        sections.note(f"{len(problems)} of {len(chapters)} chapters cannot be read: {named}")
+        sections.note(f"{len(problems)} of {len(chapters)} chapters cannot be read: {some(problems, _NAMED)}")
     return sections
 
 

@@ -124,7 +124,7 @@ def _letters(text: str) -> str:
 
 def _write(pages: list[list[Line]], titles: Titles, sections: Sections) -> None:
     ordered = [[block for frame in _by_frame(page) for block in blocks(frame)] for page in without_running(pages)]
-    lines = (line for page in ordered for block in page for row in block.lines for line in row.cells or (row,))
+    lines = (line for page in ordered for block in page for row in block for line in row.cells or (row,))
     hyphens = Hyphens(line.text for line in lines)
     paragraphs = Paragraphs(ordered)
     number = 0

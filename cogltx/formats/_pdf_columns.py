@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
@@ -11,20 +10,14 @@ from cogltx.formats._pdf_tables import row_of
 
 _GUTTER = 0.7  # least width of the space between columns, in type sizes
 _LABEL = re.compile(r"\W{1,3}|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivxlcIVXLC]{1,5})[.)\]:]{0,2}|[(\[]?\d+(?:\.\d+)+\.?[)\]]?")
+Block = list[Line]  # of a column from top to bottom; some may be rows of a table
 Gaps = list[tuple[float, float]]
 _PROSE = 18  # least characters of most lines of a column of prose
 
 
-@dataclass
-class Block:
-    """Lines of a column from top to bottom; some may be rows of a table."""
-
-    lines: list[Line]
-
-
 def blocks(parts: Sequence[Line]) -> list[Block]:
     """Put the pieces of a page in reading order."""
-    return [block for block in _ordered(with_drop_caps(parts), 0) if block.lines]
+    return [block for block in _ordered(with_drop_caps(parts), 0) if block]
 
 
 def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
@@ -39,7 +32,7 @@ def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
             single += rows[start]
             start += 1
             continue
-        yield Block(lines_of(single))
+        yield lines_of(single)
         single = []
         inside = [part for row in rows[start:end] for part in row]
         if kind == "table":
@@ -48,7 +41,7 @@ def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
             for column in _divided(inside, gutters):
                 yield from _ordered(column, depth + 1)
         start = end
-    yield Block(lines_of(single))
+    yield lines_of(single)
 
 
 def _rows(parts: list[Line]) -> list[list[Line]]:
@@ -165,4 +158,4 @@ def _table(rows: list[list[Line]], gutters: Gaps) -> Iterator[Block]:
             whole[-1] += row
         else:
             whole.append(list(row))
-    yield Block([row_of([lines_of(cell) for cell in _cells(row, gutters)]) for row in whole])
+    yield [row_of([lines_of(cell) for cell in _cells(row, gutters)]) for row in whole]

@@ -45,16 +45,15 @@ class Paragraphs:
     def __init__(self, pages: Sequence[Sequence[Block]]) -> None:
         sizes, fixed, steps = Counter[float](), Counter[bool](), defaultdict[float, Counter[float]](Counter)
         for block in (block for page in pages for block in page):
-            for line in block.lines:
+            for line in block:
                 sizes[line.size] += len(line.text)
                 fixed[line.style.fixed] += len(line.text)
-            for before, line in pairwise(block.lines):
+            for before, line in pairwise(block):
                 if before.size == line.size:
                     steps[line.size][round(line.y - before.y, 1)] += 1
         self.size = sizes.most_common(1)[0][0] if sizes else 0.0
         self._all_fixed = fixed[True] > 0.9 * fixed.total()
         self._steps = {size: counts.most_common(1)[0][0] for size, counts in steps.items()}
-        self._open_note: Paragraph | None = None
 
     def all(self, pages: Iterable[Sequence[Block]]) -> Iterator[Paragraph]:
         """Yield the paragraphs of all pages; one that continues on the next page is whole, and footnotes follow it."""
@@ -115,7 +114,7 @@ class Paragraphs:
 
     def _of(self, block: Block, notes: list[Paragraph]) -> list[Paragraph]:
         """Divide a block; its footnotes go to ``notes``."""
-        lines = self._without_notes(block.lines, notes)
+        lines = self._without_notes(block, notes)
         return [paragraph for run in self._runs(lines) for paragraph in self._divided(run)]
 
     def _without_notes(self, lines: list[Line], notes: list[Paragraph]) -> list[Line]:

@@ -13,7 +13,7 @@ from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
-from cogltx.formats._package import Package
+from cogltx.formats._office import Package
 from cogltx.formats._sections import Sections
 
 _TITLES = ("title", "ctrTitle")
@@ -35,7 +35,7 @@ def read(content: bytes) -> Sections:
             continue
         if slide.get("show") not in ("0", "false"):
             sections.page(f"slide {number}")
-            _add(slide, sections)
+            sections.blocks(_shapes(slide))
             for notes in package.related(name, "notesSlide"):
                 for _, text in _shapes(package.part(notes)):
                     sections.paragraph(f"Notes: {text}")
@@ -48,11 +48,6 @@ def read(content: bytes) -> Sections:
 def _relationship(id: etree._Element) -> str:
     """The id of a relationship, not the attribute of the same name without namespace."""
     return next((value for key, value in id.attrib.items() if key.endswith("}id")), "")
-
-
-def _add(slide: etree._Element, sections: Sections) -> None:
-    for is_title, text in _shapes(slide):
-        (sections.heading if is_title else sections.paragraph)(text)
 
 
 def _shapes(slide: etree._Element) -> list[tables.Block]:

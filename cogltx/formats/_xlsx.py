@@ -9,8 +9,8 @@ from typing import Any
 
 import openpyxl
 
-from cogltx.formats import _rows as rows
-from cogltx.formats._package import open_zip
+from cogltx.formats import _tables as tables
+from cogltx.formats._office import open_zip
 from cogltx.formats._sections import Sections
 
 _NOT_SHOWN = re.compile(r'"([^"]*)"|\\(.)|\[(?:\$([^\]-]*))?[^\]]*\]|_.|\*.')  # texts, currencies, colours, widths
@@ -29,7 +29,7 @@ def read(content: bytes) -> Sections:
             if sheet.sheet_state == "visible":
                 sheet.reset_dimensions()
                 sections.heading(sheet.title)
-                rows.add(sections, _rows(sheet), sheet.title)
+                tables.add_sheet(sections, _rows(sheet), sheet.title)
     return sections
 
 
