@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from haystack import Document, component
 from haystack.dataclasses import ExtractedAnswer
@@ -17,6 +19,21 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
 
 _CANDIDATES = 20  # of which some may overlap
+Inputs = ParamSpec("Inputs")
+Outputs = TypeVar("Outputs")
+
+
+def _in_thread(
+    run: Callable[Concatenate[Any, Inputs], Outputs],
+) -> Callable[Concatenate[Any, Inputs], Coroutine[Any, Any, Outputs]]:
+    """Make the method ``run_async`` of a component, which calls ``run`` in a thread."""
+
+    @wraps(run, assigned=("__doc__", "__annotations__"))
+    async def run_async(reader: Any, /, *inputs: Inputs.args, **options: Inputs.kwargs) -> Outputs:
+        outputs: Outputs = await asyncio.to_thread(reader.run, *inputs, **options)
+        return outputs
+
+    return run_async
 
 
 @component
@@ -89,25 +106,7 @@ class CogLTXReader:
             answers.append(ExtractedAnswer(query=query, score=prediction.no_answer_confidence or 0.0))
         return {"answers": sorted(answers, key=lambda answer: -answer.score)}
 
-    @component.output_types(answers=list[ExtractedAnswer])
-    async def run_async(
-        self,
-        query: str,
-        documents: list[Document],
-        top_k: int | None = None,
-        score_threshold: float | None = None,
-        max_seq_length: int | None = None,
-        stride: int | None = None,
-        max_batch_size: int | None = None,
-        answers_per_seq: int | None = None,
-        no_answer: bool | None = None,
-        overlap_threshold: float | None = None,
-    ) -> dict[str, list[ExtractedAnswer]]:
-        """Find the answers as ``run`` does, in a thread."""
-        run = partial(
-            self.run, query, documents, top_k, score_threshold, no_answer=no_answer, overlap_threshold=overlap_threshold
-        )
-        return await asyncio.to_thread(run)
+    run_async = _in_thread(run)
 
 
 @component
@@ -138,12 +137,7 @@ class CogLTXRanker:
         ]
         return {"documents": ranked_documents}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self, query: str, documents: list[Document], top_k: int | None = None
-    ) -> dict[str, list[Document]]:
-        """Rank documents as ``run`` does, in a thread."""
-        return await asyncio.to_thread(self.run, query, documents, top_k)
+    run_async = _in_thread(run)
 
 
 @component
