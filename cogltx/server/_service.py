@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
@@ -195,31 +195,31 @@ class Service:
 
     async def answer(self, parts: Sequence[Held], document: Document, question: str, client: str) -> Prediction:
         """Answer a question about a document; raises BusyError, and DataError if it cannot be read."""
-        work = Work(client, pace=self.pace)
-        if self._is_short(parts):
-            job = _Job(Query(question), document, reasons=True)
-            prediction = await _finished(work, self.scheduler.submit(work, job))
-            assert isinstance(prediction, Prediction)
-            return prediction.within(document)
-        return await _finished(work, self.ask(parts, document, question, work))
+        work, query = Work(client, pace=self.pace), Query(question)
+        job = _Job(query, document, reasons=True) if self._is_short(parts) else None
+        return await self._finished(work, job, partial(self._answer, parts, document, query, work))
 
     async def recall(self, parts: Sequence[Held], document: Document, question: str, client: str) -> Recall:
         """Find the key blocks of a document for a question; errors as ``answer``."""
         work, query = Work(client, pace=self.pace), Query(question)
-        if self._is_short(parts):
-            recall = await _finished(work, self.scheduler.submit(work, _Job(query, document)))
-            assert isinstance(recall, Recall)
-            return recall
-        return await _finished(work, self.scheduler.run(work, partial(self._recall, parts, document, query, work)))
+        job = _Job(query, document) if self._is_short(parts) else None
+        return await self._finished(work, job, partial(self._recall, parts, document, query, work))
 
     async def relevance(self, query: str, texts: Sequence[str], client: str) -> list[float]:
         """Score texts of any length for a query; errors as ``answer``."""
         work, job = Work(client, pace=self.pace), _Job(Query(query), texts=tuple(texts))
-        if job.n_characters <= _SHORT:
-            scores = await _finished(work, self.scheduler.submit(work, job))
-            assert isinstance(scores, list)
-            return scores
-        return await _finished(work, self.scheduler.run(work, partial(self._relevance, job)))
+        is_short = job.n_characters <= _SHORT
+        return await self._finished(work, job if is_short else None, partial(self._relevance, job))
+
+    async def _finished(self, work: Work, job: _Job | None, do: Callable[[], Result]) -> Result:
+        """Do a short job together with others, or else a long work alone; give it up if the request ends before."""
+        future: Future[Any] = self.scheduler.run(work, do) if job is None else self.scheduler.submit(work, job)
+        try:
+            result: Result = await asyncio.wrap_future(future)
+            return result
+        except asyncio.CancelledError:
+            work.give_up()
+            raise
 
     def _is_short(self, parts: Sequence[Held]) -> bool:
         """Check whether a text is short and was sent with its question."""
@@ -319,15 +319,6 @@ def _layout(reader: CogLTX, parts: Sequence[Held], document: Document, query: Qu
     if len(parts) > 1 and model.cached_blocks(document) is None:
         model.keep(Blocks.joined(document, [model.split(held.document) for held in parts]))
     return model.layout(document, query)
-
-
-async def _finished(work: Work, future: "Future[Result]") -> Result:
-    """Wait for a result; if the request ends before, the work is given up."""
-    try:
-        return await asyncio.wrap_future(future)
-    except asyncio.CancelledError:
-        work.give_up()
-        raise
 
 
 def _first_passages(layout: Layout, document: Document) -> tuple[Evidence, ...]:
