@@ -3,7 +3,6 @@
 import posixpath
 from collections.abc import Iterator
 from io import BytesIO
-from itertools import chain
 from urllib.parse import unquote
 from zipfile import BadZipFile, ZipFile
 from zlib import error as zlib_error
@@ -85,16 +84,13 @@ def _titles(archive: ZipFile, package: etree._Element, folder: str) -> dict[str,
                 contents = xml.parse(archive.read(path))
             except (KeyError, DataError, etree.XMLSyntaxError, *_UNREADABLE):
                 continue
-            for link, title in chain(_links(contents), _points(contents)):
+            for link, title in _entries(contents):
                 titles.setdefault(_path(posixpath.dirname(path), link), set()).add(" ".join(title.split()))
     return titles
 
 
-def _links(contents: etree._Element) -> Iterator[tuple[str, str]]:
-    return ((link.get("href", ""), "".join(link.itertext())) for link in contents.iter("{*}a"))
-
-
-def _points(contents: etree._Element) -> Iterator[tuple[str, str]]:
+def _entries(contents: etree._Element) -> Iterator[tuple[str, str]]:
+    yield from ((link.get("href", ""), "".join(link.itertext())) for link in contents.iter("{*}a"))
     for point in contents.iter("{*}navPoint"):
         for target in point.iterfind("{*}content"):
             yield target.get("src", ""), "".join(point.findtext("{*}navLabel/{*}text") or "")

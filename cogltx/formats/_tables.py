@@ -6,7 +6,8 @@ Rows of sheets have the name of the column at each value, and are pages.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+
+from more_itertools import rstrip, spy
 
 from cogltx.formats._sections import Sections
 
@@ -107,12 +108,11 @@ def add_sheet(sections: Sections, rows: Iterable[tuple[int, Sequence[str]]], she
     The first row of distinct texts that is about as wide as those after it names the columns: later rows read
     ``Item: Widget | Price: 3.50``. Other rows keep their cells, empty ones too.
     """
-    filled = _filled(rows)
-    first = list(islice(filled, _FIRST_ROWS))
+    first, filled = spy(_filled(rows), _FIRST_ROWS)
     width = max((len(cells) for _, cells in first), default=0)
     header = next((number for number, cells in first[:-1] if _are_names(cells, _LEAST_WIDTH * width)), None)
     names = list[str]()
-    for number, cells in chain(first, filled):
+    for number, cells in filled:
         sections.page(f"sheet {sheet}, row {number}" if sheet else f"row {number}")
         sections.paragraph(_labelled(names, cells) if names and len(cells) > 1 else row(cells))
         if number == header:
@@ -122,10 +122,7 @@ def add_sheet(sections: Sections, rows: Iterable[tuple[int, Sequence[str]]], she
 def _filled(rows: Iterable[tuple[int, Sequence[str]]]) -> Iterator[tuple[int, list[str]]]:
     """The rows that are not empty, without the empty cells at their ends."""
     for number, row in rows:
-        cells = [" ".join(cell.split()) for cell in row]
-        while cells and not cells[-1]:
-            cells.pop()
-        if cells:
+        if cells := list(rstrip((" ".join(cell.split()) for cell in row), lambda cell: not cell)):
             yield number, cells
 
 
