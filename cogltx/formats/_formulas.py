@@ -169,11 +169,11 @@ _SPECIAL: dict[str, Callable[[etree._Element], str]] = {
 }
 
 
-def _tex_group(tokens: Iterator[tuple[str, str, str]], end: str = "}") -> str:
+def _tex_group(tokens: Iterator[tuple[str, str, str]]) -> str:
     """Text of the tokens to the end of a group."""
     line = ""
     for command, sign, text in tokens:
-        if sign == end:
+        if sign == "}":
             break
         if sign in ("^", "_") and sign:
             line = _power(line.rstrip(), sign, _tex_argument(tokens))

@@ -7,10 +7,10 @@ vLLM, and with ``raw_scores`` that of Infinity. A field that cannot be honoured 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, WrapValidator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Tag, ValidationError, WrapValidator, model_validator
 from pydantic_core import PydanticCustomError
 
-from cogltx.server._schemas import Question
+from cogltx.server._schemas import Question, has
 
 MOST_TEXTS = 10_000
 _WHOLE = "texts of any length are read whole; max_tokens_per_doc limits what is read of each"
@@ -115,14 +115,7 @@ def _refusal(number: int, reason: str) -> PydanticCustomError:
     return PydanticCustomError("refused", "documents.{number}: {reason}", {"number": number, "reason": reason})
 
 
-def _form(given: object) -> str:
-    """Name the form of a request, so that messages are about one of them."""
-    return "<texts>" if isinstance(given, dict) and "texts" in given else "<documents>"
-
-
-Rerank = Annotated[
-    Annotated[RerankTexts, Tag("<texts>")] | Annotated[RerankDocuments, Tag("<documents>")], Discriminator(_form)
-]
+Rerank = Annotated[Annotated[RerankTexts, Tag("<a>")] | Annotated[RerankDocuments, Tag("<b>")], has("texts")]
 
 
 class RerankedText(BaseModel):

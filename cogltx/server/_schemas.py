@@ -29,12 +29,12 @@ class AskDocuments(_Request):
     documents: list[Id] = Field(min_length=1, max_length=100, examples=[["Xb2Vn0cQ5sJk1a9d"]])
 
 
-def _has(key: str) -> Discriminator:
+def has(key: str) -> Discriminator:
     """Discriminate between two forms of a request by a key, so that messages are about one of them."""
     return Discriminator(lambda given: "<a>" if isinstance(given, dict) and key in given else "<b>")
 
 
-Ask = Annotated[Annotated[AskDocuments, Tag("<a>")] | Annotated[AskText, Tag("<b>")], _has("documents")]
+Ask = Annotated[Annotated[AskDocuments, Tag("<a>")] | Annotated[AskText, Tag("<b>")], has("documents")]
 
 
 class NewDocument(_Request):
