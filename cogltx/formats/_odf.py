@@ -128,7 +128,7 @@ class _Reader:
         style = self._styles.get(attribute(element, "style-name"))
         properties = [] if style is None else list(style)
         return any(
-            "false" in (attribute(one, "display"),) or attribute(one, "visibility") == "hidden" for one in properties
+            attribute(one, "display") == "false" or attribute(one, "visibility") == "hidden" for one in properties
         )
 
     def sheet_rows(self, sheet: etree._Element) -> Iterator[tuple[int, list[str]]]:
