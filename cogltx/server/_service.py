@@ -77,11 +77,6 @@ class _Job:
     texts: tuple[str, ...] = ()
 
     @property
-    def in_language(self) -> Document:
-        """A text in the language of the job."""
-        return self.document or Document("\n".join([self.query.text, *self.texts]))
-
-    @property
     def n_characters(self) -> int:
         """Size of the job."""
         return (len(self.document.text) if self.document is not None else 0) + sum(map(len, self.texts))
@@ -126,7 +121,9 @@ class Service:
 
     def _model_of_job(self, job: _Job) -> str:
         """Name the model of a short job, or of texts to rank."""
-        return self.name if self._load is None else model_for([job.in_language])
+        if self._load is None:
+            return self.name
+        return model_for([job.document or Document("\n".join([job.query.text, *job.texts]))])
 
     def _reader(self, name: str) -> CogLTX:
         """Return a model, loaded when it is needed first."""
@@ -175,7 +172,7 @@ class Service:
 
     async def hold(self, document: Document, client: str, pdf: bytes | None = None) -> Held:
         """Hold a document, and prepare it for questions in the background; raises ShelfFullError."""
-        self.shelf.check_room(client)
+        self.shelf.make_room(client)
         held = self.shelf.add(await to_thread.run_sync(self.shelf.write, document, client, pdf))
         work = Work(client, Lane.BACKGROUND, self.pace)
         work.plan(held.n_characters / _CHARACTERS_PER_TOKEN, asks=False)
@@ -272,7 +269,7 @@ class Service:
 
     def _recall(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Recall:
         name = self._model_of(parts)
-        reader, unprepared = self._reader(name), [held for held in parts if not held.is_prepared(name)]
+        reader, unprepared = self._reader(name), [held for held in parts if name not in held.blocks]
         work.plan(sum(held.n_characters for held in unprepared) / _CHARACTERS_PER_TOKEN)
         if unprepared:
             work.begin(READING)
@@ -303,7 +300,7 @@ class Service:
         try:
             held.work, reader = work, self._reader(name)
             layout = reader.model.layout(held.document, None)
-            if not held.is_prepared(name):
+            if name not in held.blocks:
                 work.correct(layout.blocks.n_tokens - held.n_characters / _CHARACTERS_PER_TOKEN)
             vectors = reader.memrecall.judge.vectors(layout)
             held.blocks[name] = layout.blocks

@@ -117,7 +117,7 @@ async def add_file(file: UploadFile, request: Request, service: _Served) -> sche
     Needs the header ``X-Requested-With``, with any value.
     """
     client, name, content = client_of(request.scope), file.filename or "file", await file.read()
-    service.shelf.check_room(client)
+    service.shelf.make_room(client)
     document = await service.read_upload(name, content, client)
     return _described(await service.hold(document, client, content if ending(name) == ".pdf" else None), service)
 
