@@ -7,7 +7,7 @@ whose surroundings share most words with the question.
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -147,12 +147,6 @@ class _Shelf:
         near = get_close_matches(key, self._called, n=1)
         raise DataError(f"there is no document {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
-    def documents(self, wanted: set[Path]) -> Iterator[tuple[Path, SearchedDocument]]:
-        """Read the wanted files; the log names those of a folder that cannot be read."""
-        files = [file for file in self.files if file in wanted]
-        for file, document in read_documents(files, self.given, title="find answers"):
-            yield file, SearchedDocument(replace(document, id=self.names[file]))
-
 
 @dataclass(frozen=True)
 class _Placed:
@@ -173,8 +167,12 @@ class _Placed:
 class _Search:
     """The search for one question: in its document, or in all if it names none."""
 
-    def __init__(self, asked: GivenQuestion, files: Sequence[Path], problem: str = "") -> None:
-        self.asked, self.files, self._problem = asked, files, problem
+    def __init__(self, asked: GivenQuestion, shelf: _Shelf) -> None:
+        self.asked, self._problem = asked, ""
+        try:
+            self.files = [shelf.file(asked.document)] if asked.document else shelf.files
+        except DataError as error:
+            self.files, self._problem = [], str(error)
         self._best: list[_Placed] = []
         self._hints: dict[str, tuple[float, str]] = {}
 
@@ -225,28 +223,21 @@ class _Search:
 
 def _searched(questions: Sequence[GivenQuestion], shelf: _Shelf, table: Path) -> list[_Search]:
     """Search for all questions, one document after another."""
-    searches = [_search(question, shelf) for question in questions]
+    searches = [_Search(question, shelf) for question in questions]
     of_file: dict[Path, list[_Search]] = defaultdict(list)
     for search in searches:
         for file in search.files:
             of_file[file].append(search)
     hinted, n_read = list[int](), 0
-    for file, searched in shelf.documents(set(of_file)):
+    wanted = [file for file in shelf.files if file in of_file]
+    for file, document in read_documents(wanted, shelf.given, title="find answers"):
         n_read += 1
+        searched = SearchedDocument(replace(document, id=shelf.names[file]))
         for search in progress(of_file[file], shelf.names[file], unit="questions", delay=2.0):
             search.look_into(searched, hinted)
     if of_file and not n_read:
         raise DataError(f"{table}: none of its documents can be read")
     return searches
-
-
-def _search(question: GivenQuestion, shelf: _Shelf) -> _Search:
-    if not question.document:
-        return _Search(question, shelf.files)
-    try:
-        return _Search(question, [shelf.file(question.document)])
-    except DataError as error:
-        return _Search(question, [], str(error))
 
 
 def _place(asked: GivenQuestion, searched: SearchedDocument) -> _Placed:
