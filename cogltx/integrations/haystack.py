@@ -190,21 +190,14 @@ def _extracted(answer: Answer, prediction: Prediction, query: str, documents: di
     if answer.start is None or answer.end is None:  # yes or no
         return ExtractedAnswer(query=query, score=answer.confidence, data=answer.text)
     document = documents[answer.document]
-    span = ExtractedAnswer.Span(answer.start, answer.end)
+    span, page = ExtractedAnswer.Span(answer.start, answer.end), document.meta.get("page_number")
+    n_pages_before = (document.content or "").count("\f", 0, answer.start)
     extracted = ExtractedAnswer(
         query=query, score=answer.confidence, data=answer.text, document=document, document_offset=span,
-        meta=_page(document, answer.start),
+        meta={"answer_page_number": page + n_pages_before} if isinstance(page, int) else {},
     )  # fmt: skip
     for block in prediction.evidence:
         if block.document == answer.document and block.start <= answer.start and answer.end <= block.end:
             offset = ExtractedAnswer.Span(answer.start - block.start, answer.end - block.start)
             return replace(extracted, context=block.text, context_offset=offset)
     return extracted
-
-
-def _page(document: Document, start: int) -> dict[str, int]:
-    """The page of an answer, if the document has a page number; form feeds separate pages."""
-    number = document.meta.get("page_number")
-    if not isinstance(number, int):
-        return {}
-    return {"answer_page_number": number + (document.content or "").count("\f", 0, start)}

@@ -44,7 +44,7 @@ async def rerank(body: schemas.Rerank, request: Request) -> list[schemas.Reranke
     n_tokens, texts = await _measured(tokenizer, body.query, body.texts, body.max_tokens_per_doc)
     is_raw = bool(body.raw_scores) or body.use_activation is False
     scores = await _scores(request, body.query, texts, is_raw=is_raw)
-    is_of_infinity = body.is_of_infinity or path.startswith("/infinity/")
+    is_of_infinity = body.raw_scores is not None or path.startswith("/infinity/")
     documents: Sequence[dict[str, Any] | str | None] = [None] * len(scores)
     if body.return_documents:  # as they were sent, or for Infinity as texts
         in_objects = [{"text": one} if isinstance(one, str) else one for one in body.documents]

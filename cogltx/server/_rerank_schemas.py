@@ -91,11 +91,6 @@ class RerankDocuments(_Ranking):
         """The text of each document."""
         return [self._text(number) for number in range(len(self.documents))]
 
-    @property
-    def is_of_infinity(self) -> bool:
-        """Whether a client of Infinity sends it; its documents are returned as strings."""
-        return self.raw_scores is not None
-
     def _text(self, number: int) -> str:
         """Return the text of a document, of which an object has several fields."""
         document, fields = self.documents[number], self.rank_fields or ["text"]

@@ -124,24 +124,11 @@ class Scheduler(Generic[Item, Result]):
 
     def submit(self, work: Work, item: Item) -> "Future[Result]":
         """Queue a short work, to be read with others; raises BusyError."""
-        future: Future[Result] = Future()
-        with self._changed:
-            self._check_room(work)
-            self._short.append((work, item, future))
-            self._changed.notify_all()
-        return future
+        return self._queued(self._short, work, item)
 
     def run(self, work: Work, do: Callable[[], Done]) -> "Future[Done]":
         """Queue a long work, or one in the background; raises BusyError."""
-        future: Future[Done] = Future()
-        with self._changed:
-            if work.lane is Lane.BACKGROUND:
-                self._background.append((work, do, future))
-            else:
-                self._check_room(work)
-                self._long.append((work, do, future))
-            self._changed.notify_all()
-        return future
+        return self._queued(self._background if work.lane is Lane.BACKGROUND else self._long, work, do)
 
     def stop(self) -> None:
         """Give up all works, those that run at their next batch; later ones are refused."""
@@ -155,12 +142,19 @@ class Scheduler(Generic[Item, Result]):
                 queue.clear()
             self._changed.notify_all()
 
-    def _check_room(self, work: Work) -> None:
-        if self._stopped:
-            raise GivenUpError
-        of_client = sum(one.client == work.client for queue in (self._short, self._long) for one, _, _ in queue)
-        if self.waiting >= self._queue_size or of_client >= max(1, self._queue_size // 2):
-            raise BusyError
+    def _queued(self, queue: deque[Any], work: Work, task: Any) -> "Future[Any]":
+        """Add a work to the end of a queue, if there is room."""
+        future: Future[Any] = Future()
+        with self._changed:
+            if queue is not self._background:
+                if self._stopped:
+                    raise GivenUpError
+                of_client = sum(one.client == work.client for of in (self._short, self._long) for one, _, _ in of)
+                if self.waiting >= self._queue_size or of_client >= max(1, self._queue_size // 2):
+                    raise BusyError
+            queue.append((work, task, future))
+            self._changed.notify_all()
+        return future
 
     def _run_short(self) -> None:
         while True:
