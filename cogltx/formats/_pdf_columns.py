@@ -68,25 +68,16 @@ def _free(row: list[Line], width: float) -> Gaps:
 
 def _columns(rows: list[list[Line]], start: int, width: float) -> tuple[int, Gaps]:
     """Return the end of the longest run of rows that share a space with text on both sides, and all such spaces."""
-    if len(rows[start]) < 2:
-        return start, []
-    free, best = _free(rows[start], width), (start, Gaps())
-    left = min(part.left for part in rows[start])
-    right = max(part.right for part in rows[start])
-    inner = [gap for gap in free if left < gap[0] and gap[1] < right]
-    if not inner:
-        return start, []
-    end = start + 1
-    best = (end, inner)
-    while end < len(rows):
-        free = _common(free, _free(rows[end], width), width)
-        left = min(left, *(part.left for part in rows[end]))
-        right = max(right, *(part.right for part in rows[end]))
+    free, best = [(float("-inf"), float("inf"))], (start, Gaps())
+    left, right = float("inf"), float("-inf")
+    for end in range(start, len(rows)):
+        row = rows[end]
+        free = _common(free, _free(row, width), width)
+        left, right = min(left, *(part.left for part in row)), max(right, *(part.right for part in row))
         inner = [gap for gap in free if left <= gap[0] and gap[1] <= right]
         if not inner or _begins_anew(rows, start, end, inner):
             break
-        end += 1
-        best = (end, inner)
+        best = (end + 1, inner)
     return best
 
 

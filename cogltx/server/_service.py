@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
+from more_itertools import map_reduce
 
 from cogltx._folders import MULTILINGUAL_MODEL
 from cogltx._languages import model_for
@@ -225,9 +226,8 @@ class Service:
     def _read(self, jobs: Sequence[_Job]) -> list[Prediction | Recall | list[float]]:
         """Do several short jobs, those of one model together."""
         results: dict[int, Prediction | Recall | list[float]] = {}
-        names = list(map(self._model_of_job, jobs))
-        for name in dict.fromkeys(names):
-            numbers = [number for number, of_job in enumerate(names) if of_job == name]
+        by_model = map_reduce(range(len(jobs)), lambda number: self._model_of_job(jobs[number]))
+        for name, numbers in by_model.items():
             read = self._read_with(self._reader(name), [jobs[number] for number in numbers])
             results |= dict(zip(numbers, read, strict=True))
         return [results[number] for number in range(len(jobs))]
