@@ -32,11 +32,8 @@ FORMATS = {
     ".rtf": ("rtf", "RTF file"),
     ".eml": ("eml", "e-mail"),
     ".epub": ("epub", "EPUB file"),
-    ".html": ("html", "HTML file"),
-    ".htm": ("html", "HTML file"),
-    ".xhtml": ("html", "HTML file"),
-    ".md": ("markdown", "Markdown file"),
-    ".markdown": ("markdown", "Markdown file"),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), ("html", "HTML file")),
+    **dict.fromkeys((".md", ".markdown"), ("markdown", "Markdown file")),
 }
 """Module and noun of each format by the ending of a file's name; all others are text."""
 

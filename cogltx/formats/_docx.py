@@ -48,8 +48,7 @@ class _Reader:
         self.problems: list[str] = []
         self._styles = {xml.attribute(style, "styleId"): style for style in self._all("styles", "style")}
         self._kinds: dict[str, tuple[bool, bool, str, str]] = {}
-        numbering = self._part("numbering")
-        self._numbering = Numbering(numbering)
+        self._numbering = Numbering(self._part("numbering"))
         self._notes = Notes()
         self._marks: dict[tuple[str, str], str] = {}  # of the notes so far
         self._counts = {"footnote": 0, "endnote": 0}
