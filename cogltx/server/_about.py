@@ -14,8 +14,7 @@ from pydantic import BaseModel, Field
 from cogltx import __version__
 from cogltx.formats import ENDINGS
 from cogltx.server._middleware import OPEN
-from cogltx.server._rerank_schemas import MOST_TEXTS
-from cogltx.server._schemas import Health
+from cogltx.server._schemas import MOST_TEXTS, Health
 from cogltx.server._service import Service
 
 _KEY = {"type": "http", "scheme": "bearer", "description": "The key of `cogltx serve --api-key`, if it has one."}

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 
 from cogltx.blocks import encode
 from cogltx.blocks._tokens import token_spans
-from cogltx.server import _rerank_schemas as schemas
+from cogltx.server import _schemas as schemas
 from cogltx.server._middleware import client_of
 from cogltx.server._service import Service
 
