@@ -6,7 +6,7 @@ once, before the document, each of the footers once, after it, both without page
 """
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 
 from lxml import etree
 
@@ -47,7 +47,7 @@ class _Reader:
         self._package = package
         self.problems: list[str] = []
         self._styles = {xml.attribute(style, "styleId"): style for style in self._all("styles", "style")}
-        self._kinds: dict[str, tuple[bool, bool, str, str]] = {}
+        self._kind = cache(self._find_kind)
         self._numbering = Numbering(self._part("numbering"))
         self._notes = Notes()
         self._marks: dict[tuple[str, str], str] = {}  # of the notes so far
@@ -130,24 +130,20 @@ class _Reader:
             yield style
             id = value(style, "basedOn")
 
-    def _kind(self, style: str) -> tuple[bool, bool, str, str]:
+    def _find_kind(self, style: str) -> tuple[bool, bool, str, str]:
         """Look up a style: whether it is for headings, whether for a table of contents, its list, and its level."""
-        if style not in self._kinds:
-            is_heading, is_contents, list_id, level = False, False, "", ""
-            for one in self._bases(style):
-                name = value(one, "name").lower()
-                outline = one.find("{*}pPr/{*}outlineLvl")
-                is_contents |= name.startswith("toc ") and name[4:].isdigit()
-                is_heading |= name.startswith(_HEADINGS) or (
-                    outline is not None and xml.attribute(outline, "val") < "9"
-                )
-                numbers = one.find("{*}pPr/{*}numPr")
-                if numbers is not None and not list_id:
-                    list_id, level = value(numbers, "numId"), value(numbers, "ilvl")
-                    of_style = (list_id, xml.attribute(one, "styleId"))
-                    level = level or str(self._numbering.levels_of_styles.get(of_style, 0))
-            self._kinds[style] = is_heading and not is_contents, is_contents, list_id, level
-        return self._kinds[style]
+        is_heading, is_contents, list_id, level = False, False, "", ""
+        for one in self._bases(style):
+            name = value(one, "name").lower()
+            outline = one.find("{*}pPr/{*}outlineLvl")
+            is_contents |= name.startswith("toc ") and name[4:].isdigit()
+            is_heading |= name.startswith(_HEADINGS) or (outline is not None and xml.attribute(outline, "val") < "9")
+            numbers = one.find("{*}pPr/{*}numPr")
+            if numbers is not None and not list_id:
+                list_id, level = value(numbers, "numId"), value(numbers, "ilvl")
+                of_style = (list_id, xml.attribute(one, "styleId"))
+                level = level or str(self._numbering.levels_of_styles.get(of_style, 0))
+        return is_heading and not is_contents, is_contents, list_id, level
 
     def _rows(self, table: etree._Element) -> Iterator[list[tables.Cell]]:
         """The rows of a table, without deleted ones."""
