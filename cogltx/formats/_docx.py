@@ -104,16 +104,13 @@ class _Reader:
 
     def _paragraph(self, paragraph: etree._Element) -> list[tables.Block]:
         """A paragraph with its number, then its text boxes and, outside tables, the notes that it cites."""
-        properties = paragraph.find("{*}pPr")
-        style = value(properties, "pStyle") if properties is not None else ""
-        is_heading, is_contents, list_id, level = self._kind(style)
+        is_heading, is_contents, list_id, level = self._kind(value(paragraph, "pPr/{*}pStyle"))
         found = list[tables.Block]()
         text = inline.plain(self._inline(paragraph)).strip(" \n")
-        if properties is not None:
-            is_heading |= value(properties, "outlineLvl") in tuple("012345678")
-            numbers = properties.find("{*}numPr")
-            if numbers is not None:
-                list_id, level = value(numbers, "numId") or list_id, value(numbers, "ilvl") or level
+        is_heading |= value(paragraph, "pPr/{*}outlineLvl") in tuple("012345678")
+        numbers = paragraph.find("{*}pPr/{*}numPr")
+        if numbers is not None:
+            list_id, level = value(numbers, "numId") or list_id, value(numbers, "ilvl") or level
         number = self._numbering.label(list_id, int(level) if level.isdigit() else 0) if list_id else ""
         if text and not is_contents:
             found.append((is_heading, number + text))
@@ -149,8 +146,7 @@ class _Reader:
         """The rows of a table, without deleted ones."""
         for row in _within(table, "tr"):
             if row.find("{*}trPr/{*}del") is None:
-                before = row.find("{*}trPr/{*}gridBefore")
-                skipped = int(xml.attribute(before, "val") or 0) if before is not None else 0
+                skipped = int(value(row, "trPr/{*}gridBefore") or 0)
                 empty = [tables.Cell(())] * min(skipped, 50)
                 yield empty + [self._cell(cell) for cell in _within(row, "tc")]
 

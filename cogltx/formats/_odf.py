@@ -125,11 +125,8 @@ class _Reader:
 
     def is_hidden(self, element: etree._Element) -> bool:
         """A sheet or a slide is not displayed."""
-        style = self._styles.get(attribute(element, "style-name"))
-        properties = [] if style is None else list(style)
-        return any(
-            attribute(one, "display") == "false" or attribute(one, "visibility") == "hidden" for one in properties
-        )
+        style = self._styles.get(attribute(element, "style-name"), ())
+        return any(attribute(one, "display") == "false" or attribute(one, "visibility") == "hidden" for one in style)
 
     def sheet_rows(self, sheet: etree._Element) -> Iterator[tuple[int, list[str]]]:
         """The rows of a sheet with their numbers, without hidden ones."""
