@@ -48,7 +48,8 @@ def split(document: Document | str, tokenizer: Any = BUNDLED, *, max_tokens: int
             continue
         heading = headings.setdefault(segment.heading, len(headings))
         for cut, end in cheapest_cuts(costs[first : last - 1], max_tokens):
-            start = _first_visible(starts, ends, first + cut, first + end) if cut else segment.start if cuts else 0
+            visible = (token for token in range(first + cut, first + end) if starts[token] < ends[token])
+            start = int(starts[next(visible, first + cut)]) if cut else segment.start if cuts else 0
             cuts.append(first + cut)
             block_starts.append(start)
             heading_of.append(heading)
@@ -59,11 +60,6 @@ def split(document: Document | str, tokenizer: Any = BUNDLED, *, max_tokens: int
         token_ends=ends, headings={text: heading_ids(text, tokenizer) for text in headings},
         heading_of=np.asarray(heading_of),
     )  # fmt: skip
-
-
-def _first_visible(starts: np.ndarray, ends: np.ndarray, first: int, last: int) -> int:
-    """Find the first character of a run of tokens that is not white space."""
-    return int(starts[next((token for token in range(first, last) if starts[token] < ends[token]), first)])
 
 
 def _tile(document: Document) -> list[Segment]:

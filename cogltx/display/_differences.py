@@ -50,6 +50,7 @@ def differences(
         grouped[_group(case)].append(case)
     documents = {case["document"].text: case["document"].id for case in cases}
     has_questions = any(case["question"] for case in cases)
+    kinds = (kind for kind in ("entities", "labels") if any(case[kind] is not None for case in cases))
     groups = [
         {
             "name": name, "size": len(some), "is_open": _GROUPS[name], "anchor": name.split(",")[0].replace(" ", "-"),
@@ -60,7 +61,7 @@ def differences(
     return template("differences.html").render(
         names=names, groups=groups, data=data, verdict=verdict, result=result, metrics=metrics, shown_cases=_SHOWN,
         n_cases=len(cases), n_documents=len(documents), document=next(iter(documents.values()), ""),
-        noun="question" if has_questions else "text", whole_page=True, gold_name=_gold_name(cases),
+        noun="question" if has_questions else "text", whole_page=True, gold_name=f"Gold {next(kinds, 'answer')}",
         counts=_counts({name: len(some) for name, some in grouped.items()}),
         marks=[has_questions and any(case["spans"] for case in cases), has_questions],
     )  # fmt: skip
@@ -72,11 +73,6 @@ def _counts(sizes: Mapping[str, int]) -> str:
     same = sizes["Another answer, the same score"] + sizes["No change"]
     better, worse = f"Better: {right + sizes['Better']:,}", f"Worse: {wrong + sizes['Worse']:,}"
     return f"{better} ({right:,} now right). {worse} ({wrong:,} now wrong). The same score: {same:,}."
-
-
-def _gold_name(cases: Sequence[Mapping[str, Any]]) -> str:
-    kinds = ("entities", "labels")
-    return f"Gold {next((kind for kind in kinds if any(case[kind] is not None for case in cases)), 'answer')}"
 
 
 def _is_right(case: Mapping[str, Any], score: float) -> bool:

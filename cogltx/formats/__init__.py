@@ -6,7 +6,6 @@ To add a format, write a module with ``read`` and a line in ``FORMATS``.
 import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import partial
 from os.path import realpath
 from pathlib import Path
 
@@ -33,11 +32,8 @@ FORMATS = {
     ".rtf": ("rtf", "RTF file"),
     ".eml": ("eml", "e-mail"),
     ".epub": ("epub", "EPUB file"),
-    ".html": ("html", "HTML file"),
-    ".htm": ("html", "HTML file"),
-    ".xhtml": ("html", "HTML file"),
-    ".md": ("markdown", "Markdown file"),
-    ".markdown": ("markdown", "Markdown file"),
+    **dict.fromkeys((".html", ".htm", ".xhtml"), ("html", "HTML file")),
+    **dict.fromkeys((".md", ".markdown"), ("markdown", "Markdown file")),
 }
 """Module and noun of each format by the ending of a file's name; all others are text."""
 
@@ -142,13 +138,12 @@ def _size(path: Path) -> int:
 
 def _read_text(path: Path, name: str, limits: Limits) -> Document | None:
     """Read a text file; None without text."""
-    return _text(read_content(path, name, limits, check=partial(_check_text, name)), name, path.name)
 
+    def check(first: bytes) -> None:
+        if not is_text(first):
+            raise DataError(f"{name}: {_NOT_TEXT}")
 
-def _check_text(name: str, first: bytes) -> None:
-    """Check that the first bytes of a file are not those of a binary one."""
-    if not is_text(first):
-        raise DataError(f"{name}: {_NOT_TEXT}")
+    return _text(read_content(path, name, limits, check), name, path.name)
 
 
 def _text(content: bytes, name: str, id: str) -> Document | None:

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 
-from cogltx.formats import _rows as rows
+from cogltx.formats import _tables as tables
 from cogltx.formats._encoding import decode
 from cogltx.formats._sections import Sections
 
@@ -18,11 +18,10 @@ def read(content: bytes) -> Sections:
     """Read a CSV or TSV file."""
     sections = Sections()
     text, note = decode(content)
-    if note:
-        sections.note(note)
+    sections.note(note)
     csv.field_size_limit(_MOST_LETTERS)
     lines = csv.reader(io.StringIO(text.replace("\0", "\ufffd"), newline=""), delimiter=_delimiter(text[:_SAMPLE]))
-    rows.add(sections, enumerate(lines, start=1))
+    tables.add_sheet(sections, enumerate(lines, start=1))
     return sections
 
 

@@ -6,7 +6,7 @@ once, before the document, each of the footers once, after it, both without page
 """
 
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 
 from lxml import etree
 
@@ -15,9 +15,8 @@ from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
-from cogltx.formats._notes import Notes
 from cogltx.formats._numbering import Numbering, value
-from cogltx.formats._package import Package
+from cogltx.formats._office import Notes, Package
 from cogltx.formats._sections import Sections
 
 _SKIPPED = frozenset(
@@ -35,8 +34,7 @@ _MOST_BASES = 20  # of a style
 def read(content: bytes) -> Sections:
     """Read a Word file."""
     sections, reader = Sections(), _Reader(Package(content))
-    for is_heading, text in reader.blocks():
-        (sections.heading if is_heading else sections.paragraph)(text.replace(_PAGE, ""))
+    sections.blocks((is_heading, text.replace(_PAGE, "")) for is_heading, text in reader.blocks())
     for problem in reader.problems:
         sections.note(problem)
     return sections
@@ -49,9 +47,8 @@ class _Reader:
         self._package = package
         self.problems: list[str] = []
         self._styles = {xml.attribute(style, "styleId"): style for style in self._all("styles", "style")}
-        self._kinds: dict[str, tuple[bool, bool, str, str]] = {}
-        numbering = self._part("numbering")
-        self._numbering = Numbering(numbering)
+        self._kind = cache(self._find_kind)
+        self._numbering = Numbering(self._part("numbering"))
         self._notes = Notes()
         self._marks: dict[tuple[str, str], str] = {}  # of the notes so far
         self._counts = {"footnote": 0, "endnote": 0}
@@ -59,8 +56,8 @@ class _Reader:
         self._inlines: dict[str, Callable[[etree._Element], str]] = {
             "t": lambda element: element.text or "", "r": self._run, "fldChar": self._field, "fldSimple": self._simple,
             "instrText": self._instruction, "footnoteReference": self._note, "endnoteReference": self._note,
-            "commentReference": self._comment, "ruby": self._ruby, "oMath": formulas.omml, "docPr": self._picture,
-            "sym": self._symbol, "p": lambda element: "",
+            "commentReference": self._comment, "ruby": self._ruby, "oMath": formulas.omml, "sym": self._symbol,
+            "docPr": lambda element: inline.picture(xml.attribute(element, "descr")), "p": lambda element: "",
         }  # fmt: skip
 
     def blocks(self) -> list[tables.Block]:
@@ -107,61 +104,49 @@ class _Reader:
 
     def _paragraph(self, paragraph: etree._Element) -> list[tables.Block]:
         """A paragraph with its number, then its text boxes and, outside tables, the notes that it cites."""
-        properties = paragraph.find("{*}pPr")
-        style = value(properties, "pStyle") if properties is not None else ""
-        is_heading, is_contents, list_id, level = self._kind(style)
+        is_heading, is_contents, list_id, level = self._kind(value(paragraph, "pPr/{*}pStyle"))
         found = list[tables.Block]()
         text = inline.plain(self._inline(paragraph)).strip(" \n")
-        if properties is not None:
-            is_heading |= value(properties, "outlineLvl") in tuple("012345678")
-            numbers = properties.find("{*}numPr")
-            if numbers is not None:
-                list_id, level = value(numbers, "numId") or list_id, value(numbers, "ilvl") or level
+        is_heading |= value(paragraph, "pPr/{*}outlineLvl") in tuple("012345678")
+        numbers = paragraph.find("{*}pPr/{*}numPr")
+        if numbers is not None:
+            list_id, level = value(numbers, "numId") or list_id, value(numbers, "ilvl") or level
         number = self._numbering.label(list_id, int(level) if level.isdigit() else 0) if list_id else ""
         if text and not is_contents:
             found.append((is_heading, number + text))
-        for box in paragraph.iter("{*}txbxContent"):
-            if self._is_own(box, paragraph):
+        for box in paragraph.iter("{*}txbxContent"):  # of this paragraph, and no second copy for old versions of Word
+            if next(one for one in box.iterancestors() if xml.local(one.tag) in ("p", "Fallback")) is paragraph:
                 found += self._blocks(box)
         return found + self._notes.take()
 
-    def _is_own(self, box: etree._Element, paragraph: etree._Element) -> bool:
-        """A text box belongs to a paragraph, not to one within it, and is no second copy for old versions of Word."""
-        for parent in box.iterancestors():
-            if parent is paragraph:
-                return True
-            if xml.local(parent.tag) in ("p", "Fallback"):
-                return False
-        return False
+    def _bases(self, id: str) -> Iterator[etree._Element]:
+        """A style and those that it is based on, nearest first."""
+        for _ in range(_MOST_BASES):
+            if (style := self._styles.get(id)) is None:
+                return
+            yield style
+            id = value(style, "basedOn")
 
-    def _kind(self, style: str) -> tuple[bool, bool, str, str]:
+    def _find_kind(self, style: str) -> tuple[bool, bool, str, str]:
         """Look up a style: whether it is for headings, whether for a table of contents, its list, and its level."""
-        if style not in self._kinds:
-            is_heading, is_contents, list_id, level, id = False, False, "", "", style
-            for _ in range(_MOST_BASES):
-                one = self._styles.get(id)
-                if one is None:
-                    break
-                name = value(one, "name").lower()
-                outline = one.find("{*}pPr/{*}outlineLvl")
-                is_contents |= name.startswith("toc ") and name[4:].isdigit()
-                is_heading |= name.startswith(_HEADINGS) or (
-                    outline is not None and xml.attribute(outline, "val") < "9"
-                )
-                numbers = one.find("{*}pPr/{*}numPr")
-                if numbers is not None and not list_id:
-                    list_id, level = value(numbers, "numId"), value(numbers, "ilvl")
-                    level = level or str(self._numbering.levels_of_styles.get((list_id, id), 0))
-                id = value(one, "basedOn")
-            self._kinds[style] = is_heading and not is_contents, is_contents, list_id, level
-        return self._kinds[style]
+        is_heading, is_contents, list_id, level = False, False, "", ""
+        for one in self._bases(style):
+            name = value(one, "name").lower()
+            outline = one.find("{*}pPr/{*}outlineLvl")
+            is_contents |= name.startswith("toc ") and name[4:].isdigit()
+            is_heading |= name.startswith(_HEADINGS) or (outline is not None and xml.attribute(outline, "val") < "9")
+            numbers = one.find("{*}pPr/{*}numPr")
+            if numbers is not None and not list_id:
+                list_id, level = value(numbers, "numId"), value(numbers, "ilvl")
+                of_style = (list_id, xml.attribute(one, "styleId"))
+                level = level or str(self._numbering.levels_of_styles.get(of_style, 0))
+        return is_heading and not is_contents, is_contents, list_id, level
 
     def _rows(self, table: etree._Element) -> Iterator[list[tables.Cell]]:
         """The rows of a table, without deleted ones."""
         for row in _within(table, "tr"):
             if row.find("{*}trPr/{*}del") is None:
-                before = row.find("{*}trPr/{*}gridBefore")
-                skipped = int(xml.attribute(before, "val") or 0) if before is not None else 0
+                skipped = int(value(row, "trPr/{*}gridBefore") or 0)
                 empty = [tables.Cell(())] * min(skipped, 50)
                 yield empty + [self._cell(cell) for cell in _within(row, "tc")]
 
@@ -201,14 +186,8 @@ class _Reader:
         return inline.raised(text) if self._is_raised(properties) and inline.NOTE not in text else text
 
     def _is_raised(self, properties: etree._Element) -> bool:
-        position, id = value(properties, "vertAlign"), value(properties, "rStyle")
-        for _ in range(_MOST_BASES):
-            style = self._styles.get(id)
-            if position or style is None:
-                break
-            found, id = style.find("{*}rPr/{*}vertAlign"), value(style, "basedOn")
-            position = xml.attribute(found, "val") if found is not None else ""
-        return position == "superscript"
+        of_styles = (value(style, "rPr/{*}vertAlign") for style in self._bases(value(properties, "rStyle")))
+        return next(filter(None, (value(properties, "vertAlign"), *of_styles)), "") == "superscript"
 
     def _field(self, mark: etree._Element) -> str:
         kind = xml.attribute(mark, "fldCharType")
@@ -264,12 +243,8 @@ class _Reader:
         return " ".join(text for _, text in blocks)
 
     def _ruby(self, element: etree._Element) -> str:
-        base, reading = (element.find(f"{{*}}{name}") for name in ("rubyBase", "rt"))
-        texts = [self._inline(part) if part is not None else "" for part in (base, reading)]
-        return inline.with_reading(*texts)
-
-    def _picture(self, element: etree._Element) -> str:
-        return inline.picture(xml.attribute(element, "descr"))
+        parts = (element.iterfind(f"{{*}}{name}") for name in ("rubyBase", "rt"))
+        return inline.with_reading(*("".join(map(self._inline, part)) for part in parts))
 
     def _symbol(self, element: etree._Element) -> str:
         code = int(xml.attribute(element, "char") or "0", 16)

@@ -9,7 +9,7 @@ from cogltx.errors import DataError
 from cogltx.formats import FORMATS
 from cogltx.formats import _html as html
 from cogltx.formats._encoding import decode, decode_markup
-from cogltx.formats._sections import Sections
+from cogltx.formats._sections import Sections, some
 
 _HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _MOST_MESSAGES = 20  # within each other
@@ -22,8 +22,7 @@ def read(content: bytes) -> Sections:
     unread = list[str]()
     _add(message_from_bytes(content, policy=policy.default), sections, unread, depth=0)
     if unread:
-        more = f" and {len(unread) - _NAMED} more" if len(unread) > _NAMED else ""
-        sections.note(f"attachments that are not read: {', '.join(unread[:_NAMED])}{more}")
+        sections.note(f"attachments that are not read: {some(unread, _NAMED)}")
     return sections
 
 
@@ -55,8 +54,7 @@ def _add_text(part: Any, sections: Sections) -> None:
         declared = ""
     is_html = part.get_content_subtype() == "html"
     text, note = decode(content, declared) if declared or not is_html else decode_markup(content)
-    if note:
-        sections.note(note)
+    sections.note(note)
     if is_html:
         html.add(text, sections)
     else:

@@ -3,7 +3,6 @@
 import posixpath
 from collections.abc import Iterator
 from io import BytesIO
-from itertools import chain
 from urllib.parse import unquote
 from zipfile import BadZipFile, ZipFile
 from zlib import error as zlib_error
@@ -14,7 +13,7 @@ from cogltx.errors import DataError
 from cogltx.formats import _html as html
 from cogltx.formats import _xml as xml
 from cogltx.formats._encoding import decode_markup
-from cogltx.formats._sections import Sections
+from cogltx.formats._sections import Sections, some
 
 _UNREADABLE = (BadZipFile, zlib_error, EOFError, RuntimeError, NotImplementedError, OSError)
 _PICTURES = ("image/", "audio/", "video/")
@@ -47,9 +46,7 @@ def read(content: bytes) -> Sections:
             "the EPUB file is encrypted (DRM)" if is_encrypted else f"no chapter can be read: {problems[0]}"
         )
     if problems:
-        more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-        named = ", ".join(problems[:_NAMED]) + more
-        sections.note(f"{len(problems)} of {len(chapters)} chapters cannot be read: {named}")
+        sections.note(f"{len(problems)} of {len(chapters)} chapters cannot be read: {some(problems, _NAMED)}")
     return sections
 
 
@@ -87,16 +84,13 @@ def _titles(archive: ZipFile, package: etree._Element, folder: str) -> dict[str,
                 contents = xml.parse(archive.read(path))
             except (KeyError, DataError, etree.XMLSyntaxError, *_UNREADABLE):
                 continue
-            for link, title in chain(_links(contents), _points(contents)):
+            for link, title in _entries(contents):
                 titles.setdefault(_path(posixpath.dirname(path), link), set()).add(" ".join(title.split()))
     return titles
 
 
-def _links(contents: etree._Element) -> Iterator[tuple[str, str]]:
-    return ((link.get("href", ""), "".join(link.itertext())) for link in contents.iter("{*}a"))
-
-
-def _points(contents: etree._Element) -> Iterator[tuple[str, str]]:
+def _entries(contents: etree._Element) -> Iterator[tuple[str, str]]:
+    yield from ((link.get("href", ""), "".join(link.itertext())) for link in contents.iter("{*}a"))
     for point in contents.iter("{*}navPoint"):
         for target in point.iterfind("{*}content"):
             yield target.get("src", ""), "".join(point.findtext("{*}navLabel/{*}text") or "")

@@ -128,11 +128,9 @@ def _combined(name: str, parts: Sequence[str]) -> str:
 
 def _value(element: etree._Element, name: str, default: str) -> str:
     """A property of a formula of Word, such as the sign of a sum."""
-    for properties in element:
-        if local(properties.tag).endswith("Pr"):
-            for child in _named(properties, name):
-                return next(iter(child.attrib.values()), "")
-    return default
+    all_properties = (child for child in element if local(child.tag).endswith("Pr"))
+    found = next((child for properties in all_properties for child in _named(properties, name)), None)
+    return default if found is None else next(iter(found.attrib.values()), "")
 
 
 def _fenced(element: etree._Element) -> str:
@@ -169,11 +167,11 @@ _SPECIAL: dict[str, Callable[[etree._Element], str]] = {
 }
 
 
-def _tex_group(tokens: Iterator[tuple[str, str, str]], end: str = "}") -> str:
+def _tex_group(tokens: Iterator[tuple[str, str, str]]) -> str:
     """Text of the tokens to the end of a group."""
     line = ""
     for command, sign, text in tokens:
-        if sign == end:
+        if sign == "}":
             break
         if sign in ("^", "_") and sign:
             line = _power(line.rstrip(), sign, _tex_argument(tokens))

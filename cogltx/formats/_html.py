@@ -99,8 +99,7 @@ def read(content: bytes) -> Sections:
     """Read an HTML file."""
     sections = Sections()
     text, note = decode_markup(content)
-    if note:
-        sections.note(note)
+    sections.note(note)
     add(text, sections, is_xml=_XHTML.match(content.removeprefix(b"\xef\xbb\xbf")) is not None)
     return sections
 
@@ -113,8 +112,7 @@ def add(
     if root is None:
         return
     blocks = _Reader(line_break).read(root) or _Reader(line_break, with_navigation=True).read(root)
-    for is_heading, text in blocks:
-        (sections.heading if is_heading or text in titles else sections.paragraph)(text)
+    sections.blocks((is_heading or text in titles, text) for is_heading, text in blocks)
 
 
 def _parse(markup: str, sections: Sections, is_xml: bool) -> etree._Element | None:
@@ -149,16 +147,26 @@ class _Reader:
         self._lists: list[_List] = []
         self._label = ""  # number of a list item, before its first block
         self._open: Counter[str] = Counter()  # open elements by name
+        put = self._pieces.append
         self._starts: dict[str, Callable[[etree._Element], None]] = {
-            "a": self._link, "br": self._break, "img": self._picture, "input": self._input, "textarea": self._typed,
-            "select": self._chosen, "ol": self._list, "ul": self._list, "menu": self._list, "li": self._item,
-            "tr": self._row, "sup": self._raised, "ruby": self._ruby, "rt": self._reading, "math": self._formula,
-            "script": self._script, "q": self._quote, "span": self._span,
+            "a": self._link, "img": self._picture, "input": self._input, "select": self._chosen, "ol": self._list,
+            "ul": self._list, "menu": self._list, "li": self._item, "tr": self._row, "script": self._script,
+            "br": lambda element: put("\n" if self._open["pre"] else inline.BREAK),
+            "textarea": lambda element: put(f" {element.text or ''} "),
+            "sup": lambda element: put(inline.NOTE if _has_link(element) else inline.RAISED),
+            "ruby": lambda element: put(inline.BASE),
+            "rt": lambda element: put(inline.READING),
+            "math": lambda element: put(f" {formulas.mathml(element)} "),
+            "q": lambda element: put("“"),
+            "span": lambda element: put(inline.NOTE * _has_brackets(element)),
         }  # fmt: skip
         self._ends: dict[str, Callable[[etree._Element], None]] = {
             "a": self._link_end, "ol": self._list_end, "ul": self._list_end, "menu": self._list_end,
-            "li": self._item_end, "sup": self._raised_end, "rt": self._reading_end, "td": self._cell_end,
-            "th": self._cell_end, "table": self._table_end, "q": self._quote_end, "span": self._span_end,
+            "li": self._label_end, "td": self._label_end, "th": self._label_end, "table": self._table_end,
+            "sup": lambda element: put(inline.END),
+            "rt": lambda element: put(inline.READ + inline.BASE),
+            "q": lambda element: put("”"),
+            "span": lambda element: put(inline.END * _has_brackets(element)),
         }  # fmt: skip
 
     def read(self, root: etree._Element) -> list[tables.Block]:
@@ -238,7 +246,8 @@ class _Reader:
 
     def _flush(self, is_heading: bool = False) -> None:
         """End a block."""
-        text, self._pieces = "".join(self._pieces), []
+        text = "".join(self._pieces)
+        self._pieces.clear()
         if not text or text.isspace():
             return
         text = (
@@ -280,7 +289,7 @@ class _Reader:
         for _, cell in chain.from_iterable(rows):
             frame.count(cell)
 
-    def _cell_end(self, element: etree._Element) -> None:
+    def _label_end(self, element: etree._Element) -> None:
         self._label = ""
 
     def _row(self, element: etree._Element) -> None:
@@ -300,44 +309,9 @@ class _Reader:
         if _is_note(element):
             self._pieces.append(inline.END)
 
-    def _raised(self, element: etree._Element) -> None:
-        self._pieces.append(inline.NOTE if _has_link(element) else inline.RAISED)
-
-    def _raised_end(self, element: etree._Element) -> None:
-        self._pieces.append(inline.END)
-
-    def _ruby(self, element: etree._Element) -> None:
-        self._pieces.append(inline.BASE)
-
-    def _reading(self, element: etree._Element) -> None:
-        self._pieces.append(inline.READING)
-
-    def _reading_end(self, element: etree._Element) -> None:
-        self._pieces.append(inline.READ + inline.BASE)
-
-    def _break(self, element: etree._Element) -> None:
-        self._pieces.append("\n" if self._open["pre"] else inline.BREAK)
-
-    def _span(self, element: etree._Element) -> None:
-        if element.get("class") == "brackets":  # that a style sheet shows
-            self._pieces.append(inline.NOTE)
-
-    def _span_end(self, element: etree._Element) -> None:
-        if element.get("class") == "brackets":
-            self._pieces.append(inline.END)
-
-    def _quote(self, element: etree._Element) -> None:
-        self._pieces.append("“")
-
-    def _quote_end(self, element: etree._Element) -> None:
-        self._pieces.append("”")
-
     def _picture(self, element: etree._Element) -> None:
         description = inline.picture(element.get("alt", ""))
         self._add(formulas.tex(description) if "\\" in description else description)
-
-    def _formula(self, element: etree._Element) -> None:
-        self._pieces.append(f" {formulas.mathml(element)} ")
 
     def _script(self, element: etree._Element) -> None:
         if element.get("type", "").startswith("math/tex"):
@@ -349,9 +323,6 @@ class _Reader:
             self._pieces.append("[x] " if "checked" in element.attrib else "[ ] ")
         elif kind in _TYPED:
             self._pieces.append(f" {element.get('value', '')} ")
-
-    def _typed(self, element: etree._Element) -> None:
-        self._pieces.append(f" {element.text or ''} ")
 
     def _chosen(self, element: etree._Element) -> None:
         chosen = (option for option in element.iter("{*}option") if "selected" in option.attrib)
@@ -376,9 +347,6 @@ class _Reader:
         if numbers.style:
             self._label += f"{inline.number(value, element.get('type', numbers.style))}. "
 
-    def _item_end(self, element: etree._Element) -> None:
-        self._label = ""
-
 
 def _names(element: etree._Element) -> str:
     """Names that say what an element is for."""
@@ -402,6 +370,11 @@ def _has_link(raised: etree._Element) -> bool:
     inside = any(xml.local(child.tag) == "a" and child.get("href") for child in raised)
     is_link = parent is not None and xml.local(parent.tag) == "a" and parent.get("href") is not None
     return inside or (is_link and len(parent) == 1 and not f"{parent.text or ''}{raised.tail or ''}".strip())
+
+
+def _has_brackets(span: etree._Element) -> bool:
+    """A style sheet shows brackets around the element."""
+    return bool(span.get("class") == "brackets")
 
 
 def _is_note(link: etree._Element) -> bool:

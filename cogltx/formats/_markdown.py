@@ -29,8 +29,7 @@ def read(content: bytes) -> Sections:
     """Read a Markdown file, without the settings before the text of a blog's page (front matter)."""
     text, note = decode(content)
     sections = Sections()
-    if note:
-        sections.note(note)
+    sections.note(note)
     rendered = cmarkgfm.markdown_to_html_with_extensions(_without_front_matter(text), _OPTIONS, extensions=_EXTENSIONS)
     html.add(_with_formulas(rendered), sections, line_break="\n")
     return sections

@@ -88,7 +88,7 @@ class Numbering:
 
 
 def value(element: etree._Element, name: str) -> str:
-    """The value of a property of an element; empty without it."""
+    """The value of a property of an element, by its name or path; empty without it."""
     child = element.find(f"{{*}}{name}")
     return attribute(child, "val") if child is not None else ""
 

@@ -12,11 +12,9 @@ from lxml import etree
 from cogltx.errors import DataError
 from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
-from cogltx.formats import _rows as rows
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
-from cogltx.formats._notes import Notes
-from cogltx.formats._package import open_zip
+from cogltx.formats._office import Notes, open_zip
 from cogltx.formats._sections import Sections
 from cogltx.formats._xml import attribute
 
@@ -47,8 +45,7 @@ def read(content: bytes) -> Sections:
 
 
 def _add_text(reader: "_Reader", part: etree._Element, sections: Sections) -> None:
-    for is_heading, text in [*reader.margins("header"), *reader.blocks(part), *reader.margins("footer")]:
-        (sections.heading if is_heading else sections.paragraph)(text)
+    sections.blocks([*reader.margins("header"), *reader.blocks(part), *reader.margins("footer")])
 
 
 def _add_sheets(reader: "_Reader", part: etree._Element, sections: Sections) -> None:
@@ -56,7 +53,7 @@ def _add_sheets(reader: "_Reader", part: etree._Element, sections: Sections) -> 
         if not reader.is_hidden(sheet):
             name = attribute(sheet, "name")
             sections.heading(name)
-            rows.add(sections, reader.sheet_rows(sheet), name)
+            tables.add_sheet(sections, reader.sheet_rows(sheet), name)
 
 
 def _add_slides(reader: "_Reader", part: etree._Element, sections: Sections) -> None:
@@ -69,8 +66,7 @@ def _add_slides(reader: "_Reader", part: etree._Element, sections: Sections) -> 
             if attribute(frame, "class") in ("title", "subtitle"):
                 sections.heading(" ".join(text for _, text in reader.blocks([frame])))
             else:
-                for _, text in reader.blocks([frame]):
-                    sections.paragraph(text)
+                sections.blocks((False, text) for _, text in reader.blocks([frame]))
         for notes in slide.iterfind("{*}notes"):
             for _, text in reader.blocks(notes):
                 sections.paragraph(f"Notes: {text}")
@@ -129,11 +125,8 @@ class _Reader:
 
     def is_hidden(self, element: etree._Element) -> bool:
         """A sheet or a slide is not displayed."""
-        style = self._styles.get(attribute(element, "style-name"))
-        properties = [] if style is None else list(style)
-        return any(
-            "false" in (attribute(one, "display"),) or attribute(one, "visibility") == "hidden" for one in properties
-        )
+        style = self._styles.get(attribute(element, "style-name"), ())
+        return any(attribute(one, "display") == "false" or attribute(one, "visibility") == "hidden" for one in style)
 
     def sheet_rows(self, sheet: etree._Element) -> Iterator[tuple[int, list[str]]]:
         """The rows of a sheet with their numbers, without hidden ones."""
@@ -255,9 +248,8 @@ class _Reader:
         return " ".join(text for _, text in blocks)
 
     def _ruby(self, element: etree._Element) -> str:
-        base, reading = element.find("{*}ruby-base"), element.find("{*}ruby-text")
-        texts = [self._inline(part) if part is not None else "" for part in (base, reading)]
-        return inline.with_reading(*texts)
+        parts = (element.iterfind(f"{{*}}{name}") for name in ("ruby-base", "ruby-text"))
+        return inline.with_reading(*("".join(map(self._inline, part)) for part in parts))
 
     def _frame(self, frame: etree._Element) -> str:
         """A formula, or what a picture shows; text boxes follow the paragraph."""

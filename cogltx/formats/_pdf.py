@@ -4,9 +4,10 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import groupby
+from operator import attrgetter
 
 import pypdfium2
+from more_itertools import consecutive_groups, map_reduce
 
 from cogltx.document import Line as PrintedLine
 from cogltx.errors import DataError
@@ -51,7 +52,7 @@ def _are_pictures(numbers: list[int]) -> str:
     >>> _are_pictures([2, 5, 6, 7])
     'pages 2, 5-7 are pictures'
     """
-    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda item: item[1] - item[0])]
+    runs = map(list, consecutive_groups(numbers))
     listed = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
     return f"pages {listed} are pictures" if len(numbers) > 1 else f"page {listed} is a picture"
 
@@ -123,8 +124,11 @@ def _letters(text: str) -> str:
 
 
 def _write(pages: list[list[Line]], titles: Titles, sections: Sections) -> None:
-    ordered = [[block for frame in _by_frame(page) for block in blocks(frame)] for page in without_running(pages)]
-    lines = (line for page in ordered for block in page for row in block.lines for line in row.cells or (row,))
+    ordered = [
+        [block for frame in map_reduce(page, attrgetter("frame")).values() for block in blocks(frame)]
+        for page in without_running(pages)
+    ]
+    lines = (line for page in ordered for block in page for row in block for line in row.cells or (row,))
     hyphens = Hyphens(line.text for line in lines)
     paragraphs = Paragraphs(ordered)
     number = 0
@@ -133,13 +137,6 @@ def _write(pages: list[list[Line]], titles: Titles, sections: Sections) -> None:
             number += 1
             sections.page(number)
         _add(paragraph, hyphens, sections)
-
-
-def _by_frame(page: list[Line]) -> list[list[Line]]:
-    frames: dict[object, list[Line]] = defaultdict(list)
-    for piece in page:
-        frames[piece.frame].append(piece)
-    return list(frames.values())
 
 
 def _with_headings(

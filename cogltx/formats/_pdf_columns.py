@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
@@ -11,20 +10,14 @@ from cogltx.formats._pdf_tables import row_of
 
 _GUTTER = 0.7  # least width of the space between columns, in type sizes
 _LABEL = re.compile(r"\W{1,3}|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivxlcIVXLC]{1,5})[.)\]:]{0,2}|[(\[]?\d+(?:\.\d+)+\.?[)\]]?")
+Block = list[Line]  # of a column from top to bottom; some may be rows of a table
 Gaps = list[tuple[float, float]]
 _PROSE = 18  # least characters of most lines of a column of prose
 
 
-@dataclass
-class Block:
-    """Lines of a column from top to bottom; some may be rows of a table."""
-
-    lines: list[Line]
-
-
 def blocks(parts: Sequence[Line]) -> list[Block]:
     """Put the pieces of a page in reading order."""
-    return [block for block in _ordered(with_drop_caps(parts), 0) if block.lines]
+    return [block for block in _ordered(with_drop_caps(parts), 0) if block]
 
 
 def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
@@ -39,7 +32,7 @@ def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
             single += rows[start]
             start += 1
             continue
-        yield Block(lines_of(single))
+        yield lines_of(single)
         single = []
         inside = [part for row in rows[start:end] for part in row]
         if kind == "table":
@@ -48,7 +41,7 @@ def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
             for column in _divided(inside, gutters):
                 yield from _ordered(column, depth + 1)
         start = end
-    yield Block(lines_of(single))
+    yield lines_of(single)
 
 
 def _rows(parts: list[Line]) -> list[list[Line]]:
@@ -75,25 +68,16 @@ def _free(row: list[Line], width: float) -> Gaps:
 
 def _columns(rows: list[list[Line]], start: int, width: float) -> tuple[int, Gaps]:
     """Return the end of the longest run of rows that share a space with text on both sides, and all such spaces."""
-    if len(rows[start]) < 2:
-        return start, []
-    free, best = _free(rows[start], width), (start, Gaps())
-    left = min(part.left for part in rows[start])
-    right = max(part.right for part in rows[start])
-    inner = [gap for gap in free if left < gap[0] and gap[1] < right]
-    if not inner:
-        return start, []
-    end = start + 1
-    best = (end, inner)
-    while end < len(rows):
-        free = _common(free, _free(rows[end], width), width)
-        left = min(left, *(part.left for part in rows[end]))
-        right = max(right, *(part.right for part in rows[end]))
+    free, best = [(float("-inf"), float("inf"))], (start, Gaps())
+    left, right = float("inf"), float("-inf")
+    for end in range(start, len(rows)):
+        row = rows[end]
+        free = _common(free, _free(row, width), width)
+        left, right = min(left, *(part.left for part in row)), max(right, *(part.right for part in row))
         inner = [gap for gap in free if left <= gap[0] and gap[1] <= right]
         if not inner or _begins_anew(rows, start, end, inner):
             break
-        end += 1
-        best = (end, inner)
+        best = (end + 1, inner)
     return best
 
 
@@ -165,4 +149,4 @@ def _table(rows: list[list[Line]], gutters: Gaps) -> Iterator[Block]:
             whole[-1] += row
         else:
             whole.append(list(row))
-    yield Block([row_of([lines_of(cell) for cell in _cells(row, gutters)]) for row in whole])
+    yield [row_of([lines_of(cell) for cell in _cells(row, gutters)]) for row in whole]

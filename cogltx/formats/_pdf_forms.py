@@ -73,11 +73,11 @@ def _box(annotation: Any, shown: Callable[[float, float], tuple[float, float]]) 
 def _has_label(box: tuple[float, float, float, float], printed: Sequence[Line]) -> bool:
     """Check for printed text beside or just above a field."""
     left, top, right, bottom = box
-    for line in printed:
-        above = line.left < right and left < line.right and top - 2 * line.size < line.y < top
-        if above or top - 2 < line.y < bottom + 2:
-            return True
-    return False
+    return any(
+        top - 2 < line.y < bottom + 2
+        or (line.left < right and left < line.right and top - 2 * line.size < line.y < top)
+        for line in printed
+    )
 
 
 def _lines(
@@ -93,16 +93,5 @@ def _lines(
     for row, text in enumerate(texts):
         if text.strip():
             style = Style(round(size, 1), False, False)
-            yield Line(
-                text.strip(),
-                left,
-                right,
-                first + 1.2 * size * row,
-                style,
-                False,
-                0.0,
-                1 << 30,
-                frame,
-                number,
-                is_alone=True,
-            )
+            y = first + 1.2 * size * row
+            yield Line(text.strip(), left, right, y, style, False, 0.0, 1 << 30, frame, number, is_alone=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from more_itertools import split_when
+
 from cogltx.formats._pdf_words import Box, Frame, Style, Word
 
 _FAR = 1.2  # type sizes between two pieces of text on one baseline
@@ -85,13 +87,11 @@ def pieces(words: Sequence[Word], frame: Frame, page: int, columns: Sequence[tup
         page: its number.
         columns: the position, top and bottom of each vertical rule of a table.
     """
-    found: list[list[Word]] = []
-    for word in _with_marks(words):
-        if found and _continues(found[-1][-1], word) and not _is_ruled_off(found[-1][-1], word, columns):
-            found[-1].append(word)
-        else:
-            found.append([word])
-    return [_line(piece, frame, page) for piece in found]
+
+    def ends(last: Word, word: Word) -> bool:
+        return not _continues(last, word) or _is_ruled_off(last, word, columns)
+
+    return [_line(piece, frame, page) for piece in split_when(_with_marks(words), ends)]
 
 
 def _is_ruled_off(last: Word, word: Word, columns: Sequence[tuple[float, float, float]]) -> bool:
@@ -214,10 +214,9 @@ def merged(parts: Sequence[Line], separator: str = " ") -> Line:
 
 def lines_of(parts: Sequence[Line]) -> list[Line]:
     """Join the pieces on one baseline to lines, from top to bottom."""
-    found: list[list[Line]] = []
-    for part in sorted(parts, key=lambda part: part.y):
-        if found and abs(part.y - found[-1][-1].y) < _SAME_ROW * min(part.size, found[-1][-1].size):
-            found[-1].append(part)
-        else:
-            found.append([part])
+
+    def ends(before: Line, part: Line) -> bool:
+        return abs(part.y - before.y) >= _SAME_ROW * min(part.size, before.size)
+
+    found = split_when(sorted(parts, key=lambda part: part.y), ends)
     return [merged(line) if len(line) > 1 else line[0] for line in found]

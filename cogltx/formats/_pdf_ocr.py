@@ -29,9 +29,7 @@ def recognised(page: pypdfium2.PdfPage, number: int) -> list[Line]:
     result = _engine()(page.render(scale=_SCALE).to_numpy())
     if not result.txts:
         return []
-    boxes = [
-        (corners[:, 0].min(), corners[:, 1].min(), corners[:, 0].max(), corners[:, 1].max()) for corners in result.boxes
-    ]
+    boxes = [(*corners.min(axis=0), *corners.max(axis=0)) for corners in result.boxes]
     usual = float(median(bottom - top for _, top, _, bottom in boxes))
     found = []
     for position, (text, box) in enumerate(zip(result.txts, boxes, strict=True)):

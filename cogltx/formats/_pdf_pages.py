@@ -27,11 +27,6 @@ def opened(path: Path, name: str, limits: Limits) -> Iterator[pypdfium2.PdfDocum
         yield file
 
 
-def sizes(file: pypdfium2.PdfDocument) -> list[tuple[float, float]]:
-    """Measure width and height of each page as shown, in points."""
-    return [file.get_page_size(number) for number in range(len(file))]
-
-
 def png(file: pypdfium2.PdfDocument, number: int, scale: float) -> bytes:
     """Draw a page, from 1, as PNG with ``scale`` pixels per point, fewer for a very large page; raises DataError."""
     if not 1 <= number <= len(file):

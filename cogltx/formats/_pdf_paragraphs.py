@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from more_itertools import split_before, split_when
+
 from cogltx.formats._pdf_columns import Block
 from cogltx.formats._pdf_hyphens import HYPHEN
 from cogltx.formats._pdf_lines import LEADER, Line, is_right_to_left
@@ -45,16 +47,15 @@ class Paragraphs:
     def __init__(self, pages: Sequence[Sequence[Block]]) -> None:
         sizes, fixed, steps = Counter[float](), Counter[bool](), defaultdict[float, Counter[float]](Counter)
         for block in (block for page in pages for block in page):
-            for line in block.lines:
+            for line in block:
                 sizes[line.size] += len(line.text)
                 fixed[line.style.fixed] += len(line.text)
-            for before, line in pairwise(block.lines):
+            for before, line in pairwise(block):
                 if before.size == line.size:
                     steps[line.size][round(line.y - before.y, 1)] += 1
         self.size = sizes.most_common(1)[0][0] if sizes else 0.0
         self._all_fixed = fixed[True] > 0.9 * fixed.total()
         self._steps = {size: counts.most_common(1)[0][0] for size, counts in steps.items()}
-        self._open_note: Paragraph | None = None
 
     def all(self, pages: Iterable[Sequence[Block]]) -> Iterator[Paragraph]:
         """Yield the paragraphs of all pages; one that continues on the next page is whole, and footnotes follow it."""
@@ -64,7 +65,8 @@ class Paragraphs:
             page_notes: list[Paragraph] = []
             page_paragraphs: list[Paragraph] = []
             for block in page:
-                page_paragraphs = self._stitched(page_paragraphs, self._of(block, page_notes))
+                lines = self._without_notes(block, page_notes)
+                page_paragraphs = self._stitched(page_paragraphs, self._of(lines))
             if notes and page_notes and not _NOTE.match(page_notes[0].text):
                 notes[-1].lines += page_notes.pop(0).lines
             if last:
@@ -92,11 +94,8 @@ class Paragraphs:
 
     def _continuation(self, last: Paragraph, following: list[Paragraph]) -> int | None:
         """Return which paragraph of a page continues the last one of the page before."""
-        texts = [number for number, paragraph in enumerate(following) if paragraph.kind == "text"]
-        for number in texts[:4]:
-            if self._goes_on(last, following[number], nearby=number == 0):
-                return number
-        return None
+        texts = [number for number, paragraph in enumerate(following) if paragraph.kind == "text"][:4]
+        return next((n for n in texts if self._goes_on(last, following[n], nearby=n == 0)), None)
 
     def _goes_on(self, last: Paragraph, following: Paragraph, nearby: bool = True) -> bool:
         """Check whether a sentence continues in the next column or on the next page."""
@@ -113,43 +112,26 @@ class Paragraphs:
         indented = len(following.lines) > 1 and begin.left > following.lines[1].left + _INDENT * begin.size
         return nearby and full and not indented and not _ENDS.search(end.text) and not _NUMBERED.match(begin.text)
 
-    def _of(self, block: Block, notes: list[Paragraph]) -> list[Paragraph]:
-        """Divide a block; its footnotes go to ``notes``."""
-        lines = self._without_notes(block.lines, notes)
-        return [paragraph for run in self._runs(lines) for paragraph in self._divided(run)]
+    def _of(self, lines: list[Line]) -> list[Paragraph]:
+        """Divide lines, first where their distance or their type size changes."""
+        runs = split_when(lines, lambda before, line: line.cells or before.cells or not self._is_near(before, line))
+        return [paragraph for run in runs for paragraph in self._divided(run)]
 
     def _without_notes(self, lines: list[Line], notes: list[Paragraph]) -> list[Line]:
-        """Take the small lines at the end of a column, if they begin as notes do."""
+        """Take the small lines at the end of a column to ``notes``, if they begin as notes do."""
         start = len(lines)
         while start and lines[start - 1].size < _NOTE_SIZE * self.size:
             start -= 1
         if start == len(lines) or start == 0:
             return lines
-        found = [paragraph for run in self._runs(lines[start:]) for paragraph in self._divided(run)]
+        found = self._of(lines[start:])
         first = next((n for n, paragraph in enumerate(found) if _NOTE.match(paragraph.text)), None)
         if first is None or first > 1:
             return lines
-        merged: list[Paragraph] = []
-        for paragraph in found:
-            if merged and not _NOTE.match(paragraph.text):
-                merged[-1].lines += paragraph.lines
-            else:
-                merged.append(paragraph)
-        for paragraph in merged:
-            paragraph.kind = "note"
-        notes += merged
+        for note in split_before(found, lambda paragraph: _NOTE.match(paragraph.text)):
+            whole = [line for paragraph in note for line in paragraph.lines]
+            notes.append(Paragraph("note", whole, note[0].edge))
         return lines[:start]
-
-    def _runs(self, lines: list[Line]) -> Iterator[list[Line]]:
-        """Divide lines where their distance or their type size changes."""
-        run: list[Line] = []
-        for line in lines:
-            if run and (line.cells or run[-1].cells or not self._is_near(run[-1], line)):
-                yield run
-                run = []
-            run.append(line)
-        if run:
-            yield run
 
     def _is_near(self, before: Line, line: Line) -> bool:
         if abs(before.size - line.size) > 0.08 * line.size and not self._is_inline(before, line):

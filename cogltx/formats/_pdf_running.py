@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import quantiles
 
+from more_itertools import split_when
+
 from cogltx.formats._pdf_lines import Line
 
 _NUMBER = re.compile(r"\d+|\b[ivxlc]+\b")
@@ -83,14 +85,7 @@ def _groups(rows: Iterable[Row], keys: Callable[[Row], list[str]]) -> Iterator[l
         for key in keys(row):
             by_text[key].append(row)
     for same in by_text.values():
-        same.sort(key=lambda row: row[3])
-        group = same[:1]
-        for before, row in pairwise(same):
-            if row[3] - before[3] > _NEAR:
-                yield group
-                group = []
-            group.append(row)
-        yield group
+        yield from split_when(sorted(same, key=lambda row: row[3]), lambda before, row: row[3] - before[3] > _NEAR)
 
 
 def _counts_pages(group: list[Row]) -> bool:

@@ -13,7 +13,7 @@ from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
-from cogltx.formats._package import Package
+from cogltx.formats._office import Package
 from cogltx.formats._sections import Sections
 
 _TITLES = ("title", "ctrTitle")
@@ -26,8 +26,9 @@ def read(content: bytes) -> Sections:
     """Read a PowerPoint file."""
     sections, package = Sections(), Package(content)
     slides = package.relationships(package.main)
-    for number, id in enumerate(package.part(package.main).iterfind("{*}sldIdLst/{*}sldId"), start=1):
-        _, name = slides.get(_relationship(id), ("", ""))
+    for number, one in enumerate(package.part(package.main).iterfind("{*}sldIdLst/{*}sldId"), start=1):
+        id = next((value for key, value in one.attrib.items() if key.endswith("}id")), "")  # of a relationship
+        _, name = slides.get(id, ("", ""))
         try:
             slide = package.part(name)
         except (KeyError, DataError, etree.XMLSyntaxError):
@@ -35,7 +36,7 @@ def read(content: bytes) -> Sections:
             continue
         if slide.get("show") not in ("0", "false"):
             sections.page(f"slide {number}")
-            _add(slide, sections)
+            sections.blocks(_shapes(slide))
             for notes in package.related(name, "notesSlide"):
                 for _, text in _shapes(package.part(notes)):
                     sections.paragraph(f"Notes: {text}")
@@ -43,16 +44,6 @@ def read(content: bytes) -> Sections:
                 for text in package.part(comments).iter("{*}text"):
                     sections.paragraph(f"Comment: {text.text or ''}")
     return sections
-
-
-def _relationship(id: etree._Element) -> str:
-    """The id of a relationship, not the attribute of the same name without namespace."""
-    return next((value for key, value in id.attrib.items() if key.endswith("}id")), "")
-
-
-def _add(slide: etree._Element, sections: Sections) -> None:
-    for is_title, text in _shapes(slide):
-        (sections.heading if is_title else sections.paragraph)(text)
 
 
 def _shapes(slide: etree._Element) -> list[tables.Block]:
@@ -108,7 +99,8 @@ def _paragraphs(body: etree._Element) -> Iterator[str]:
     counts: dict[int, int] = {}
     for paragraph in body.iterfind("{*}p"):
         text = inline.plain("".join(map(_piece, paragraph))).strip()
-        numbers, level = paragraph.find("{*}pPr/{*}buAutoNum"), _level(paragraph)
+        numbers, properties = paragraph.find("{*}pPr/{*}buAutoNum"), paragraph.find("{*}pPr")
+        level = 0 if properties is None else int(properties.get("lvl", "0"))
         if text:  # it ends the lists of deeper levels, and of its own if it has no number
             counts = {one: count for one, count in counts.items() if one < level + (numbers is not None)}
         if text and numbers is not None:
@@ -116,11 +108,6 @@ def _paragraphs(body: etree._Element) -> Iterator[str]:
             text = f"{_number(numbers.get('type', ''), counts[level])} {text}"
         if text:
             yield text
-
-
-def _level(paragraph: etree._Element) -> int:
-    properties = paragraph.find("{*}pPr")
-    return 0 if properties is None else int(properties.get("lvl", "0"))
 
 
 def _number(kind: str, count: int) -> str:

@@ -98,12 +98,10 @@ class _Process:
             with suppress(BrokenPipeError):
                 self._popen.stdin.write(message)
                 self._popen.stdin.flush()
-            reply: bytes = self._popen.stdout.readline()
-            while reply.startswith(MORE):
+            while (reply := self._popen.stdout.readline()).startswith(MORE):
                 timer.cancel()
                 seconds += float(reply.removeprefix(MORE))
                 timer = self._timer(seconds)
-                reply = self._popen.stdout.readline()
         except BaseException:
             self.end()
             raise
@@ -115,7 +113,7 @@ class _Process:
                 self._popen.wait(1)
             self.end()
             raise _EndedError(self._popen.returncode, is_late)
-        return reply
+        return bytes(reply)
 
     def _timer(self, seconds: float) -> Timer:
         timer = Timer(seconds, self._popen.kill)
@@ -163,7 +161,10 @@ def _done(job: dict[str, Any], name: str, limits: Limits) -> dict[str, Any]:
     """Let another process do a job within limits; raises DataError if it exceeds them, OSError without a process."""
     job |= {"name": name, "seconds": limits.seconds, "megabytes": limits.megabytes}
     while True:
-        process = _checked_out()
+        try:
+            process = _idle.pop()
+        except IndexError:
+            process = _Process()
         _busy.add(process)
         try:
             values = process.read(job, limits.wall_seconds + _GRACE_SECONDS)
@@ -171,26 +172,13 @@ def _done(job: dict[str, Any], name: str, limits: Limits) -> dict[str, Any]:
             if error.is_late or process.n_files == 1:  # else it may have been short of memory, or ended while idle
                 raise DataError(f"{name}: {error.describe(limits)}") from None
         else:
-            _keep(process)
+            if process.n_files < _MOST_FILES and len(_idle) < _MOST_IDLE:
+                _idle.append(process)
+            else:
+                process.end()
             return values
         finally:
             _busy.discard(process)
-
-
-def _checked_out() -> _Process:
-    """Return an idle process, or a new one; raises OSError."""
-    try:
-        return _idle.pop()
-    except IndexError:
-        return _Process()
-
-
-def _keep(process: _Process) -> None:
-    """Keep a process for the next file, or end it."""
-    if process.n_files < _MOST_FILES and len(_idle) < _MOST_IDLE:
-        _idle.append(process)
-    else:
-        process.end()
 
 
 @atexit.register

@@ -1,13 +1,22 @@
 """Builds a document from paragraphs, headings and pages."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cogltx.document import BETWEEN_PARAGRAPHS, Document, Line, Segment
 
 _HEADING_CHARACTERS = 120  # of a heading before each block
 _UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
+
+
+def some(names: Sequence[str], most: int) -> str:
+    """List the first names, and the number of the others.
+
+    >>> some(["a", "b", "c", "d"], 2)
+    'a, b and 2 more'
+    """
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class Sections:
@@ -42,13 +51,19 @@ class Sections:
             self._sections.append((self._next, text[:_HEADING_CHARACTERS]))
             self.paragraph(text)
 
+    def blocks(self, blocks: Iterable[tuple[bool, str]]) -> None:
+        """Add texts, each of which is a heading or a paragraph."""
+        for is_heading, text in blocks:
+            (self.heading if is_heading else self.paragraph)(text)
+
     def page(self, number: int | str) -> None:
         """Begin a page with a number, or with a name, such as "slide 4"."""
         self._pages.append((self._next, number))
 
     def note(self, problem: str) -> None:
-        """Report in one line what cannot be read; the rest of the file is read."""
-        self._notes.append(problem)
+        """Report in one line what cannot be read, if anything; the rest of the file is read."""
+        if problem:
+            self._notes.append(problem)
 
     def take(self, other: "Sections") -> None:
         """Add the sections, pages and notes of a document within this one."""

@@ -62,12 +62,12 @@ def _read(name: str, limits: Limits, path: str, module: str, noun: str) -> dict[
 
 
 def _render(name: str, limits: Limits, path: str, number: int | None, scale: float) -> dict[str, Any]:
-    """Draw a page of a PDF file, or without a number measure all pages."""
+    """Draw a page of a PDF file, or without a number measure the width and height in points of all."""
     from cogltx.formats import _pdf_pages
 
     with limits.in_force(), _pdf_pages.opened(Path(path), name, limits) as file:
         if number is None:
-            return {"sizes": _pdf_pages.sizes(file)}
+            return {"sizes": [file.get_page_size(index) for index in range(len(file))]}
         return {"png": base64.b64encode(_pdf_pages.png(file, number, scale)).decode()}
 
 

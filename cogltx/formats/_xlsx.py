@@ -2,15 +2,14 @@
 
 import re
 import warnings
-from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from io import BytesIO
 from typing import Any
 
 import openpyxl
 
-from cogltx.formats import _rows as rows
-from cogltx.formats._package import open_zip
+from cogltx.formats import _tables as tables
+from cogltx.formats._office import open_zip
 from cogltx.formats._sections import Sections
 
 _NOT_SHOWN = re.compile(r'"([^"]*)"|\\(.)|\[(?:\$([^\]-]*))?[^\]]*\]|_.|\*.')  # texts, currencies, colours, widths
@@ -29,14 +28,9 @@ def read(content: bytes) -> Sections:
             if sheet.sheet_state == "visible":
                 sheet.reset_dimensions()
                 sections.heading(sheet.title)
-                rows.add(sections, _rows(sheet), sheet.title)
+                rows = ([_shown(cell.value, cell) for cell in row] for row in sheet.iter_rows())
+                tables.add_sheet(sections, enumerate(rows, start=1), sheet.title)
     return sections
-
-
-def _rows(sheet: Any) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a sheet with their numbers."""
-    for number, row in enumerate(sheet.iter_rows(), start=1):
-        yield number, [_shown(cell.value, cell) for cell in row]
 
 
 def _shown(value: Any, cell: Any) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from threading import Lock
 from typing import Annotated, Any
 
@@ -100,7 +101,8 @@ class _Library:
     def __init__(self, reader: CogLTX, documents: Sequence[Document]) -> None:
         named = [one if one.id else replace(one, id="document") for one in documents]
         self.reader, self.documents = reader, {one.id: one for one in named_apart(named)}
-        self._joined = dict[tuple[str, ...], Document]()
+        join = lru_cache(_MOST_JOINED)
+        self._joined = join(lambda *names: Document.joined([self.documents[name] for name in names]))
         self._lock = Lock()
 
     def list_documents(self) -> Documents:
@@ -169,14 +171,7 @@ class _Library:
         if names is not None and not names:
             raise ToolError("documents is empty; leave it out to search all")
         documents = self._named(list(self.documents) if names is None else names)
-        key = tuple(one.id for one in documents)
-        if len(documents) == 1:
-            return documents[0]
-        joined = self._joined.pop(key) if key in self._joined else Document.joined(documents)
-        self._joined[key] = joined
-        if len(self._joined) > _MOST_JOINED:
-            del self._joined[next(iter(self._joined))]
-        return joined
+        return documents[0] if len(documents) == 1 else self._joined(*(one.id for one in documents))
 
     def _passage(self, block: Evidence, joined: Document) -> Passage:
         return Passage(**_described(self._of(block, joined), block.start, block.end), relevance=block.score)
@@ -200,9 +195,8 @@ def make_server(reader: CogLTX, documents: Sequence[Document]) -> MCPServer:
 
 
 def _described(document: Document, start: int, end: int) -> dict[str, Any]:
-    headings = (part.heading for part in document.segments if part.start <= start < part.end)
     return {
-        "document": document.id, "page": document.page(start), "heading": next(headings, ""), "start": start,
+        "document": document.id, "page": document.page(start), "heading": document.heading(start), "start": start,
         "end": end, "text": document.text[start:end],
     }  # fmt: skip
 

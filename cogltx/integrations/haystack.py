@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Coroutine
 from copy import copy
 from dataclasses import replace
-from functools import partial
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from haystack import Document, component
 from haystack.dataclasses import ExtractedAnswer
@@ -17,6 +19,21 @@ from cogltx.pipeline import CogLTX
 from cogltx.prediction import Answer, Prediction
 
 _CANDIDATES = 20  # of which some may overlap
+Inputs = ParamSpec("Inputs")
+Outputs = TypeVar("Outputs")
+
+
+def _in_thread(
+    run: Callable[Concatenate[Any, Inputs], Outputs],
+) -> Callable[Concatenate[Any, Inputs], Coroutine[Any, Any, Outputs]]:
+    """Make the method ``run_async`` of a component, which calls ``run`` in a thread."""
+
+    @wraps(run, assigned=("__doc__", "__annotations__"))
+    async def run_async(reader: Any, /, *inputs: Inputs.args, **options: Inputs.kwargs) -> Outputs:
+        outputs: Outputs = await asyncio.to_thread(reader.run, *inputs, **options)
+        return outputs
+
+    return run_async
 
 
 @component
@@ -89,25 +106,7 @@ class CogLTXReader:
             answers.append(ExtractedAnswer(query=query, score=prediction.no_answer_confidence or 0.0))
         return {"answers": sorted(answers, key=lambda answer: -answer.score)}
 
-    @component.output_types(answers=list[ExtractedAnswer])
-    async def run_async(
-        self,
-        query: str,
-        documents: list[Document],
-        top_k: int | None = None,
-        score_threshold: float | None = None,
-        max_seq_length: int | None = None,
-        stride: int | None = None,
-        max_batch_size: int | None = None,
-        answers_per_seq: int | None = None,
-        no_answer: bool | None = None,
-        overlap_threshold: float | None = None,
-    ) -> dict[str, list[ExtractedAnswer]]:
-        """Find the answers as ``run`` does, in a thread."""
-        run = partial(
-            self.run, query, documents, top_k, score_threshold, no_answer=no_answer, overlap_threshold=overlap_threshold
-        )
-        return await asyncio.to_thread(run)
+    run_async = _in_thread(run)
 
 
 @component
@@ -138,12 +137,7 @@ class CogLTXRanker:
         ]
         return {"documents": ranked_documents}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self, query: str, documents: list[Document], top_k: int | None = None
-    ) -> dict[str, list[Document]]:
-        """Rank documents as ``run`` does, in a thread."""
-        return await asyncio.to_thread(self.run, query, documents, top_k)
+    run_async = _in_thread(run)
 
 
 @component
@@ -196,21 +190,14 @@ def _extracted(answer: Answer, prediction: Prediction, query: str, documents: di
     if answer.start is None or answer.end is None:  # yes or no
         return ExtractedAnswer(query=query, score=answer.confidence, data=answer.text)
     document = documents[answer.document]
-    span = ExtractedAnswer.Span(answer.start, answer.end)
+    span, page = ExtractedAnswer.Span(answer.start, answer.end), document.meta.get("page_number")
+    n_pages_before = (document.content or "").count("\f", 0, answer.start)
     extracted = ExtractedAnswer(
         query=query, score=answer.confidence, data=answer.text, document=document, document_offset=span,
-        meta=_page(document, answer.start),
+        meta={"answer_page_number": page + n_pages_before} if isinstance(page, int) else {},
     )  # fmt: skip
     for block in prediction.evidence:
         if block.document == answer.document and block.start <= answer.start and answer.end <= block.end:
             offset = ExtractedAnswer.Span(answer.start - block.start, answer.end - block.start)
             return replace(extracted, context=block.text, context_offset=offset)
     return extracted
-
-
-def _page(document: Document, start: int) -> dict[str, int]:
-    """The page of an answer, if the document has a page number; form feeds separate pages."""
-    number = document.meta.get("page_number")
-    if not isinstance(number, int):
-        return {}
-    return {"answer_page_number": number + (document.content or "").count("\f", 0, start)}

@@ -1,11 +1,12 @@
-"""The routes that describe the server: its state, its model and limits, and its API as a page."""
+"""The routes that describe the server: its state, its model and limits, its API as a page; and the web page."""
 
 import re
 from pathlib import Path
 from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI, HTTPException, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import FileResponse, HTMLResponse, PlainTextResponse, Response
+from fastapi.staticfiles import StaticFiles
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup, escape
 from pydantic import BaseModel, Field
@@ -13,13 +14,18 @@ from pydantic import BaseModel, Field
 from cogltx import __version__
 from cogltx.formats import ENDINGS
 from cogltx.server._middleware import OPEN
-from cogltx.server._rerank_schemas import MOST_TEXTS
-from cogltx.server._schemas import Health
+from cogltx.server._schemas import MOST_TEXTS, Health
 from cogltx.server._service import Service
 
 _KEY = {"type": "http", "scheme": "bearer", "description": "The key of `cogltx serve --api-key`, if it has one."}
 _FAILURE = {"$ref": "#/components/schemas/Failure"}  # of every route, also of those that answer with other types
 _CODE = re.compile(r"``?([^`]+)``?")
+_PAGE = Path(__file__).parent / "page"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+_FRESH = {"Cache-Control": "no-cache"}  # browsers ask whether their copy is up to date
 _TEMPLATES = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
 _TEMPLATES.filters["code"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
@@ -137,8 +143,24 @@ async def docs(request: Request) -> str:
     return _TEMPLATES.get_template("docs.html").render(schema=schema, tags=tags, parts=_parts)
 
 
+@router.get("/", include_in_schema=False)
+async def page() -> Response:
+    """The web page."""
+    return FileResponse(_PAGE / "index.html", headers={"Content-Security-Policy": _POLICY, **_FRESH})
+
+
+class _PageFiles(StaticFiles):
+    """The files of the web page."""
+
+    def file_response(self, *args: Any, **keywords: Any) -> Response:
+        response = super().file_response(*args, **keywords)
+        response.headers.update(_FRESH)
+        return response
+
+
 def describe(app: FastAPI, *, needs_key: bool) -> None:
-    """Add the key to the description of an application, and that errors are JSON."""
+    """Add the files of the page, and the key to the description of an application, and that errors are JSON."""
+    app.mount("/page", _PageFiles(directory=_PAGE))
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -1,4 +1,7 @@
-"""Middleware of every request: who may enter and how often, an end when its client leaves, counts for Prometheus."""
+"""Middleware of every request: who may enter and how often, an end when its client leaves, counts for Prometheus.
+
+Also answers HEAD wherever GET is answered.
+"""
 
 import asyncio
 import hmac
@@ -176,6 +179,32 @@ class Guard:
         return failure(429, "busy", message, {"Retry-After": "30"})
 
 
+class Head:
+    """Answers HEAD as GET, without the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self.app(scope, receive, send)
+            return
+        is_sent = False
+
+        async def sent(message: Message) -> None:
+            nonlocal is_sent
+            if message["type"] != "http.response.body":
+                await send(message)
+            elif not is_sent:
+                is_sent = True
+                await send({"type": "http.response.body"})
+
+        as_get = {**scope, "method": "GET"}
+        await self.app(as_get, receive, sent)
+        scope["route"] = as_get.get("route")
+
+
 def client_of(scope: Scope) -> str:
     """Name the client of a request: its address."""
     return str(scope["client"][0]) if scope.get("client") else ""
@@ -207,9 +236,6 @@ async def _run_while_wanted(app: ASGIApp, scope: Scope, receive: Receive, send: 
             is_read.set()
         return message
 
-    async def run() -> None:
-        await app(scope, received, send)
-
     async def end_with_client() -> None:
         await is_read.wait()
         while (await receive())["type"] != "http.disconnect":
@@ -222,7 +248,7 @@ async def _run_while_wanted(app: ASGIApp, scope: Scope, receive: Receive, send: 
         if not is_read.is_set():
             running.cancel()
 
-    running = asyncio.create_task(run())
+    running = asyncio.ensure_future(app(scope, received, send))
     others = [asyncio.create_task(end_with_client()), asyncio.create_task(end_with_server())]
     try:
         await asyncio.wait([running])

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request
 
 from cogltx.blocks import encode
 from cogltx.blocks._tokens import token_spans
-from cogltx.server import _rerank_schemas as schemas
+from cogltx.server import _schemas as schemas
 from cogltx.server._middleware import client_of
 from cogltx.server._service import Service
 
@@ -44,8 +44,11 @@ async def rerank(body: schemas.Rerank, request: Request) -> list[schemas.Reranke
     n_tokens, texts = await _measured(tokenizer, body.query, body.texts, body.max_tokens_per_doc)
     is_raw = bool(body.raw_scores) or body.use_activation is False
     scores = await _scores(request, body.query, texts, is_raw=is_raw)
-    is_of_infinity = body.is_of_infinity or path.startswith("/infinity/")
-    documents = _returned(body, in_objects=not is_of_infinity) if body.return_documents else [None] * len(scores)
+    is_of_infinity = body.raw_scores is not None or path.startswith("/infinity/")
+    documents: Sequence[dict[str, Any] | str | None] = [None] * len(scores)
+    if body.return_documents:  # as they were sent, or for Infinity as texts
+        in_objects = [{"text": one} if isinstance(one, str) else one for one in body.documents]
+        documents = body.texts if is_of_infinity else in_objects
     return schemas.Reranked(
         id=secrets.token_hex(8),
         object="rerank" if is_of_infinity else "list",
@@ -99,10 +102,3 @@ async def _measured(tokenizer: Any, query: str, texts: Sequence[str], limit: int
     is_cut = [n > limit for n in n_tokens]
     read = [text[:cut] if cuts_it else text for text, cut, cuts_it in zip(texts, cuts[1:], is_cut, strict=True)]
     return n_query + sum(min(n, limit) for n in n_tokens), read
-
-
-def _returned(body: schemas.RerankDocuments, *, in_objects: bool) -> list[dict[str, Any] | str]:
-    """Return documents as they were sent, or texts as Infinity does, in place of objects."""
-    if not in_objects:
-        return list(body.texts)
-    return [{"text": one} if isinstance(one, str) else one for one in body.documents]

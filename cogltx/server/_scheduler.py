@@ -111,7 +111,7 @@ class Scheduler(Generic[Item, Result]):
         loops: list[tuple[str, int, Callable[[], None]]] = [
             ("short", threads, self._run_short),
             ("long", _LONG_THREADS, partial(self._run_whole, self._long, self._next_long)),
-            ("background", 1, partial(self._run_whole, self._background, self._next_background)),
+            ("background", 1, partial(self._run_whole, self._background, lambda: 0 if self._background else None)),
         ]
         for name, n_threads, loop in loops:
             for number in range(n_threads):
@@ -124,24 +124,11 @@ class Scheduler(Generic[Item, Result]):
 
     def submit(self, work: Work, item: Item) -> "Future[Result]":
         """Queue a short work, to be read with others; raises BusyError."""
-        future: Future[Result] = Future()
-        with self._changed:
-            self._check_room(work)
-            self._short.append((work, item, future))
-            self._changed.notify_all()
-        return future
+        return self._queued(self._short, work, item)
 
     def run(self, work: Work, do: Callable[[], Done]) -> "Future[Done]":
         """Queue a long work, or one in the background; raises BusyError."""
-        future: Future[Done] = Future()
-        with self._changed:
-            if work.lane is Lane.BACKGROUND:
-                self._background.append((work, do, future))
-            else:
-                self._check_room(work)
-                self._long.append((work, do, future))
-            self._changed.notify_all()
-        return future
+        return self._queued(self._background if work.lane is Lane.BACKGROUND else self._long, work, do)
 
     def stop(self) -> None:
         """Give up all works, those that run at their next batch; later ones are refused."""
@@ -150,17 +137,24 @@ class Scheduler(Generic[Item, Result]):
             queued = [(work, future) for work, _, future in (*self._short, *self._long, *self._background)]
             for work, future in [*self._running.items(), *queued]:
                 work.give_up()
-                _fail(future, GivenUpError())
+                _settle(future.set_exception, GivenUpError())
             for queue in (self._short, self._long, self._background):
                 queue.clear()
             self._changed.notify_all()
 
-    def _check_room(self, work: Work) -> None:
-        if self._stopped:
-            raise GivenUpError
-        of_client = sum(one.client == work.client for queue in (self._short, self._long) for one, _, _ in queue)
-        if self.waiting >= self._queue_size or of_client >= max(1, self._queue_size // 2):
-            raise BusyError
+    def _queued(self, queue: deque[Any], work: Work, task: Any) -> "Future[Any]":
+        """Add a work to the end of a queue, if there is room."""
+        future: Future[Any] = Future()
+        with self._changed:
+            if queue is not self._background:
+                if self._stopped:
+                    raise GivenUpError
+                of_client = sum(one.client == work.client for of in (self._short, self._long) for one, _, _ in of)
+                if self.waiting >= self._queue_size or of_client >= max(1, self._queue_size // 2):
+                    raise BusyError
+            queue.append((work, task, future))
+            self._changed.notify_all()
+        return future
 
     def _run_short(self) -> None:
         while True:
@@ -176,7 +170,7 @@ class Scheduler(Generic[Item, Result]):
                 self._finish(batch)
             for work, _, future in queued:
                 if work.is_given_up():
-                    _fail(future, GivenUpError())
+                    _settle(future.set_exception, GivenUpError())
             self._end([work for work, _, _ in queued])
 
     def _finish(self, batch: Sequence[tuple[Work, Item, "Future[Result]"]]) -> None:
@@ -186,20 +180,18 @@ class Scheduler(Generic[Item, Result]):
             results = self._read([item for _, item, _ in batch])
         except CogltxError as error:
             if len(batch) == 1:
-                _fail(batch[0][2], error)
+                _settle(batch[0][2].set_exception, error)
             else:
                 for one in batch:
                     self._finish([one])
         except Exception as error:  # a defect: every request gets it, and the thread lives on
             for _, _, future in batch:
-                _fail(future, error)
+                _settle(future.set_exception, error)
         else:
             for (_, _, future), result in zip(batch, results, strict=True):
-                _succeed(future, result)
+                _settle(future.set_result, result)
 
-    def _run_whole(
-        self, queue: deque[tuple[Work, Callable[[], Any], "Future[Any]"]], choose: Callable[[], Any]
-    ) -> None:
+    def _run_whole(self, queue: deque[_Whole], choose: Callable[[], int | None]) -> None:
         """Do the works of a queue one by one; ``choose`` gives the number of the next one, or None."""
         while True:
             with self._changed:
@@ -210,7 +202,14 @@ class Scheduler(Generic[Item, Result]):
                 work, do, future = queue[number]
                 del queue[number]
                 self._running[work] = future
-            self._do(work, do, future)
+            TURN.set(partial(self._turns.turn, work))
+            try:
+                work.check()
+                _settle(future.set_result, do())
+            except Exception as error:
+                _settle(future.set_exception, error)
+            finally:
+                self._end([work])
 
     def _next_long(self) -> int | None:
         """Choose the oldest work of the clients with the fewest that run; None if all have enough."""
@@ -219,21 +218,6 @@ class Scheduler(Generic[Item, Result]):
         best = min(numbers, key=lambda number: running[self._long[number][0].client], default=None)
         return None if best is None or running[self._long[best][0].client] >= _LONG_PER_CLIENT else best
 
-    def _next_background(self) -> int | None:
-        """Choose the oldest work."""
-        return 0 if self._background else None
-
-    def _do(self, work: Work, do: Callable[[], Any], future: "Future[Any]") -> None:
-        """Do one work."""
-        TURN.set(partial(self._turns.turn, work))
-        try:
-            work.check()
-            _succeed(future, do())
-        except Exception as error:
-            _fail(future, error)
-        finally:
-            self._end([work])
-
     def _end(self, works: Sequence[Work]) -> None:
         with self._changed:
             for work in works:
@@ -241,13 +225,7 @@ class Scheduler(Generic[Item, Result]):
             self._changed.notify_all()
 
 
-def _succeed(future: "Future[Any]", result: Any) -> None:
-    """Give the result to whoever still waits."""
+def _settle(give: Callable[[Any], None], outcome: Any) -> None:
+    """Give the result or the error of a work to whoever still waits."""
     with suppress(InvalidStateError):
-        future.set_result(result)
-
-
-def _fail(future: "Future[Any]", error: Exception) -> None:
-    """Give the error to whoever still waits."""
-    with suppress(InvalidStateError):
-        future.set_exception(error)
+        give(outcome)

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from anyio import CapacityLimiter, to_thread
+from more_itertools import map_reduce
 
 from cogltx._folders import MULTILINGUAL_MODEL
 from cogltx._languages import model_for
@@ -77,11 +78,6 @@ class _Job:
     texts: tuple[str, ...] = ()
 
     @property
-    def in_language(self) -> Document:
-        """A text in the language of the job."""
-        return self.document or Document("\n".join([self.query.text, *self.texts]))
-
-    @property
     def n_characters(self) -> int:
         """Size of the job."""
         return (len(self.document.text) if self.document is not None else 0) + sum(map(len, self.texts))
@@ -126,7 +122,9 @@ class Service:
 
     def _model_of_job(self, job: _Job) -> str:
         """Name the model of a short job, or of texts to rank."""
-        return self.name if self._load is None else model_for([job.in_language])
+        if self._load is None:
+            return self.name
+        return model_for([job.document or Document("\n".join([job.query.text, *job.texts]))])
 
     def _reader(self, name: str) -> CogLTX:
         """Return a model, loaded when it is needed first."""
@@ -175,7 +173,7 @@ class Service:
 
     async def hold(self, document: Document, client: str, pdf: bytes | None = None) -> Held:
         """Hold a document, and prepare it for questions in the background; raises ShelfFullError."""
-        self.shelf.check_room(client)
+        self.shelf.make_room(client)
         held = self.shelf.add(await to_thread.run_sync(self.shelf.write, document, client, pdf))
         work = Work(client, Lane.BACKGROUND, self.pace)
         work.plan(held.n_characters / _CHARACTERS_PER_TOKEN, asks=False)
@@ -195,31 +193,31 @@ class Service:
 
     async def answer(self, parts: Sequence[Held], document: Document, question: str, client: str) -> Prediction:
         """Answer a question about a document; raises BusyError, and DataError if it cannot be read."""
-        work = Work(client, pace=self.pace)
-        if self._is_short(parts):
-            job = _Job(Query(question), document, reasons=True)
-            prediction = await _finished(work, self.scheduler.submit(work, job))
-            assert isinstance(prediction, Prediction)
-            return prediction.within(document)
-        return await _finished(work, self.ask(parts, document, question, work))
+        work, query = Work(client, pace=self.pace), Query(question)
+        job = _Job(query, document, reasons=True) if self._is_short(parts) else None
+        return await self._finished(work, job, partial(self._answer, parts, document, query, work))
 
     async def recall(self, parts: Sequence[Held], document: Document, question: str, client: str) -> Recall:
         """Find the key blocks of a document for a question; errors as ``answer``."""
         work, query = Work(client, pace=self.pace), Query(question)
-        if self._is_short(parts):
-            recall = await _finished(work, self.scheduler.submit(work, _Job(query, document)))
-            assert isinstance(recall, Recall)
-            return recall
-        return await _finished(work, self.scheduler.run(work, partial(self._recall, parts, document, query, work)))
+        job = _Job(query, document) if self._is_short(parts) else None
+        return await self._finished(work, job, partial(self._recall, parts, document, query, work))
 
     async def relevance(self, query: str, texts: Sequence[str], client: str) -> list[float]:
         """Score texts of any length for a query; errors as ``answer``."""
         work, job = Work(client, pace=self.pace), _Job(Query(query), texts=tuple(texts))
-        if job.n_characters <= _SHORT:
-            scores = await _finished(work, self.scheduler.submit(work, job))
-            assert isinstance(scores, list)
-            return scores
-        return await _finished(work, self.scheduler.run(work, partial(self._relevance, job)))
+        is_short = job.n_characters <= _SHORT
+        return await self._finished(work, job if is_short else None, partial(self._relevance, job))
+
+    async def _finished(self, work: Work, job: _Job | None, do: Callable[[], Result]) -> Result:
+        """Do a short job together with others, or else a long work alone; give it up if the request ends before."""
+        future: Future[Any] = self.scheduler.run(work, do) if job is None else self.scheduler.submit(work, job)
+        try:
+            result: Result = await asyncio.wrap_future(future)
+            return result
+        except asyncio.CancelledError:
+            work.give_up()
+            raise
 
     def _is_short(self, parts: Sequence[Held]) -> bool:
         """Check whether a text is short and was sent with its question."""
@@ -228,9 +226,8 @@ class Service:
     def _read(self, jobs: Sequence[_Job]) -> list[Prediction | Recall | list[float]]:
         """Do several short jobs, those of one model together."""
         results: dict[int, Prediction | Recall | list[float]] = {}
-        names = list(map(self._model_of_job, jobs))
-        for name in dict.fromkeys(names):
-            numbers = [number for number, of_job in enumerate(names) if of_job == name]
+        by_model = map_reduce(range(len(jobs)), lambda number: self._model_of_job(jobs[number]))
+        for name, numbers in by_model.items():
             read = self._read_with(self._reader(name), [jobs[number] for number in numbers])
             results |= dict(zip(numbers, read, strict=True))
         return [results[number] for number in range(len(jobs))]
@@ -272,7 +269,7 @@ class Service:
 
     def _recall(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Recall:
         name = self._model_of(parts)
-        reader, unprepared = self._reader(name), [held for held in parts if not held.is_prepared(name)]
+        reader, unprepared = self._reader(name), [held for held in parts if name not in held.blocks]
         work.plan(sum(held.n_characters for held in unprepared) / _CHARACTERS_PER_TOKEN)
         if unprepared:
             work.begin(READING)
@@ -303,7 +300,7 @@ class Service:
         try:
             held.work, reader = work, self._reader(name)
             layout = reader.model.layout(held.document, None)
-            if not held.is_prepared(name):
+            if name not in held.blocks:
                 work.correct(layout.blocks.n_tokens - held.n_characters / _CHARACTERS_PER_TOKEN)
             vectors = reader.memrecall.judge.vectors(layout)
             held.blocks[name] = layout.blocks
@@ -319,15 +316,6 @@ def _layout(reader: CogLTX, parts: Sequence[Held], document: Document, query: Qu
     if len(parts) > 1 and model.cached_blocks(document) is None:
         model.keep(Blocks.joined(document, [model.split(held.document) for held in parts]))
     return model.layout(document, query)
-
-
-async def _finished(work: Work, future: "Future[Result]") -> Result:
-    """Wait for a result; if the request ends before, the work is given up."""
-    try:
-        return await asyncio.wrap_future(future)
-    except asyncio.CancelledError:
-        work.give_up()
-        raise
 
 
 def _first_passages(layout: Layout, document: Document) -> tuple[Evidence, ...]:

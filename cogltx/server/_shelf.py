@@ -65,10 +65,6 @@ class Held:
     work: Work | None = None
     blocks: WeakValueDictionary[str, Blocks] = field(default_factory=WeakValueDictionary)
 
-    def is_prepared(self, model: str) -> bool:
-        """Whether the document is split, and its vectors are computed and still in memory."""
-        return model in self.blocks
-
     @property
     def document(self) -> Document:
         """The document, read from its file when it is used first."""
@@ -133,9 +129,17 @@ class Shelf:
         """Number of characters held."""
         return sum(held.n_characters for held in self._held.values())
 
-    def check_room(self, client: str) -> None:
-        """Check that a client may add a document; raises ShelfFullError."""
-        self._make_room(client, 0)
+    def make_room(self, client: str, n_characters: int = 0) -> None:
+        """Let a client add a document: drop what has been unused for long, first its own; raises ShelfFullError."""
+        of_client = [held for held in self._held.values() if held.client == client]
+        while len(of_client) >= max(1, self.max_documents // 2) or (
+            of_client and sum(held.n_characters for held in of_client) + n_characters > self.max_characters // 2
+        ):
+            self._drop(of_client.pop(0), "you hold as many documents as one client may; remove some")
+        while self._held and (
+            len(self._held) >= self.max_documents or self.n_characters + n_characters > self.max_characters
+        ):
+            self._drop(next(iter(self._held.values())), "too many documents are held; try again later")
 
     def write(self, document: Document, client: str = "", pdf: bytes | None = None) -> Held:
         """Write the files of a new document, which ``add`` then holds; may run in another thread."""
@@ -155,7 +159,7 @@ class Shelf:
     def add(self, held: Held) -> Held:
         """Hold a document that was written; its place on the disk is final afterwards. Raises ShelfFullError."""
         try:
-            self._make_room(held.client, held.n_characters)
+            self.make_room(held.client, held.n_characters)
         except ShelfFullError:
             if held.folder is not None:
                 shutil.rmtree(held.folder, ignore_errors=True)
@@ -205,18 +209,6 @@ class Shelf:
             gone = self.folder / f"{_NEW}{id}"  # a folder of this name is removed at the next start, too
             folder.rename(gone)
             shutil.rmtree(gone, ignore_errors=True)
-
-    def _make_room(self, client: str, n_characters: int) -> None:
-        """Drop what has been unused for long, first of this client; raises ShelfFullError."""
-        of_client = [held for held in self._held.values() if held.client == client]
-        while len(of_client) >= max(1, self.max_documents // 2) or (
-            of_client and sum(held.n_characters for held in of_client) + n_characters > self.max_characters // 2
-        ):
-            self._drop(of_client.pop(0), "you hold as many documents as one client may; remove some")
-        while self._held and (
-            len(self._held) >= self.max_documents or self.n_characters + n_characters > self.max_characters
-        ):
-            self._drop(next(iter(self._held.values())), "too many documents are held; try again later")
 
     def _drop(self, held: Held, why_not: str) -> None:
         """Drop a document that has been unused for long."""

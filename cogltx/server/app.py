@@ -24,10 +24,9 @@ from cogltx.errors import CogltxError
 from cogltx.formats import ending
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
-from cogltx.server import _about, _page, _rerank
+from cogltx.server import _about, _rerank
 from cogltx.server import _schemas as schemas
-from cogltx.server._head import Head
-from cogltx.server._middleware import Entry, Guard, client_of, failure
+from cogltx.server._middleware import Entry, Guard, Head, client_of, failure
 from cogltx.server._scheduler import BusyError
 from cogltx.server._service import ServerConfig, Service
 from cogltx.server._shelf import Held, NotHeldError, ShelfFullError
@@ -86,7 +85,6 @@ def create_app(
     app.include_router(_rerank.router, responses=_FAILURES)
     app.include_router(_about.router, responses=_FAILURES)
     _about.describe(app, needs_key=config.api_key is not None)
-    _page.add_page(app)
     entry = Entry(config.max_megabytes * 1_000_000, config.max_requests, config.api_key, config.allowed_hosts)
     app.add_middleware(Head)
     app.add_middleware(Guard, metrics=service.metrics, entry=entry, stopping=service.stopping)
@@ -119,7 +117,7 @@ async def add_file(file: UploadFile, request: Request, service: _Served) -> sche
     Needs the header ``X-Requested-With``, with any value.
     """
     client, name, content = client_of(request.scope), file.filename or "file", await file.read()
-    service.shelf.check_room(client)
+    service.shelf.make_room(client)
     document = await service.read_upload(name, content, client)
     return _described(await service.hold(document, client, content if ending(name) == ".pdf" else None), service)
 

@@ -7,7 +7,7 @@ whose surroundings share most words with the question.
 import re
 import shlex
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -121,7 +121,10 @@ class _Shelf:
         self.files = [file for file in find_files(given) if file.resolve() not in besides]
         self.given = set(given)
         roots = [path for path in given if path.is_dir()]
-        short = {file: _short_name(file, roots) for file in self.files}
+        short = {  # the path in its folder, or the name
+            file: next((file.relative_to(root).as_posix() for root in roots if file.is_relative_to(root)), file.name)
+            for file in self.files
+        }
         is_clear = len(set(short.values())) == len(short)
         self.names = short if is_clear else {file: file.as_posix() for file in self.files}
         self._called: dict[str, list[Path]] = defaultdict(list)
@@ -144,17 +147,6 @@ class _Shelf:
         near = get_close_matches(key, self._called, n=1)
         raise DataError(f"there is no document {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
-    def documents(self, wanted: set[Path]) -> Iterator[tuple[Path, SearchedDocument]]:
-        """Read the wanted files; the log names those of a folder that cannot be read."""
-        files = [file for file in self.files if file in wanted]
-        for file, document in read_documents(files, self.given, title="find answers"):
-            yield file, SearchedDocument(replace(document, id=self.names[file]))
-
-
-def _short_name(file: Path, roots: Sequence[Path]) -> str:
-    """The path of a file in its folder, or its name."""
-    return next((file.relative_to(root).as_posix() for root in roots if file.is_relative_to(root)), file.name)
-
 
 @dataclass(frozen=True)
 class _Placed:
@@ -175,8 +167,12 @@ class _Placed:
 class _Search:
     """The search for one question: in its document, or in all if it names none."""
 
-    def __init__(self, asked: GivenQuestion, files: Sequence[Path], problem: str = "") -> None:
-        self.asked, self.files, self._problem = asked, files, problem
+    def __init__(self, asked: GivenQuestion, shelf: _Shelf) -> None:
+        self.asked, self._problem = asked, ""
+        try:
+            self.files = [shelf.file(asked.document)] if asked.document else shelf.files
+        except DataError as error:
+            self.files, self._problem = [], str(error)
         self._best: list[_Placed] = []
         self._hints: dict[str, tuple[float, str]] = {}
 
@@ -227,28 +223,21 @@ class _Search:
 
 def _searched(questions: Sequence[GivenQuestion], shelf: _Shelf, table: Path) -> list[_Search]:
     """Search for all questions, one document after another."""
-    searches = [_search(question, shelf) for question in questions]
+    searches = [_Search(question, shelf) for question in questions]
     of_file: dict[Path, list[_Search]] = defaultdict(list)
     for search in searches:
         for file in search.files:
             of_file[file].append(search)
     hinted, n_read = list[int](), 0
-    for file, searched in shelf.documents(set(of_file)):
+    wanted = [file for file in shelf.files if file in of_file]
+    for file, document in read_documents(wanted, shelf.given, title="find answers"):
         n_read += 1
+        searched = SearchedDocument(replace(document, id=shelf.names[file]))
         for search in progress(of_file[file], shelf.names[file], unit="questions", delay=2.0):
             search.look_into(searched, hinted)
     if of_file and not n_read:
         raise DataError(f"{table}: none of its documents can be read")
     return searches
-
-
-def _search(question: GivenQuestion, shelf: _Shelf) -> _Search:
-    if not question.document:
-        return _Search(question, shelf.files)
-    try:
-        return _Search(question, [shelf.file(question.document)])
-    except DataError as error:
-        return _Search(question, [], str(error))
 
 
 def _place(asked: GivenQuestion, searched: SearchedDocument) -> _Placed:
@@ -259,18 +248,19 @@ def _place(asked: GivenQuestion, searched: SearchedDocument) -> _Placed:
         is_closed = answer.text.lower() in _CLOSED
         around = searched.find(answer.evidence) if answer.evidence else ()
         places = () if is_closed else searched.find(answer.text)
-        inside = tuple(
-            span for span in places if any(one.start <= span.start and span.end <= one.end for one in around)
-        )
+        inside = tuple(span for span in places if _is_within(span, around))
         if places and not inside:
-            on_page = [
-                span for span in places if answer.page and _is_page(searched.document.page(span.start), answer.page)
-            ]
+            pages = ((span, searched.document.page(span.start)) for span in places if answer.page)
+            on_page = [span for span, page in pages if _is_page(page, answer.page)]
             inside, likeness = searched.nearest(asked.text, on_page or places)
         spans.append(inside)
         evidence.append(around)
         is_example = is_example or is_closed or bool(inside)
     return _Placed(searched.document, tuple(spans), tuple(evidence), is_example, likeness)
+
+
+def _is_within(span: Span, others: Iterable[Span]) -> bool:
+    return any(other.start <= span.start and span.end <= other.end for other in others)
 
 
 def _is_page(page: int | str | None, wanted: str) -> bool:
@@ -285,7 +275,7 @@ def _example(asked: GivenQuestion, placed: _Placed) -> Example:
     evidence = {span for of_answer in placed.evidence for span in of_answer}
     closed = [answer.text.lower() for answer in asked.answers if answer.text and answer.text.lower() in _CLOSED]
     answers = dict.fromkeys([*closed, *(placed.document.text[span.start : span.end] for span in spans)])
-    outside = {span for span in spans if not any(one.start <= span.start and span.end <= one.end for one in evidence)}
+    outside = {span for span in spans if not _is_within(span, evidence)}
     return Example(
         id=asked.id,
         document=placed.document,

@@ -63,12 +63,10 @@ def read_questions(path: Path) -> list[GivenQuestion]:
     questions: dict[tuple[str, str, str], list[GivenAnswer]] = {}
     ids: dict[str, tuple[str, str, str]] = {}
     for line, cells in _rows(path):
-        text, id = " ".join(cells["question"][0].split()), cells["id"][0] if "id" in cells else ""
+        text = " ".join(cells["question"][0].split())
         if not text:
             raise DataError(f"{path}:{line}: the row has no question")
-        document, evidence, page = (
-            cells[name][0] if name in cells else "" for name in ("document", "evidence", "page")
-        )
+        id, document, evidence, page = (cells.get(name, [""])[0] for name in ("id", "document", "evidence", "page"))
         key = (text, document, id)
         if id and ids.setdefault(id, key) != key:
             raise DataError(f"{path}:{line}: the id {id!r} is already used for another question")

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from cogltx._files import is_hidden
-from cogltx._progress import logger, progress
+from cogltx._progress import logger
 from cogltx.document import Example, Query, has_surrogate
 from cogltx.errors import ConfigError, DataError
-from cogltx.formats import read_document
+from cogltx.formats import read_documents
 from cogltx.prediction import Prediction
 from cogltx.tasks.base import ReadReport, Split, Task
 from cogltx.tasks.jsonl import JsonLines
@@ -65,25 +65,20 @@ class Classification(Task):
 
 def _read_folders(path: Path, split: Split) -> Iterator[Example]:
     root = path / split if (path / split).is_dir() else path
-    ids = [file.relative_to(root) for file in sorted(root.rglob("*")) if file.is_file()]
-    ids = [id for id in ids if len(id.parts) > 1 and not is_hidden(id)]
+    ids = {file: file.relative_to(root) for file in sorted(root.rglob("*")) if file.is_file()}
+    ids = {file: id for file, id in ids.items() if len(id.parts) > 1 and not is_hidden(id)}
     if not ids:
         raise DataError(
             f"{root}: has no label folders with texts; put each text into a folder with the name of its label, "
             f"such as {root / 'positive' / '1.txt'} and {root / 'negative' / '2.txt'}"
         )
-    n_read = 0
-    for id in progress(ids, "read", unit="files", delay=2.0):
-        try:
-            if has_surrogate(str(id)):
-                raise DataError(f"{str(root)!r}: the file name {str(id)!r} is not UTF-8; rename the file")
-            document = replace(read_document(root / id), id=str(id))
-        except DataError as error:
-            logger.warning(f"left out: {error}")
-            continue
-        n_read += 1
-        yield Example(id=str(id), document=document, labels=(id.parts[0],))
-    if not n_read:
+    is_empty = True
+    for file, document in read_documents([file for file, id in ids.items() if not has_surrogate(str(id))]):
+        is_empty, id = False, ids[file]
+        yield Example(id=str(id), document=replace(document, id=str(id)), labels=(id.parts[0],))
+    for name in filter(has_surrogate, map(str, ids.values())):
+        logger.warning(f"left out: {str(root)!r}: the file name {name!r} is not UTF-8; rename the file")
+    if is_empty:
         raise DataError(f"{root}: no file in the label folders can be read")
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import regex
-from more_itertools import unique_everseen
+from more_itertools import constrained_batches, split_when, unique_everseen
 from pydantic import Field, ValidationError
 
 from cogltx._progress import progress
@@ -132,19 +132,14 @@ class _Section:
     def all_of(cls, text: str, size: int) -> Iterator[Self]:
         """Yield the sections of a text, of at most ``size`` words unless a sentence is longer."""
         words = [Span(*match.span()) for match in _WORD.finditer(text)]
-        sentences: list[range] = []
-        start = 0
-        for end in range(1, len(words) + 1):
-            last = words[end - 1]
-            following = words[end].start if end < len(words) else len(text)
-            if text[last.start] in _SENTENCE_ENDS or "\n" in text[last.end : following] or end == len(words):
-                if sentences and end - sentences[0].start > size:
-                    yield cls(text, words, sentences)
-                    sentences = []
-                sentences.append(range(start, end))
-                start = end
-        if sentences:
-            yield cls(text, words, sentences)
+
+        def ends(word: int, following: int) -> bool:
+            last = words[word]
+            return text[last.start] in _SENTENCE_ENDS or "\n" in text[last.end : words[following].start]
+
+        sentences = (range(run[0], run[-1] + 1) for run in split_when(range(len(words)), ends))
+        for section in constrained_batches(sentences, size, get_len=len, strict=False):
+            yield cls(text, words, list(section))
 
     def sentence_of(self, word: int) -> int:
         """Return the index of a word's sentence."""

@@ -239,19 +239,16 @@ def _shared(values: Mapping[str, Any], last: Document | None) -> Document | None
     return last
 
 
-def _document(line: _Line, id: str) -> Document:
-    segments = tuple(Segment(one.start, one.end, one.heading or "") for one in line.segments or [])
-    return Document(line.text, id if line.document is None else line.document, segments, pages=tuple(line.pages or ()))
-
-
 def _example(values: Mapping[str, Any], id: str, report: ReadReport, last: Document | None) -> Example:
     shared = _shared(values, last)
     line = _Line.model_validate(dict(values) if shared is None else {**values, "text": shared.text})
     id = id if line.id is None else line.id
     labels = [line.label] if line.label is not None else line.labels
+    segments = tuple(Segment(one.start, one.end, one.heading or "") for one in line.segments or [])
+    name, pages = id if line.document is None else line.document, tuple(line.pages or ())
     return Example(
         id=id,
-        document=shared or _document(line, id),
+        document=shared or Document(line.text, name, segments, pages=pages),
         query=None if line.question is None else Query(line.question),
         answers=None if line.answers is None else tuple(answer.text for answer in line.answers),
         answer_spans=_places(id, line, report) if line.answer_spans is None else tuple(line.answer_spans),

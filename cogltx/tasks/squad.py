@@ -132,15 +132,11 @@ class Squad(Task):
 def _read_articles(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the place and object of each article; neighbouring questions of a title make one, as do paragraphs."""
     for _, items in groupby(read_json_list(path, "data", ("paragraphs", "qas", "question")), key=_same_article):
-        (where, first), *others = items
-        if "paragraphs" in first:
-            yield where, first
-        elif "qas" in first:
-            yield where, {"title": first.get("title"), "paragraphs": [first, *(values for _, values in others)]}
-        else:
-            rows = [first, *(values for _, values in others)]
-            paragraphs = [list(same) for _, same in groupby(rows, key=lambda row: row.get("context"))]
-            yield where, {"title": first.get("title"), "paragraphs": [same[0] | {"qas": same} for same in paragraphs]}
+        places, rows = zip(*items, strict=True)
+        by_context = (list(same) for _, same in groupby(rows, key=lambda row: row.get("context")))
+        paragraphs = list(rows) if "qas" in rows[0] else [same[0] | {"qas": same} for same in by_context]
+        is_article = "paragraphs" in rows[0]
+        yield places[0], rows[0] if is_article else {"title": rows[0].get("title"), "paragraphs": paragraphs}
 
 
 def _same_article(item: tuple[str, Mapping[str, Any]]) -> tuple[object, ...]:

@@ -60,7 +60,8 @@ class Tagging(Task):
         """Yield the documents of a file; its first line decides between JSON Lines and CoNLL columns."""
         report = report or ReadReport()
         first = next((line for line in read_lines(path) if line.strip()), "")
-        for example, broken, where in _json_lines(path, split) if _OBJECT.match(first) else _columns(path):
+        columns: Iterator[_Read] = ((example, [], f"{path}: document {example.id}") for example in read_conll(path))
+        for example, broken, where in _json_lines(path, split) if _OBJECT.match(first) else columns:
             report.count(example.id, where)
             if example.entities is None:
                 report.unmapped.append((example.id, "entities is missing; [] says that there are none"))
@@ -113,11 +114,6 @@ class Tagging(Task):
         return {name: value for name, value in super().metrics(pairs).items() if incomplete.get(name, True)}
 
 
-def _columns(path: Path) -> Iterator[_Read]:
-    for example in read_conll(path):
-        yield example, [], f"{path}: document {example.id}"
-
-
 def _json_lines(path: Path, split: Split) -> Iterator[_Read]:
     is_foreign, scheme = False, None
     for where, values in read_json_lines(path):
@@ -136,8 +132,8 @@ def _json_lines(path: Path, split: Split) -> Iterator[_Read]:
         if read is not None:
             yield *read, where
     if not is_foreign:
-        for example in JsonLines().read(path, split=split):
-            yield example, [], f"{path}: example {example.id!r}"
+        examples = JsonLines().read(path, split=split)
+        yield from ((example, [], f"{path}: example {example.id!r}") for example in examples)
 
 
 def _has_pieces(entities: object) -> bool:

@@ -13,8 +13,7 @@ from cogltx.document import Document, Entity, Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.tasks import ReadReport, make_task
-from cogltx.tasks._tag_schemes import Scheme
-from cogltx.tasks._tagged import _join
+from cogltx.tasks._tagged import Scheme, _join
 from cogltx.tasks.jsonl import JsonLines, write_examples
 from cogltx.tasks.metrics import Score, count_labels
 from cogltx.tasks.tagging import _flat

@@ -1,9 +1,11 @@
-"""Files of Word, PowerPoint and Excel: XML parts in a zip archive, which name each other by relationships.
+"""What office files share: XML parts in a zip archive, which name each other by relationships; notes and comments.
 
 Names are compared without namespaces, so files of the strict standard are read, too.
 """
 
 import posixpath
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -11,6 +13,7 @@ from lxml import etree
 
 from cogltx.errors import DataError
 from cogltx.formats import _xml as xml
+from cogltx.formats._tables import Block
 
 _OLD = b"\xd0\xcf\x11\xe0"
 
@@ -56,3 +59,35 @@ class Package:
         """The parts of a kind that a part names and that exist."""
         targets = (target for one, target in self.relationships(name).values() if one == kind)
         return [target for target in dict.fromkeys(targets) if target.lower() in self._names]
+
+
+class Notes:
+    """Notes and comments, which follow the paragraph that cites them, or the table or note around it."""
+
+    def __init__(self) -> None:
+        self._depth = 0  # of cells and notes around the paragraph
+        self._cited: list[str] = []
+
+    def cite(self, mark: str, text: str) -> None:
+        """Add a note with its mark."""
+        self._cited.append(f"[{mark}] {text}")
+
+    def comment(self, author: str | None, text: str) -> None:
+        """Add a comment."""
+        self._cited.append(f"Comment{f' by {author}' if author else ''}: {text}")
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Read a cell or a note, whose own notes wait for its end."""
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def take(self) -> list[Block]:
+        """Return the collected notes as paragraphs; none within a cell or a note."""
+        if self._depth:
+            return []
+        cited, self._cited = self._cited, []
+        return [(False, text) for text in cited]
