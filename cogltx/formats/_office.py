@@ -1,4 +1,4 @@
-"""What office files share: XML parts in a zip archive, which name each other by relationships; notes and comments.
+"""Office files are XML parts in a zip archive, which name each other by relationships; some have notes and comments.
 
 Names are compared without namespaces, so files of the strict standard are read, too.
 """
