@@ -88,6 +88,7 @@ class TrainingLoop:
     ) -> None:
         self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
         self.models, self.optimizers, self.arrays = models, optimizers, arrays or {}
+        self.weights: dict[str, Mapping[str, Tensor]] = {}  # that checkpoints hold in place of those in a model
         self.seed, self.saved_at = seed, monotonic()
         self.display = Display(lambda line: None, Estimate({}), shown=False)
         self.interrupts, self._in_step = Interrupts(), False
@@ -175,7 +176,7 @@ class TrainingLoop:
         previous = self._numbers()
         self.progress.logged = self.log.size
         self.progress.steps = {name: optimizer.step for name, optimizer in self.optimizers.items()}
-        files: dict[str, Mapping[str, Tensor]] = {name: model.state_dict() for name, model in self.models.items()}
+        files = {name: self.weights.get(name, model.state_dict()) for name, model in self.models.items()}
         files |= {f"{name}.optimizer": optimizer.state() for name, optimizer in self.optimizers.items()}
         for name, arrays in self.arrays.items():
             files[f"{name}.arrays"] = {key: torch.from_numpy(array) for key, array in arrays.items()}

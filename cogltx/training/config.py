@@ -20,7 +20,7 @@ from cogltx.training._relevance import FIRST_EPOCH, RelevanceConfig, asks_by_blo
 from cogltx.training.optimizer import OptimizerConfig, Seed
 from cogltx.training.recipes import merged, with_paper
 
-_SMALL = 1000  # training examples, below which batches are small and a trained judge stays as it is
+_SMALL = 1000  # training examples, below which batches are small and a trained model changes less
 _EPOCHS, _EPOCHS_FURTHER = 4, 3
 _BATCH, _BATCH_OF_FEW = 32, 8
 
@@ -118,7 +118,7 @@ class TrainingConfig(BaseModel):
         if source == "interventions" and self.judge_epochs:
             update["judge_epochs"] = None
         elif self.judge_epochs == "auto":
-            update["judge_epochs"] = 0.0 if is_small and start is not None and config.judge.init_from == start else 1.0
+            update["judge_epochs"] = 0.0 if refines(config, len(train)) else 1.0
         return self.model_copy(update=update)
 
     def check(self, reader: WindowReader, train: Sequence[Example]) -> None:
@@ -164,6 +164,12 @@ class TrainingConfig(BaseModel):
             yield "training.reasoner_blocks: retriever needs a question in every example; use recall or random"
         if reader.uses_judge and not by_block and self.windows is not None:
             yield f"training.windows is {self.windows}, but CogLTX reads one window per document; remove it"
+
+
+def refines(config: ModelConfig, n_examples: int) -> bool:
+    """Whether a run trains a whole model further on few examples, which keeps its judge and averages its reasoner."""
+    start = config.reasoner.init_from
+    return n_examples < _SMALL and start is not None and config.judge.init_from == start
 
 
 class DataSource(BaseModel):

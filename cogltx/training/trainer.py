@@ -2,18 +2,22 @@
 
 The model of the best epoch is the model of the run, or that of the last (``TrainingConfig.kept_epoch``). A killed run
 resumes from its last checkpoint.
+
+Where a trained model learns from few examples, the model of an epoch has the mean of the reasoner's weights then and at
+the start, which forgets less (WiSE-FT with coefficient 0.5: Wortsman et al. 2022, section 3).
 """
 
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
 from more_itertools import chunked
-from torch import nn
+from torch import Tensor, nn
 
 from cogltx import _processes as processes
 from cogltx._files import fingerprint, write_json
@@ -35,7 +39,7 @@ from cogltx.training._relevance import FIRST_EPOCH, RelevanceLabels, asks_by_blo
 from cogltx.training._steps import JudgeSteps, ReasonerSteps, RetrieverSteps
 from cogltx.training._thresholds import fitted_fusion, main_metric
 from cogltx.training._validation import Validation
-from cogltx.training.config import TrainingConfig
+from cogltx.training.config import TrainingConfig, refines
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
 _FALLS = 0.97  # share of its first value that a loss is below after the training
@@ -118,6 +122,7 @@ class Trainer:
             arrays["relevance"] = self.relevance.by_query
         data = fingerprint([*train, len(train), *validation])
         self.loop = TrainingLoop(self.output, data, model.model.modules, self.optimizers, arrays, seed=config.seed)
+        self.start_weights = _copied(model.model.reasoner) if refines(model.config, len(train)) else None
         self.reasoner_steps = ReasonerSteps(model, self.optimizers["reasoner"], self.relevance, config)
         self._report = report
         self.callbacks = Callbacks(
@@ -248,6 +253,8 @@ class Trainer:
             self.report(f"resumed {at if epoch < config.epochs else 'a finished run'}")
         elif resume:
             self.report("no checkpoint to resume from; starting from the beginning")
+        if self.start_weights is not None:
+            self.report("few examples: an epoch's model is the mean of its weights and those before training")
         if self.intervenes and not resumes:
             n_labelled = self.relevance.start(self.reader)
             if n_labelled is not None:
@@ -378,13 +385,31 @@ class Trainer:
             weights = fitted_fusion(self.reader, self.validation.examples)
             self.fusion |= {} if weights is None else {name: np.array(value) for name, value in weights}
             self._use_fusion()
-        predicted = self.validation.predict(
-            number, recalls_stay=self._recalls_stay(number), advance=lambda count: display.advance(kind, count)
-        )
+        with self._averaged():
+            predicted = self.validation.predict(
+                number, recalls_stay=self._recalls_stay(number), advance=lambda count: display.advance(kind, count)
+            )
         with self.loop.uninterrupted():
             if not number:
                 self.loop.progress.before = self.validation.metrics(predicted)
             self._finish_epoch(number, self.validation.tune(predicted))
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """Give the reasoner of a refined model the mean of its weights and those at the start, then its own again."""
+        if self.start_weights is None:
+            yield
+            return
+        reasoner = self.reader.model.reasoner
+        self.loop.weights["reasoner"] = own = _copied(reasoner)
+        try:
+            for name, tensor in reasoner.state_dict().items():
+                if tensor.is_floating_point():
+                    tensor.lerp_(self.start_weights[name], 0.5)
+            yield
+        finally:
+            reasoner.load_state_dict(own)
+            del self.loop.weights["reasoner"]
 
     def _finish_epoch(self, number: int, metrics: dict[str, float]) -> None:
         """Note the metrics with tuned thresholds, keep the best model, and save a checkpoint."""
@@ -412,7 +437,8 @@ class Trainer:
             self._note_labels(number)
         self.reasoner_steps.begin_epoch()
         done.stopped = not self.callbacks.evaluated(number, metrics) or done.stopped
-        self._keep_best(number)
+        with self._averaged():
+            self._keep_best(number)
         self.loop.save()
         self.validation.forget()
 
@@ -453,6 +479,10 @@ class Trainer:
         run |= {"start": done.start, "history": done.history, "losses": done.losses, "data": done.data}
         write_json(self.output / "run.json", run)
         return self.output / best
+
+
+def _copied(model: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
 def _check_questions(reader: WindowReader, examples: Sequence[Example]) -> None:

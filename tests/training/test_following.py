@@ -33,6 +33,7 @@ FAST = OptimizerConfig(learning_rate=1e-3)
 def trainer(encoder: Path, output: Path, lines: list[str] | None = None, **options: Any) -> Trainer:
     values = fakes.config(encoder, hidden_dropout=0.2).model_dump(mode="json")
     values["reasoner"] |= {"init_from": options.pop("init_from", None)}
+    values["judge"] |= {"init_from": options.pop("judge_from", None)}
     torch.manual_seed(0)
     made = CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True, device="cpu"))
     settings = {"epochs": 2, "batch_size": 2, "judge": FAST, "reasoner": FAST} | options
@@ -102,6 +103,29 @@ def test_the_model_at_the_start_is_measured_and_kept(
     table = next(line for line in lines if "metrics in percent" in line).split("\n")
     assert [row[:18].rstrip() for row in table[2:]] == ["before training", "thresholds tuned *", "epoch 1", "epoch 2"]
     assert "* the model at the start, with tuned thresholds, is kept: its f1 is the highest" in lines
+
+
+def test_a_model_refined_on_few_examples_stays_halfway_to_its_start(
+    corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model of an epoch has the mean of the weights; the training goes on from its own, after an interrupt too."""
+    lines: list[str] = []
+    options = {"init_from": str(saved), "judge_from": str(saved), "kept_epoch": "last"}
+    summary = trainer(corpus_encoder, tmp_path / "whole", lines, **options).run()
+    assert "few examples: an epoch's model is the mean of its weights and those before training" in lines
+    start = load_file(saved / "reasoner.safetensors")
+    kept = load_file(tmp_path / "whole" / "epoch-2" / "reasoner.safetensors")
+    (checkpoint,) = (tmp_path / "whole" / "checkpoints").iterdir()
+    own = load_file(checkpoint / "reasoner.safetensors")
+    assert any(not torch.equal(own[name], start[name]) for name in own)
+    assert all(torch.equal(kept[name], own[name].lerp(start[name], 0.5)) for name in own)
+
+    with monkeypatch.context() as patched, pytest.raises(Interrupted):
+        interrupted_at(2, patched, CogLTX, "reason_over")
+        trainer(corpus_encoder, tmp_path / "cut", **options).run()
+    assert trainer(corpus_encoder, tmp_path / "cut", **options).run(resume=True) == summary
+    resumed = load_file(tmp_path / "cut" / "epoch-2" / "reasoner.safetensors")
+    assert all(torch.equal(resumed[name], kept[name]) for name in kept)
 
 
 def test_what_went_wrong_is_named(corpus_encoder: Path, tmp_path: Path) -> None:
