@@ -401,14 +401,14 @@ class Trainer:
             yield
             return
         reasoner = self.reader.model.reasoner
-        self.loop.weights["reasoner"] = own = _copied(reasoner)
+        self.loop.weights["reasoner"] = trained = _copied(reasoner)
         try:
             for name, tensor in reasoner.state_dict().items():
                 if tensor.is_floating_point():
                     tensor.lerp_(self.start_weights[name], 0.5)
             yield
         finally:
-            reasoner.load_state_dict(own)
+            reasoner.load_state_dict(trained)
             del self.loop.weights["reasoner"]
 
     def _finish_epoch(self, number: int, metrics: dict[str, float]) -> None:
