@@ -16,6 +16,7 @@ import numpy as np
 from anyio import CapacityLimiter, to_thread
 from more_itertools import map_reduce
 
+from cogltx._files import fingerprint
 from cogltx._folders import MULTILINGUAL_MODEL
 from cogltx._languages import model_for
 from cogltx.blocks import Blocks
@@ -24,6 +25,7 @@ from cogltx.encoding.layout import Layout
 from cogltx.errors import CogltxError, DataError
 from cogltx.formats import FORMATS, _processes, ending, read_document
 from cogltx.formats._limits import Limits
+from cogltx.index import splitter_key
 from cogltx.judges import BM25Retriever, Memory
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Evidence, Prediction
@@ -98,6 +100,7 @@ class Service:
     ) -> None:
         self.reader, self.name, self.config = reader, name, config
         self._readers, self._load, self._loading = {name: reader}, load, Lock()
+        self._keys: dict[str, str] = {}  # of the vectors that a model computes
         self.shelf = Shelf(config.max_documents, config.store)
         self.metrics = Metrics()
         self.pace = Pace()
@@ -182,7 +185,7 @@ class Service:
 
     def prepared(self, held: Held) -> float:
         """Return the share of a document that is prepared for questions."""
-        if held.blocks:
+        if held.blocks or held.has_vectors:
             return 1.0
         return held.work.progress().share if held.work is not None else 0.0
 
@@ -302,12 +305,34 @@ class Service:
             layout = reader.model.layout(held.document, None)
             if name not in held.blocks:
                 work.correct(layout.blocks.n_tokens - held.n_characters / _CHARACTERS_PER_TOKEN)
-            vectors = reader.memrecall.judge.vectors(layout)
+            vectors = self._vectors(held, name, layout)
             held.blocks[name] = layout.blocks
             return vectors
         finally:
             held.work = None
             held.lock.release()
+
+    def _vectors(self, held: Held, name: str, layout: Layout) -> np.ndarray:
+        """Return the vectors of the blocks: of this process, of the folder that keeps the document, or computed."""
+        judge = self._readers[name].memrecall.judge
+        if not judge.index_key or name in held.blocks:
+            return judge.vectors(layout)
+        if name not in self._keys:
+            self._keys[name] = _vectors_key(self._readers[name])
+        key = self._keys[name]
+        kept = held.load_vectors(key, len(layout.blocks))
+        if kept is not None:
+            judge.use_vectors(layout.blocks, kept)
+            return kept
+        vectors = judge.vectors(layout)
+        held.save_vectors(key, vectors)
+        return vectors
+
+
+def _vectors_key(reader: CogLTX) -> str:
+    """Fingerprint of what the vectors of a document depend on."""
+    splitter = splitter_key(reader.model.tokenizer, reader.config.max_block_tokens)
+    return fingerprint([splitter, reader.memrecall.judge.index_key])
 
 
 def _layout(reader: CogLTX, parts: Sequence[Held], document: Document, query: Query) -> Layout:

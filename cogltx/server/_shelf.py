@@ -1,9 +1,10 @@
 """The documents that a server holds: uploaded once, asked any number of times; in memory, or in a folder to stay.
 
-A folder has one folder per document: ``document.json`` with text, segments and places, ``about.json``, and
-``source.pdf`` of a PDF file. A document that was acknowledged is on the disk.
+A folder has one folder per document: ``document.json`` with text, segments and places, ``about.json``, ``source.pdf``
+of a PDF file, and the vectors of its blocks. A document that was acknowledged is on the disk.
 """
 
+import io
 import json
 import os
 import secrets
@@ -19,6 +20,8 @@ from threading import Lock
 from typing import Any
 from weakref import WeakValueDictionary, finalize
 
+import numpy as np
+
 from cogltx._languages import model_for
 from cogltx._progress import logger
 from cogltx.blocks import Blocks
@@ -28,6 +31,7 @@ from cogltx.server._work import Lane, Work
 
 _JOINED = 16  # combinations of documents that are joined once
 _NEW, _PDF, _TEXT, _ABOUT = ".new-", "source.pdf", "document.json", "about.json"
+_VECTORS = "vectors-{}.npy"
 
 
 class NotHeldError(Exception):
@@ -84,6 +88,33 @@ class Held:
         """The file of a PDF, for pictures of its pages; None for other formats."""
         pdf = None if self.folder is None else self.folder / _PDF
         return pdf if pdf is not None and pdf.exists() else None
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether the vectors of its blocks are on the disk."""
+        return self.file is not None and any(self.file.parent.glob(_VECTORS.format("*")))
+
+    def load_vectors(self, key: str, n_blocks: int) -> np.ndarray | None:
+        """Read the vectors of its blocks, computed by the model that ``key`` names; None if they are not kept."""
+        if self.file is None:
+            return None
+        try:
+            vectors: np.ndarray = np.load(self.file.with_name(_VECTORS.format(key)), allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return None
+        return vectors if vectors.ndim == 2 and len(vectors) == n_blocks else None
+
+    def save_vectors(self, key: str, vectors: np.ndarray) -> None:
+        """Keep the vectors of its blocks, where documents are kept and the disk has room."""
+        if self.file is None:
+            return
+        content, target = io.BytesIO(), self.file.with_name(_VECTORS.format(key))
+        np.save(content, vectors, allow_pickle=False)
+        with suppress(OSError):  # the document was removed meanwhile, or the disk is full: they are computed again
+            unfinished = target.with_name(f"{_NEW}{target.name}")
+            unfinished.unlink(missing_ok=True)
+            _write(unfinished, content.getvalue())
+            unfinished.replace(target)
 
 
 class Shelf:

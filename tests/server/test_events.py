@@ -7,12 +7,15 @@ from typing import Any
 
 import fakes
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from fpdf import FPDF
 from served import connected
 from test_pipeline import QUESTION
 
+from cogltx.config import ModelConfig
 from cogltx.document import Document
+from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.server._service import ServerConfig
 from cogltx.server.app import create_app
@@ -133,6 +136,26 @@ def test_a_folder_keeps_documents_and_their_pages(reader: CogLTX, tmp_path: Path
         assert client.post("/answer", json={"question": QUESTION, "documents": [text, page]}).json() == expected
         assert client.delete(f"/documents/{text}").status_code == 204
     assert [path.name for path in (tmp_path / "store").iterdir()] == [page]
+
+
+def test_a_folder_keeps_what_was_computed(tiny_encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = fakes.config(tiny_encoder).model_dump(mode="json")
+    values["memrecall"] |= {"shortlist": 3, "retriever": "trained"}
+
+    def made() -> CogLTX:
+        torch.manual_seed(0)
+        return CogLTX(Model.create(ModelConfig.model_validate(values), with_judge=True, device="cpu"))
+
+    config = ServerConfig(store=tmp_path / "store")
+    with connected(made(), config) as client:
+        id = hold(client, TEXT, "report")
+        expected = client.post("/answer", json={"question": QUESTION, "documents": [id]}).json()
+        assert client.get(f"/documents/{id}").json()["prepared"] == 1.0
+    restarted = made()
+    monkeypatch.setattr("cogltx.judges.retriever.block_means", None)  # the vectors are not computed again
+    with connected(restarted, config) as client:
+        assert client.get(f"/documents/{id}").json()["prepared"] == 1.0
+        assert client.post("/answer", json={"question": QUESTION, "documents": [id]}).json() == expected
 
 
 def test_other_languages_are_read_by_the_other_model(reader: CogLTX, tiny_encoder: Path) -> None:

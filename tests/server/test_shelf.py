@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cogltx.document import Document, Line, Segment
@@ -142,3 +143,24 @@ def test_files_in_memory_are_removed_at_the_end() -> None:
     assert pdf is not None
     held.close()
     assert not pdf.exists()
+
+
+def test_a_folder_keeps_vectors(tmp_path: Path) -> None:
+    kept, in_memory = Shelf(4, tmp_path), Shelf(4)
+    vectors = np.ones((3, 2), dtype=np.float32)
+    id = add(kept, "one")
+    for shelf in (kept, in_memory):
+        held = shelf.get(id) if shelf is kept else shelf.get(add(in_memory, "one"))
+        held.save_vectors("a", vectors)
+        assert held.has_vectors == (shelf is kept)
+    held = Shelf(4, tmp_path).get(id)
+    read = held.load_vectors("a", 3)
+    assert read is not None
+    assert np.array_equal(read, vectors)
+    assert held.load_vectors("other", 3) is None
+    assert held.load_vectors("a", 4) is None, "of other blocks"
+    (tmp_path / id / "vectors-a.npy").write_bytes(b"\x93NUMPY\x01")
+    assert held.load_vectors("a", 3) is None, "cut off"
+    kept.remove(id)
+    held.save_vectors("a", vectors)
+    assert list(tmp_path.iterdir()) == [], "nothing of a removed document comes back"
