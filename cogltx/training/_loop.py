@@ -42,6 +42,7 @@ class _Progress:
         before: metrics of the model that the run started from, empty if it was not measured; ``start``: the same
             with tuned thresholds.
         history: metrics of each finished epoch; ``losses``: the mean loss of each model in it.
+        means: epochs whose model has the mean of the reasoner's weights then and at the start.
         best_epoch: number of the best epoch, from 1; 0 is the model at the start.
         logged: bytes of the log.
         counts: figures of the epoch so far.
@@ -58,6 +59,7 @@ class _Progress:
     start: dict[str, float] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
     losses: list[dict[str, float]] = field(default_factory=list)
+    means: list[int] = field(default_factory=list)
     best_epoch: NonNegativeInt | None = None
     logged: NonNegativeInt = 0
     counts: dict[str, float] = field(default_factory=dict)

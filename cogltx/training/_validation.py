@@ -33,15 +33,15 @@ class Validation:
         self._batches = list(batches_of_examples(examples))
         self._recalls: dict[int, list[Recall]] = {}
 
-    def predict(self, number: int, *, recalls_stay: bool, advance: Callable[[int], None]) -> list[Prediction]:
-        """Predict without thresholds after epoch ``number``; with ``recalls_stay``, key blocks are found only once."""
+    def predict(self, name: str, *, recalls_stay: bool, advance: Callable[[int], None]) -> list[Prediction]:
+        """Predict without thresholds, once for a name; with ``recalls_stay``, key blocks are found only once."""
         self.reader.model.reasoner.config = self.given.without_thresholds()
-        saved = list(self._saved(number))
+        saved = list(self._saved(name))
         predictions = [prediction for batch in saved for prediction in batch]
         advance(len(predictions))
         for index in range(len(saved), len(self._batches)):
             batch = self._recalled(index) if recalls_stay else list(self.reader.predict_many(self._batches[index]))
-            self._save(number, batch, anew=index == 0)
+            self._save(name, batch)
             predictions += batch
             advance(len(batch))
         return predictions
@@ -69,24 +69,23 @@ class Validation:
         predictions = zip(batch, reader.reason_over(self._recalls[index]), strict=True)
         return [replace(prediction.within(example.document), id=example.id) for example, prediction in predictions]
 
-    def _save(self, number: int, batch: Sequence[Prediction], *, anew: bool) -> None:
+    def _save(self, name: str, batch: Sequence[Prediction]) -> None:
         if processes.is_first():
-            line = json.dumps([number, *(prediction.to_dict() for prediction in batch)])
+            line = json.dumps([name, *(prediction.to_dict() for prediction in batch)])
             try:
-                with self.path.open("w" if anew else "a", encoding="utf-8") as file:
+                with self.path.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")
             except OSError as error:
                 reason = error.strerror
                 raise TrainingError(f"{self.path}: cannot be written: {reason}; the last checkpoint is kept") from error
 
-    def _saved(self, number: int) -> Iterator[list[Prediction]]:
-        """Yield the saved batches of this epoch; a line that a kill cut short ends them."""
+    def _saved(self, name: str) -> Iterator[list[Prediction]]:
+        """Yield the saved batches of a name, without a line that a kill cut short."""
         lines = self.path.read_bytes().split(b"\n") if self.path.is_file() else []
         processes.wait()
         if lines and lines[-1] and processes.is_first():
             os.truncate(self.path, self.path.stat().st_size - len(lines[-1]))
         for line in lines[:-1]:
-            epoch, *predictions = json.loads(line)
-            if epoch != number:
-                return
-            yield [Prediction.from_dict(values) for values in predictions]
+            of, *predictions = json.loads(line)
+            if of == name:
+                yield [Prediction.from_dict(values) for values in predictions]

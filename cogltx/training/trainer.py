@@ -3,8 +3,9 @@
 The model of the best epoch is the model of the run, or that of the last (``TrainingConfig.kept_epoch``). A killed run
 resumes from its last checkpoint.
 
-Where a trained model learns from few examples, the model of an epoch has the mean of the reasoner's weights then and at
-the start, which forgets less (WiSE-FT with coefficient 0.5: Wortsman et al. 2022, section 3).
+Where a trained model learns from few examples, the mean of the reasoner's weights after an epoch and at the start is
+measured, too: it forgets less (WiSE-FT with coefficient 0.5: Wortsman et al. 2022, section 3). The better one is the
+model of the epoch.
 """
 
 import re
@@ -199,6 +200,11 @@ class Trainer:
         """Whether the run starts from a trained reasoner, which is measured before and kept if no epoch is better."""
         return self.reader.config.reasoner.init_from not in (None, "judge")
 
+    @property
+    def _n_candidates(self) -> int:
+        """Number of models that an epoch gives: with its own weights, and with their mean with those at the start."""
+        return 1 if self.start_weights is None else 2
+
     def _phases(self, epoch: int) -> list[str]:
         """Names of the optimizers whose models learn in an epoch, in order."""
         learned = ("retriever", "judge") if epoch < self.recall_epochs else ()
@@ -242,7 +248,7 @@ class Trainer:
                 if epoch > done.epoch or phase >= done.phase:
                     n_done = done.batch if (epoch, phase) == (done.epoch, done.phase) else 0
                     work[self._kind(name, epoch + 1)] += self._n_steps(name, epoch) - n_done
-            work[self._kind("validation", epoch + 1)] += len(self.validation.examples)
+            work[self._kind("validation", epoch + 1)] += len(self.validation.examples) * self._n_candidates
         return Estimate({kind: (count, costs[kind]) for kind, count in work.items()})
 
     def _report_start(self, *, resume: bool, resumes: bool) -> None:
@@ -254,7 +260,7 @@ class Trainer:
         elif resume:
             self.report("no checkpoint to resume from; starting from the beginning")
         if self.start_weights is not None:
-            self.report("few examples: an epoch's model is the mean of its weights and those before training")
+            self.report("few examples: the mean of the weights after an epoch and before training is measured, too")
         if self.intervenes and not resumes:
             n_labelled = self.relevance.start(self.reader)
             if n_labelled is not None:
@@ -270,14 +276,15 @@ class Trainer:
         """Report the figures of all epochs in a table, what was kept and why, and what may have gone wrong."""
         done, main, n_examples = self.loop.progress, self.main_metric.replace("_", " "), len(self.validation.examples)
         numbered = enumerate(zip(done.history, done.losses, strict=True), start=1)
-        rows = [(f"epoch {number}", row | means) for number, (row, means) in numbered]
+        rows = [(self._title(number), row | means) for number, (row, means) in numbered]
         if done.start:
             rows = [("before training", done.before), ("thresholds tuned", done.start), *rows]
         best = (done.best_epoch or 0) + (1 if done.start else -1)
         rows[best] = f"{rows[best][0]} *", rows[best][1]
         self._report(f"{n_examples} validation examples; metrics in percent:\n{table(rows, self.main_metric)}")
         why = "the last one" if self.config.kept_epoch == "last" else f"its {main} is the highest"
-        kept = f"epoch {done.best_epoch}" if done.best_epoch else "the model at the start, with tuned thresholds,"
+        start = "the model at the start, with tuned thresholds,"
+        kept = self._title(done.best_epoch) if done.best_epoch else start
         self._report(f"* {kept} is kept: {why}")
         for line in self._warnings():
             self._report(line)
@@ -385,19 +392,36 @@ class Trainer:
             weights = fitted_fusion(self.reader, self.validation.examples)
             self.fusion |= {} if weights is None else {name: np.array(value) for name, value in weights}
             self._use_fusion()
-        with self._averaged():
-            predicted = self.validation.predict(
-                number, recalls_stay=self._recalls_stay(number), advance=lambda count: display.advance(kind, count)
-            )
+        candidates = []
+        for name in (f"{number}", f"{number} mean")[: self._n_candidates if number else 1]:
+            with self._weights(mean=name.endswith("mean")):
+                candidates.append(
+                    self.validation.predict(
+                        name, recalls_stay=self._recalls_stay(number), advance=lambda n: display.advance(kind, n)
+                    )
+                )
         with self.loop.uninterrupted():
             if not number:
-                self.loop.progress.before = self.validation.metrics(predicted)
-            self._finish_epoch(number, self.validation.tune(predicted))
+                self.loop.progress.before = self.validation.metrics(candidates[0])
+            metrics = [self.validation.tune(predicted) for predicted in candidates]
+            if metrics[-1][self.main_metric] < metrics[0][self.main_metric]:
+                metrics.append(self.validation.tune(candidates[0]))  # its thresholds again
+            elif len(candidates) > 1:
+                self.loop.progress.means.append(number)
+            self._finish_epoch(number, metrics[-1])
+
+    def _is_mean(self, number: int) -> bool:
+        """Whether the model of an epoch has the mean of the weights."""
+        return number in self.loop.progress.means
+
+    def _title(self, number: int, of: str = "") -> str:
+        """Name an epoch, from 1, and its model."""
+        return f"epoch {number}{of}{' (mean)' * self._is_mean(number)}"
 
     @contextmanager
-    def _averaged(self) -> Iterator[None]:
-        """Give the reasoner of a refined model the mean of its weights and those at the start, then its own again."""
-        if self.start_weights is None:
+    def _weights(self, *, mean: bool) -> Iterator[None]:
+        """Give the reasoner the mean of its weights and those at the start, if wanted, then its own again."""
+        if self.start_weights is None or not mean:
             yield
             return
         reasoner = self.reader.model.reasoner
@@ -429,7 +453,7 @@ class Trainer:
         if done.best_epoch is None or is_last or metrics[main] > rows[done.best_epoch][main]:
             done.best_epoch = number
         self.loop.log.add(number, number, {f"validation/{key}": value for key, value in (metrics | means).items()})
-        title = f"epoch {number}/{self.config.epochs}" if number else "before training, thresholds tuned"
+        title = self._title(number, f"/{self.config.epochs}") if number else "before training, thresholds tuned"
         figures = ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in metrics.items())
         losses = "; ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in means.items())
         self.report(f"{title}: {figures}" + f"; {losses}" * bool(losses))
@@ -437,7 +461,7 @@ class Trainer:
             self._note_labels(number)
         self.reasoner_steps.begin_epoch()
         done.stopped = not self.callbacks.evaluated(number, metrics) or done.stopped
-        with self._averaged():
+        with self._weights(mean=self._is_mean(number)):
             self._keep_best(number)
         self.loop.save()
         self.validation.forget()

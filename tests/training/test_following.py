@@ -105,24 +105,39 @@ def test_the_model_at_the_start_is_measured_and_kept(
     assert "* the model at the start, with tuned thresholds, is kept: its f1 is the highest" in lines
 
 
-def test_a_model_refined_on_few_examples_stays_halfway_to_its_start(
-    corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("metrics", [(50.0, 10.0, 20.0, 40.0, 40.0), (50.0, 10.0, 20.0, 41.0, 40.0, 41.0)])
+def test_a_model_refined_on_few_examples_may_stay_halfway_to_its_start(
+    corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics: tuple[float, ...]
 ) -> None:
-    """The model of an epoch has the mean of the weights; the training goes on from its own, after an interrupt too."""
+    """The better one of an epoch's weights and their mean with the first is kept; training goes on from its own.
+
+    Where its own are better, their thresholds are tuned once more.
+    """
     lines: list[str] = []
+    real, is_mean = Validation.tune, len(metrics) == 5
     options = {"init_from": str(saved), "judge_from": str(saved), "kept_epoch": "last"}
+
+    def scripted(first: int) -> None:
+        values = iter(metrics[first:])
+        monkeypatch.setattr(Validation, "tune", lambda *given: real(*given) | {"f1": next(values)})
+
+    scripted(0)
     summary = trainer(corpus_encoder, tmp_path / "whole", lines, **options).run()
-    assert "few examples: an epoch's model is the mean of its weights and those before training" in lines
+    assert "few examples: the mean of the weights after an epoch and before training is measured, too" in lines
+    assert f"* epoch 2{' (mean)' * is_mean} is kept: the last one" in lines
     start = load_file(saved / "reasoner.safetensors")
     kept = load_file(tmp_path / "whole" / "epoch-2" / "reasoner.safetensors")
     (checkpoint,) = (tmp_path / "whole" / "checkpoints").iterdir()
-    own = load_file(checkpoint / "reasoner.safetensors")
-    assert any(not torch.equal(own[name], start[name]) for name in own)
-    assert all(torch.equal(kept[name], own[name].lerp(start[name], 0.5)) for name in own)
+    trained = load_file(checkpoint / "reasoner.safetensors")
+    assert any(not torch.equal(trained[name], start[name]) for name in trained)
+    expected = {name: trained[name].lerp(start[name], 0.5) if is_mean else trained[name] for name in trained}
+    assert all(torch.equal(kept[name], expected[name]) for name in kept)
 
+    scripted(0)
     with monkeypatch.context() as patched, pytest.raises(Interrupted):
-        interrupted_at(2, patched, CogLTX, "reason_over")
+        interrupted_at(3, patched, CogLTX, "reason_over")  # while the mean of the first epoch is measured
         trainer(corpus_encoder, tmp_path / "cut", **options).run()
+    scripted(1)
     assert trainer(corpus_encoder, tmp_path / "cut", **options).run(resume=True) == summary
     resumed = load_file(tmp_path / "cut" / "epoch-2" / "reasoner.safetensors")
     assert all(torch.equal(resumed[name], kept[name]) for name in kept)
@@ -258,16 +273,16 @@ def test_interrupted_twice_in_a_step(
 def test_a_line_that_a_kill_cut_short(corpus_encoder: Path, saved: Path, tmp_path: Path) -> None:
     """Its batch is predicted again."""
     validation = trainer(corpus_encoder, tmp_path, init_from=str(saved)).validation
-    whole = validation.predict(0, recalls_stay=False, advance=lambda count: None)
+    whole = validation.predict("0", recalls_stay=False, advance=lambda count: None)
     written = validation.path.read_text()
     validation.path.write_text(written[: len(written) // 2])
-    assert list(validation._saved(0)) == []
+    assert list(validation._saved("0")) == []
     assert validation.path.read_text() == ""
     for _ in range(2):
-        assert validation.predict(0, recalls_stay=False, advance=lambda count: None) == whole
+        assert validation.predict("0", recalls_stay=False, advance=lambda count: None) == whole
     assert validation.path.read_text() == written
-    assert [len(batch) for batch in validation._saved(0)] == [6]
-    assert list(validation._saved(1)) == [], "of another epoch"
+    assert [len(batch) for batch in validation._saved("0")] == [6]
+    assert list(validation._saved("1")) == [], "of another model"
 
 
 def test_interrupted_without_a_folder(corpus_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
