@@ -87,9 +87,10 @@ KINDS: dict[str, tuple[str, Callable[[Path], Path], Callable[[], list[dict[str, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_short_file_trains_own_data(kind: str, tiny_encoder: Path, tmp_path: Path, call: Call) -> None:
     reasoner, write, _ = KINDS[kind]
+    data = write(tmp_path)
     lines = [
         f"encoder: {{name: {tiny_encoder}, precision: float32}}",
-        f"data: {{train: {write(tmp_path)}}}",
+        f"data: {{train: {data}}}",
         "training: {epochs: 1}",
         "max_block_tokens: 16",
         "memrecall: {capacity: 64, strides: [2]}",
@@ -103,6 +104,9 @@ def test_a_short_file_trains_own_data(kind: str, tiny_encoder: Path, tmp_path: P
     assert code == 0, err
     assert "* epoch 1 is kept" in err
     assert CogLTX.from_pretrained(tmp_path / "run").predict(texts(1)[0]["text"], "Where is the key?").n_blocks > 1
+    if Path(data).suffix == ".jsonl":
+        measured = call("evaluate", tmp_path / "run", "--data", data)
+        assert f"warning: {tmp_path / 'run'} learned from {data}; " in measured.err
 
 
 @pytest.mark.parametrize("kind", [kind for kind, (_, _, make) in KINDS.items() if make is not None])

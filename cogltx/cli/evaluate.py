@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,7 @@ import typer
 
 from cogltx._progress import logger
 from cogltx.cli._options import DeviceOption, JsonOption, JudgeOption, KeyBlocks, RunArgument, SetOption, Split, note
-from cogltx.errors import ConfigError, DataError
+from cogltx.errors import CogltxError, ConfigError, DataError
 
 if TYPE_CHECKING:
     from cogltx.cli._plots import Picture
@@ -75,6 +76,7 @@ def evaluate(
     if tune:
         predictor.tune()
     config = predictor.reader.config
+    _warn_of_training_data(Path(run), data)
     task = make_task(config.task.name, config.task.options)
     examples = _read(predictor.reader, data, split, limit, longer_than)
     if matrix is not None and any(len(example.labels or ()) != 1 for example in examples):
@@ -103,6 +105,20 @@ def evaluate(
         write_page(html, systems, result, data)
         note(f"page: {html}")
     print(json.dumps(result, indent=2) if as_json else _format(result))
+
+
+def _warn_of_training_data(run: Path, data: str) -> None:
+    """Warn where a run is measured on the file that it learned from."""
+    from cogltx._files import read_json
+    from cogltx.cli._data_file import is_data_file
+    from cogltx.training._data import expand
+    from cogltx.training._run_folder import CONFIG_FILE
+
+    if not (run / CONFIG_FILE).is_file() or not is_data_file(Path(data)):
+        return
+    with suppress(CogltxError, KeyError, TypeError):  # a run that was moved, or written by hand
+        if expand(read_json(run / CONFIG_FILE)["data"]["train"]).resolve() == expand(data).resolve():
+            note(f"warning: {run} learned from {data}; on other examples its figures are lower")
 
 
 def _name(run: str, changes: Sequence[str]) -> str:

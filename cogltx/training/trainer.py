@@ -32,6 +32,7 @@ from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners.classification import fit_words
 from cogltx.tasks import Task, make_task
+from cogltx.tasks._from_table import counted
 from cogltx.training._callbacks import Callbacks
 from cogltx.training._costs import AGAIN, unit_costs
 from cogltx.training._display import Display, Estimate, table
@@ -281,8 +282,16 @@ class Trainer:
             rows = [("before training", done.before), ("thresholds tuned", done.start), *rows]
         best = (done.best_epoch or 0) + (1 if done.start else -1)
         rows[best] = f"{rows[best][0]} *", rows[best][1]
-        self._report(f"{n_examples} validation examples; metrics in percent:\n{table(rows, self.main_metric)}")
-        why = "the last one" if self.config.kept_epoch == "last" else f"its {main} is the highest"
+        if done.stopped and done.epoch < self.config.epochs:
+            self._report(f"a callback ended the training after epoch {done.epoch} of {self.config.epochs}")
+        heading = f"{counted(n_examples, 'validation example')}; metrics in percent, losses of the training:"
+        self._report(f"{heading}\n{table(rows, self.main_metric)}")
+        values = [row[self.main_metric] for _, row in rows]
+        why = f"its {main} is the highest"
+        if self.config.kept_epoch == "last":
+            why = "the last one"
+        elif values.count(max(values)) > 1:
+            why = f"no other {main} is higher"
         start = "the model at the start, with tuned thresholds,"
         kept = self._title(done.best_epoch) if done.best_epoch else start
         self._report(f"* {kept} is kept: {why}")
@@ -404,11 +413,12 @@ class Trainer:
             if not number:
                 self.loop.progress.before = self.validation.metrics(candidates[0])
             metrics = [self.validation.tune(predicted) for predicted in candidates]
-            if metrics[-1][self.main_metric] < metrics[0][self.main_metric]:
+            values = [one[self.main_metric] for one in metrics]
+            if values[-1] < values[0]:
                 metrics.append(self.validation.tune(candidates[0]))  # its thresholds again
             elif len(candidates) > 1:
                 self.loop.progress.means.append(number)
-            self._finish_epoch(number, metrics[-1])
+            self._finish_epoch(number, metrics[-1], min(values) if len(values) > 1 else None)
 
     def _is_mean(self, number: int) -> bool:
         """Whether the model of an epoch has the mean of the weights."""
@@ -435,8 +445,11 @@ class Trainer:
             reasoner.load_state_dict(trained)
             del self.loop.weights["reasoner"]
 
-    def _finish_epoch(self, number: int, metrics: dict[str, float]) -> None:
-        """Note the metrics with tuned thresholds, keep the best model, and save a checkpoint."""
+    def _finish_epoch(self, number: int, metrics: dict[str, float], other: float | None) -> None:
+        """Note the metrics with tuned thresholds, keep the best model, and save a checkpoint.
+
+        ``other`` is the main metric of the worse one of the weights and their mean with the first.
+        """
         done, main = self.loop.progress, self.main_metric
         means = {
             f"{name}_loss": done.counts[f"{name}_loss"] / done.counts[f"{name}_steps"]
@@ -452,11 +465,15 @@ class Trainer:
         is_last = self.config.kept_epoch == "last"
         if done.best_epoch is None or is_last or metrics[main] > rows[done.best_epoch][main]:
             done.best_epoch = number
-        self.loop.log.add(number, number, {f"validation/{key}": value for key, value in (metrics | means).items()})
+        figures = {f"validation/{key}": value for key, value in metrics.items()}
+        self.loop.log.add(number, number, figures | {f"training/{key}": value for key, value in means.items()})
         title = self._title(number, f"/{self.config.epochs}") if number else "before training, thresholds tuned"
-        figures = ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in metrics.items())
+        shown = ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in metrics.items())
+        if other is not None:
+            with_it = "without" if self._is_mean(number) else "with"
+            shown += f" ({main.replace('_', ' ')} {with_it} the mean: {other:.1f})"
         losses = "; ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in means.items())
-        self.report(f"{title}: {figures}" + f"; {losses}" * bool(losses))
+        self.report(f"{title}: {shown}" + f"; {losses}" * bool(losses))
         if self.intervenes and number:
             self._note_labels(number)
         self.reasoner_steps.begin_epoch()
@@ -500,7 +517,8 @@ class Trainer:
         best = f"epoch-{done.best_epoch or 0}"
         metrics = [done.start, *done.history][done.best_epoch or 0]
         run: dict[str, Any] = {"best": best, "main_metric": self.main_metric, "metrics": metrics, "before": done.before}
-        run |= {"start": done.start, "history": done.history, "losses": done.losses, "data": done.data}
+        run |= {"start": done.start, "history": done.history, "means": done.means, "losses": done.losses}
+        run["data"] = done.data
         write_json(self.output / "run.json", run)
         return self.output / best
 

@@ -125,6 +125,10 @@ def test_a_model_refined_on_few_examples_may_stay_halfway_to_its_start(
     summary = trainer(corpus_encoder, tmp_path / "whole", lines, **options).run()
     assert "few examples: the mean of the weights after an epoch and before training is measured, too" in lines
     assert f"* epoch 2{' (mean)' * is_mean} is kept: the last one" in lines
+    (second,) = [line for line in lines if line.startswith("epoch 2/2")]
+    other = f"f1 {'without' if is_mean else 'with'} the mean: 40.0"
+    assert re.fullmatch(rf"epoch 2/2{re.escape(' (mean)' * is_mean)}: .*f1 4[01]\.0.* \({other}\); .*", second), second
+    assert json.loads((tmp_path / "whole" / "run.json").read_text())["means"] == [1, 2][: 1 + is_mean]
     start = load_file(saved / "reasoner.safetensors")
     kept = load_file(tmp_path / "whole" / "epoch-2" / "reasoner.safetensors")
     (checkpoint,) = (tmp_path / "whole" / "checkpoints").iterdir()
@@ -184,7 +188,9 @@ class Worse(EarlyStoppingCallback):  # type: ignore[misc]
 
 
 def test_a_training_ends_early_and_stays_ended(corpus_encoder: Path, tmp_path: Path) -> None:
-    summary = trainer(corpus_encoder, tmp_path, epochs=5, callbacks=[Worse(1)]).run()
+    lines: list[str] = []
+    summary = trainer(corpus_encoder, tmp_path, lines, epochs=5, callbacks=[Worse(1)]).run()
+    assert "a callback ended the training after epoch 2 of 5" in lines
     assert len(summary.history) == 2
     recorder = Recorder()
     again = trainer(corpus_encoder, tmp_path, epochs=5, callbacks=[Worse(1), recorder]).run(resume=True)
