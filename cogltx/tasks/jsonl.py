@@ -3,7 +3,7 @@
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -85,8 +85,29 @@ def parse_examples(
 
 
 def as_examples(data: Iterable[Example | Mapping[str, Any]]) -> list[Example]:
-    """Convert Example objects, dicts in the JSON Lines form or the rows of a ``datasets.Dataset`` to Examples."""
-    return list(parse_examples((f"example {number}", item) for number, item in enumerate(data)))
+    """Convert Example objects, dicts in the JSON Lines form or the rows of a ``datasets.Dataset`` to Examples.
+
+    Numbers in a column of ``ClassLabel`` become the names of the labels; −1 is a text without a known label.
+    """
+    names = {
+        column: feature_names
+        for column, feature in (getattr(data, "features", None) or {}).items()
+        if (feature_names := getattr(getattr(feature, "feature", feature), "names", None))
+    }
+    return list(parse_examples((f"example {number}", _named(item, names)) for number, item in enumerate(data)))
+
+
+def _named(item: Any, names: Mapping[str, Sequence[str]]) -> Any:
+    """Replace the numbers of labels by their names."""
+    if not names or not isinstance(item, Mapping):
+        return item
+
+    def name(column: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [name(column, one) for one in value]
+        return value if not isinstance(value, int) else names[column][value] if value >= 0 else None
+
+    return {column: name(column, value) if column in names else value for column, value in item.items()}
 
 
 def write_examples(path: Path, examples: Iterable[Example]) -> None:
@@ -187,8 +208,8 @@ class _Line(BaseModel):
     question: StrictStr | None = None
     answers: list[_Answer] | None = None
     answer_spans: list[_Span] | None = None
-    label: StrictStr | None = None
-    labels: list[StrictStr] | None = None
+    label: Id | None = None
+    labels: list[Id] | None = None
     entities: list[_Entity] | None = None
     relevant: list[_Span] | None = None
     segments: list[_Segment] | None = None

@@ -52,7 +52,7 @@ def test_json_lines(tmp_path: Path) -> None:
         ({"text": "a", "label": "x", "labels": ["y"]}, ":1: has both label and labels; keep one"),
         ({"text": "a", "labels": ["y", "y"]}, ":1: labels must be different names, but are"),
         ({"text": "a", "labels": [" "]}, ":1: labels must be different names, but are"),
-        ({"text": "a", "label": 3}, ":1: label must be a string, but is 3"),
+        ({"text": "a", "label": 3.5}, ":1: label must be a string or an integer, but is 3.5"),
         ({"text": " ", "label": "x"}, ":1: document"),
     ],
 )

@@ -237,9 +237,9 @@ def test_wrong_lines(tmp_path: Path, line: dict[str, object], expected: str) -> 
 
 def test_all_findings_of_a_line_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
-        read(tmp_path, {"txt": "x", "label": 3, "segments": [{"start": "0", "end": 1}]})
+        read(tmp_path, {"txt": "x", "label": True, "segments": [{"start": "0", "end": 1}]})
     assert str(error.value) == (
-        f"{tmp_path / 'data.jsonl'}:1: text is missing; label must be a string, but is 3; "
+        f"{tmp_path / 'data.jsonl'}:1: text is missing; label must be a string or an integer, but is True; "
         "segments[0].start must be an integer, but is '0'; txt is not a field; did you mean text?"
     )
 

@@ -30,6 +30,18 @@ def test_rows_are_the_examples_of_the_file(rows: "datasets.Dataset") -> None:
     ]
 
 
+def test_numbers_of_labels_are_their_names() -> None:
+    names = datasets.ClassLabel(names=["sad", "glad"])
+    features = datasets.Features({"text": datasets.Value("string"), "label": names})
+    rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [1, 0, -1]}, features=features)
+    assert [example.labels for example in as_examples(rows)] == [("glad",), ("sad",), None]
+    features = datasets.Features({"text": datasets.Value("string"), "labels": datasets.Sequence(names)})
+    rows = datasets.Dataset.from_dict({"text": ["a", "b"], "labels": [[1, 0], []]}, features=features)
+    assert [example.labels for example in as_examples(rows)] == [("glad", "sad"), ()]
+    plain = datasets.Dataset.from_dict({"text": ["a"], "label": [1]})
+    assert [example.labels for example in as_examples(plain)] == [("1",)]
+
+
 def test_train_on_rows(rows: "datasets.Dataset", corpus_encoder: Path) -> None:
     config = {
         "encoder": {"name": str(corpus_encoder)}, "reasoner": {"name": "span"}, "max_block_tokens": 24,
