@@ -76,7 +76,6 @@ def evaluate(
     if tune:
         predictor.tune()
     config = predictor.reader.config
-    _warn_of_training_data(Path(run), data)
     task = make_task(config.task.name, config.task.options)
     examples = _read(predictor.reader, data, split, limit, longer_than)
     if matrix is not None and any(len(example.labels or ()) != 1 for example in examples):
@@ -104,6 +103,7 @@ def evaluate(
     if html is not None:
         write_page(html, systems, result, data)
         note(f"page: {html}")
+    _warn_of_training_data(Path(run), data)
     print(json.dumps(result, indent=2) if as_json else _format(result))
 
 
