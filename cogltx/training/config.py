@@ -167,7 +167,7 @@ class TrainingConfig(BaseModel):
 
 
 def refines(config: ModelConfig, n_examples: int) -> bool:
-    """Whether a run trains a whole model further on few examples, which keeps its judge and averages its reasoner."""
+    """Whether a run trains a whole model further on few examples: its judge stays, and means of weights are tried."""
     start = config.reasoner.init_from
     return n_examples < _SMALL and start is not None and config.judge.init_from == start
 
