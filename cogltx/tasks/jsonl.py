@@ -105,7 +105,9 @@ def _named(item: Any, names: Mapping[str, Sequence[str]]) -> Any:
     def name(column: str, value: Any) -> Any:
         if isinstance(value, list):
             return [name(column, one) for one in value]
-        return value if not isinstance(value, int) else names[column][value] if value >= 0 else None
+        if not isinstance(value, int):
+            return value
+        return names[column][value] if value >= 0 else None
 
     return {column: name(column, value) if column in names else value for column, value in item.items()}
 

@@ -93,7 +93,7 @@ def main_metric(task: Task, reader: Reader, train: Sequence[Example], validation
             hint = "; for this data set reasoner.name: classification"
         elif any(example.entities is not None for example in validation):
             hint = "; for this data set reasoner.name: tagging"
-        if all(example.answers is None for example in (*train, *validation)) and not hint:
+        elif all(example.answers is None for example in (*train, *validation)):
             hint = "; no example has any"
         raise DataError(f"training: no validation example has a known answer, which {metric} needs{hint}")
     return metric

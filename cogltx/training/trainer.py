@@ -401,14 +401,14 @@ class Trainer:
             weights = fitted_fusion(self.reader, self.validation.examples)
             self.fusion |= {} if weights is None else {name: np.array(value) for name, value in weights}
             self._use_fusion()
-        candidates = []
-        for name in (f"{number}", f"{number} mean")[: self._n_candidates if number else 1]:
-            with self._weights(mean=name.endswith("mean")):
-                candidates.append(
-                    self.validation.predict(
-                        name, recalls_stay=self._recalls_stay(number), advance=lambda n: display.advance(kind, n)
-                    )
+        candidates, stay = [], self._recalls_stay(number)
+        for mean in (False, True)[: self._n_candidates if number else 1]:
+            name = f"{number}{' mean' * mean}"
+            with self._weights(mean=mean):
+                predicted = self.validation.predict(
+                    name, recalls_stay=stay, advance=lambda count: display.advance(kind, count)
                 )
+            candidates.append(predicted)
         with self.loop.uninterrupted():
             if not number:
                 self.loop.progress.before = self.validation.metrics(candidates[0])
