@@ -544,6 +544,8 @@ def test_examples_that_cannot_be_trained_on(corpus_encoder: Path, tmp_path: Path
     unknown = [Example(id=example.id, document=example.document, query=example.query) for example in examples]
     with pytest.raises(DataError, match="training: no validation example has a known answer, which f1 needs"):
         trainer(examples, unknown)
+    with pytest.raises(DataError, match="f1 needs; no example has any$"):
+        trainer(unknown, unknown)
     labelled = [replace(example, labels=("boat",)) for example in unknown]
     with pytest.raises(DataError, match=r"f1 needs; for this data set reasoner\.name: classification$"):
         trainer(examples, labelled)
