@@ -21,7 +21,6 @@ from torch import Tensor, nn
 from cogltx import _processes as processes
 from cogltx._progress import logger, progress
 from cogltx.blocks._tokenizer import load_from_transformers
-from cogltx.encoding._linear import keep_weights
 from cogltx.encoding._turns import TURN
 from cogltx.encoding.layout import Window
 from cogltx.encoding.positions import n_positions
@@ -62,7 +61,6 @@ class Encoder(nn.Module):
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        keep_weights(model)
         self.model = model
         self.width = int(model.config.hidden_size)
         arguments = inspect.signature(model.forward).parameters
@@ -224,7 +222,7 @@ class BatchRunner:
         groups = batches(windows, self.inference_tokens)
         shares = processes.share([len(group) * padded_length(len(windows[group[0]])) for group in groups])
         outputs: dict[int, np.ndarray] = {}
-        with torch.no_grad(), self.precision.autocast():
+        with torch.no_grad(), self.precision.autocast():  # inference_mode would cast all weights again per batch
             for group in (groups[number] for number in processes.local_share(shares)):
                 members = [windows[index] for index in group]
                 with TURN.get()(len(members) * padded_length(len(members[-1]))):

@@ -15,6 +15,7 @@ from cogltx._files import is_hidden, read_all
 from cogltx._progress import logger, progress
 from cogltx.document import Document
 from cogltx.errors import DataError, one_line
+from cogltx.formats._contents import without_contents
 from cogltx.formats._encoding import decode, is_text
 from cogltx.formats._limits import Limits
 from cogltx.formats._parse import read_content
@@ -154,4 +155,4 @@ def _text(content: bytes, name: str, id: str) -> Document | None:
         raise DataError(f"{name}: {error}") from None
     if "\0" in text:
         raise DataError(f"{name}: {_NOT_TEXT}")
-    return Document(text, id, notes=(note,) if note else ()) if text.strip() else None
+    return Document(without_contents(text), id, notes=(note,) if note else ()) if text.strip() else None

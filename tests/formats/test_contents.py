@@ -1,0 +1,75 @@
+"""Tables of contents of plain text are left out; all other lines, offsets and line numbers stay."""
+
+from pathlib import Path
+
+import pytest
+
+from cogltx import read_document
+from cogltx.formats._contents import without_contents
+
+TITLES = [
+    "1. Timber", "1.1. Oak and other hard woods of the northern and the middle forests", "1.2. Elm", "1.3. Ash", "2. Stone",
+    "2.1. Slate", "2.2. Marble",
+]  # fmt: skip
+
+
+def book(titles: list[str] = TITLES) -> str:
+    return "".join(f"{title}\n\n{title.split()[-1]} is a material.\nIt is used in building.\n\n" for title in titles)
+
+
+def with_dots(title: str) -> str:
+    return (
+        f"   {title} {'.' * (60 - len(title))} 7" if len(title) < 50 else f"   {title[:40]}\n        {title[40:]} ... 7"
+    )
+
+
+CONTENTS = {
+    "plain": "\n".join(TITLES),
+    "indented": "\n".join("  " * title.count(".") + title for title in TITLES),
+    "with pages, one title in two lines": "\n".join(map(with_dots, TITLES)),
+    "over two pages": "\n".join([*TITLES[:3], "Smith   [Page 2]", "\f", "RFC 1   Materials", *TITLES[3:]]),
+    "a line between entries": "\n\n".join(TITLES),
+}
+
+
+@pytest.mark.parametrize("contents", CONTENTS.values(), ids=CONTENTS)
+@pytest.mark.parametrize("line_break", ["\n", "\r\n"])
+def test_the_entries_are_spaces(contents: str, line_break: str) -> None:
+    before, after = "Materials\n\nContents\n\n", "\n\n" + book()
+    text, head = (one.replace("\n", line_break) for one in (before + contents + after, before))
+    read = without_contents(text)
+    assert len(read) == len(text)
+    assert read.count(line_break) == text.count(line_break)
+    assert read.startswith(head)
+    assert read.endswith(after.replace("\n", line_break))
+    assert not read[len(head) : len(read) - len(after.replace("\n", line_break))].strip()
+
+
+STEPS = "1. Cut the wood.\n2. Dry it.\n3. Plane it.\n4. Oil it.\n5. Wait.\n"
+STAYS = {
+    "a book without contents": book(),
+    "steps, twice": STEPS + "\nAnd again:\n\n" + STEPS,
+    "clauses, and a schedule with numbers of its own": "".join(
+        f"{number} The {party} shall deliver {what} to the other party.\n"
+        for party in ("supplier", "customer")
+        for number, what in zip(("1.1", "1.2", "1.3", "2.1", "2.2"), "wood oil stone slate tar".split(), strict=True)
+    ),
+    "a table of versions": "1.1 may\n1.2 june\n1.3 july\n1.4 august\n2.1 may\n2.2 june\n",
+    "few entries": "\n".join(TITLES[:3]) + "\n\n" + book(TITLES[:3]),
+    "the same titles in another order": "\n".join(TITLES) + "\n\n" + book(TITLES[::-1]),
+}
+
+
+@pytest.mark.parametrize("text", STAYS.values(), ids=STAYS)
+def test_other_texts_stay(text: str) -> None:
+    assert without_contents(text) == text
+
+
+def test_a_file_gives_spans_of_the_file(tmp_path: Path) -> None:
+    text = CONTENTS["plain"] + "\n\n" + book()
+    path = tmp_path / "book.txt"
+    path.write_text(text, encoding="utf-8")
+    document = read_document(path)
+    start = document.text.index("Slate is a material.")
+    assert text[start:].startswith("Slate is a material.")
+    assert document.text.count("2.1. Slate") == 1
