@@ -9,7 +9,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 
-_NUMBER = re.compile(r"\s*(\d{1,3}(?:\.\d{1,3})*)\.?\s+(\S.*)")
+_NUMBER = re.compile(r"\s*((?:\d{1,3}|[A-Z](?=\.))(?:\.\d{1,3})*)\.?\s+(\S.*)")
+_APPENDIX = 1000  # appendix A comes after section 999
 _DOTS, _FEWEST_DOTS = " \t.·…_", 3
 _FEWEST = 5  # entries
 _FEWEST_NESTED = 3  # of them with a number such as 1.2; others may be a list of steps
@@ -60,7 +61,9 @@ def _section(line: str) -> _Section | None:
     if len(dotted) - len(before) >= _FEWEST_DOTS:  # before the number of a page
         title = before
     title = "".join(letter for letter in title.casefold() if letter.isalnum())
-    return _Section(tuple(map(int, match[1].split("."))), title[:_TITLE])
+    parts = match[1].split(".")
+    number = (int(part) if part.isdigit() else _APPENDIX + ord(part) for part in parts)
+    return _Section(tuple(number), title[:_TITLE])
 
 
 def _run(first: int, lines: list[str], sections: dict[int, _Section]) -> list[int]:

@@ -9,7 +9,7 @@ from cogltx.formats._contents import without_contents
 
 TITLES = [
     "1. Timber", "1.1. Oak and other hard woods of the northern and the middle forests", "1.2. Elm", "1.3. Ash", "2. Stone",
-    "2.1. Slate", "2.2. Marble",
+    "2.1. Slate", "2.2. Marble", "A. Tables", "A.1. Weights",
 ]  # fmt: skip
 
 
