@@ -1,13 +1,15 @@
 """Tables of contents of plain text: they repeat the words of a question, and answer none.
 
-A table of contents is a run of lines that begin with the numbers of sections, in order, of which most come again, in
-order and with the same words, where the sections begin.
+A table of contents is a run of lines that begin with the numbers of sections, in order, with few lines between them.
+Most come again in the same order and with the same words, with more lines between them: there the sections begin.
 """
 
 import re
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
 _NUMBER = re.compile(r"\s*((?:\d{1,3}|[A-Z](?=\.))(?:\.\d{1,3})*)\.?\s+(\S.*)")
 _APPENDIX = 1000  # appendix A comes after section 999
@@ -16,7 +18,9 @@ _FEWEST = 5  # entries
 _FEWEST_NESTED = 3  # of them with a number such as 1.2; others may be a list of steps
 _LEAST_SHARE = 0.8  # of the nested ones that come again; the text may count some in another way
 _MOST_OTHER = 3  # other lines between two entries: the rest of a long title, or the end of a page
-_TITLE = 12  # letters of a title; the text may break it elsewhere
+_MOST_OTHERS = 0.5  # other lines per entry; more are a text of its own
+_FEWEST_LINES = 3  # from one beginning of a section to the next; fewer are a list that comes twice
+_TITLE = 24  # letters of a title; the text may break it elsewhere
 _LINE = 200  # characters of a line that are looked at
 
 
@@ -29,10 +33,10 @@ class _Section:
 def without_contents(text: str) -> str:
     """Replace tables of contents by spaces, so that offsets and lines stay.
 
-    >>> book = "1.1. Oak\\n1.2. Elm\\n1.3. Ash\\n2. Stone\\n2.1. Slate\\n\\n1.1. Oak\\nIt is hard.\\n"
-    >>> book += "1.2. Elm\\nIt is tough.\\n1.3. Ash\\n2.1. Slate\\nIt splits."
-    >>> without_contents(book).strip().splitlines()[:3]
-    ['1.1. Oak', 'It is hard.', '1.2. Elm']
+    >>> titles = ["1. Wood", "1.1. Oak", "1.2. Elm", "2. Stone", "2.1. Slate"]
+    >>> book = "".join(f"{title}\\n\\nIt is hard.\\nIt is old.\\n\\n" for title in titles)
+    >>> without_contents("\\n".join(titles) + "\\n\\n" + book).strip() == book.strip()
+    True
     """
     lines = text.splitlines(keepends=True)
     sections = {number: section for number, line in enumerate(lines) if (section := _section(line))}
@@ -45,8 +49,8 @@ def without_contents(text: str) -> str:
             continue
         entries = _run(first, lines, sections)
         end = entries[-1] + 1
-        if _come_again([sections[entry] for entry in entries], end, places):
-            lines[first:end] = [re.sub(r"\S", " ", line) for line in lines[first:end]]
+        for line in _contents(entries, lines, sections, places):
+            lines[line] = re.sub(r"\S", " ", lines[line])
     return "".join(lines)
 
 
@@ -80,14 +84,23 @@ def _run(first: int, lines: list[str], sections: dict[int, _Section]) -> list[in
     return entries
 
 
-def _come_again(entries: list[_Section], end: int, places: dict[_Section, list[int]]) -> bool:
-    """Whether a run is a table of contents: most of its nested sections come again after it, in their order."""
-    nested = [section for section in entries if len(section.number) > 1]
-    if len(entries) < _FEWEST or len(nested) < _FEWEST_NESTED:
-        return False
-    n_found = 0
-    for section in nested:
-        at = bisect_left(places[section], end)
-        if at < len(places[section]):
-            n_found, end = n_found + 1, places[section][at] + 1
-    return n_found >= _LEAST_SHARE * len(nested)
+def _contents(
+    entries: list[int], lines: list[str], sections: dict[int, _Section], places: dict[_Section, list[int]]
+) -> range:
+    """The lines of a run from the first entry that comes again to the last, if it is a table of contents."""
+    again: dict[int, int] = {}  # where an entry comes again
+    end = entries[-1] + 1
+    for entry in entries:
+        at = bisect_left(places[sections[entry]], end)
+        if sections[entry].title and at < len(places[sections[entry]]):
+            again[entry] = places[sections[entry]][at]
+            end = again[entry] + 1
+    nested = [entry for entry in entries if len(sections[entry].number) > 1]
+    n_found = len(again.keys() & set(nested))
+    if len(again) < _FEWEST or n_found < max(_FEWEST_NESTED, _LEAST_SHARE * len(nested)):
+        return range(0)
+    found = range(min(again), max(again) + 1)
+    n_others = sum(bool(lines[line].strip()) for line in found) - len(set(entries) & set(found))
+    beginnings = [sum(bool(line.strip()) for line in lines[one:later]) for one, later in pairwise(again.values())]
+    is_contents = n_others <= _MOST_OTHERS * len(again) and median(beginnings) >= _FEWEST_LINES
+    return found if is_contents else range(0)

@@ -55,6 +55,16 @@ STAYS = {
         for number, what in zip(("1.1", "1.2", "1.3", "2.1", "2.2"), "wood oil stone slate tar".split(), strict=True)
     ),
     "a table of versions": "1.1 may\n1.2 june\n1.3 july\n1.4 august\n2.1 may\n2.2 june\n",
+    "clauses that begin with the same words": "".join(
+        f"{number} The supplier shall deliver {what}.\n{'It is paid for.' * 20}\nAnd taken.\n"
+        for goods in ("wood oil stone slate tar", "wool silk hemp felt jute")
+        for number, what in zip(("1.1", "1.2", "1.3", "2.1", "2.2"), goods.split(), strict=True)
+    ),
+    "sections of one line, then a list of them": "".join(f"{title}\nIt is hard.\n" for title in TITLES)
+    + "\n".join(TITLES),
+    "a quiz and its answers": "".join(f"{title}\nA) yes\nB) no\n" for title in TITLES) + book(),
+    "two days": "9.00 Opening\n9.30 Talk\n10.00 Coffee\n10.30 Talk\n11.00 Lunch\n\n" * 2,
+    "signs in two tables": "0.1  -\n0.2  -\n0.3  +\n0.4  -\n0.5  +\n\n0.1  +\n0.2  +\n0.3  +\n0.4  +\n0.5  +\n",
     "few entries": "\n".join(TITLES[:3]) + "\n\n" + book(TITLES[:3]),
     "the same titles in another order": "\n".join(TITLES) + "\n\n" + book(TITLES[::-1]),
 }
@@ -73,3 +83,11 @@ def test_a_file_gives_spans_of_the_file(tmp_path: Path) -> None:
     start = document.text.index("Slate is a material.")
     assert text[start:].startswith("Slate is a material.")
     assert document.text.count("2.1. Slate") == 1
+
+
+def test_lines_around_the_entries_stay() -> None:
+    before, after = "May 2026\nby Ann Smith\nContents\n", "\nThis book is free.\nISBN 12345\nJ. Smith, Rome\n\n"
+    read = without_contents(before + "\n".join(TITLES) + after + book())
+    assert read.startswith(before)
+    assert read.endswith(after + book())
+    assert not read[len(before) : -len(after + book())].strip()
