@@ -21,7 +21,6 @@ _MOST_OTHER = 3  # other lines between two entries: the rest of a long title, or
 _MOST_OTHERS = 0.5  # other lines per entry; more are a text of its own
 _FEWEST_LINES = 3  # from one beginning of a section to the next; fewer are a list that comes twice
 _TITLE = 24  # letters of a title; the text may break it elsewhere
-_LINE = 200  # characters of a line that are looked at
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def without_contents(text: str) -> str:
 
 def _section(line: str) -> _Section | None:
     """The number and the title at the beginning of a line."""
-    match = _NUMBER.match(line[:_LINE])
+    match = _NUMBER.match(line)
     if match is None:
         return None
     title = match[2].rstrip()
@@ -96,11 +95,11 @@ def _contents(
             again[entry] = places[sections[entry]][at]
             end = again[entry] + 1
     nested = [entry for entry in entries if len(sections[entry].number) > 1]
-    n_found = len(again.keys() & set(nested))
+    n_found = sum(entry in again for entry in nested)
     if len(again) < _FEWEST or n_found < max(_FEWEST_NESTED, _LEAST_SHARE * len(nested)):
         return range(0)
     found = range(min(again), max(again) + 1)
-    n_others = sum(bool(lines[line].strip()) for line in found) - len(set(entries) & set(found))
+    n_others = sum(bool(lines[line].strip()) for line in found) - sum(entry in found for entry in entries)
     beginnings = [sum(bool(line.strip()) for line in lines[one:later]) for one, later in pairwise(again.values())]
     is_contents = n_others <= _MOST_OTHERS * len(again) and median(beginnings) >= _FEWEST_LINES
     return found if is_contents else range(0)
