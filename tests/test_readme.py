@@ -24,7 +24,7 @@ PAGES = ["README.md", *sorted(f"configs/{path.name}" for path in (ROOT / "config
 WITH_PYTHON = ["README.md", "configs/training.md", "configs/serving.md"]
 WITH_COMMANDS = [
     "README.md", "configs/README.md", "configs/questions.md", "configs/labels.md", "configs/training.md",
-    "configs/serving.md", "configs/hotpotqa-minilm.yaml", "configs/qa-minilm.yaml", "configs/paper/hotpotqa.yaml",
+    "configs/serving.md", "configs/qa-minilm.yaml", "configs/paper/hotpotqa.yaml",
     "data/README.md",
 ]  # fmt: skip
 SNIPPET = re.compile(r"```python\n(.*?)```\n(?:\n```\n(.*?)```\n)?", re.DOTALL)
