@@ -32,11 +32,12 @@ _ROOM = 64  # for the question and special tokens
 _BATCH_SIZES = (1, 2, 4, 8, 16)
 _REPEATS = 3
 _QUESTION = "Who built the old bridge over the river?"
-_WORDS = (
+WORDS = (
     "the a an of in on by with from to and but or was is had has been were who which that his her their old new long "
     "small great first last bridge river house street city garden winter summer year day family letter paper water "
     "stone wood road train music school friend mother captain engineer built came went found made sold wrote saw left"
-)
+).split()
+"""English words for documents and questions without meaning."""
 
 
 def read_once(reader: str, length: int, *, encoder: str = "minilm", seed: int = 0) -> dict[str, Any]:
@@ -73,7 +74,7 @@ def read_once(reader: str, length: int, *, encoder: str = "minilm", seed: int = 
 
 def _text(n_tokens: int, seed: int) -> str:
     """Generate sentences of random words; a word is about one token."""
-    rng, known, sentences, size = random.Random(seed), _WORDS.split(), list[str](), 0
+    rng, known, sentences, size = random.Random(seed), WORDS, list[str](), 0
     while size < n_tokens:
         words = rng.choices(known, k=rng.randint(6, 24))
         sentences.append(" ".join(words).capitalize() + ".")

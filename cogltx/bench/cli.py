@@ -9,11 +9,12 @@ from typing import Annotated
 
 import typer
 
+from cogltx._folders import DEFAULT_MODEL
 from cogltx.cli._options import JsonOption, SeedOption, note, numbers
 from cogltx.cli.app import app
 from cogltx.errors import ConfigError
 
-bench = typer.Typer(help="Measure cost and quality of reading long documents.", no_args_is_help=True)
+bench = typer.Typer(help="Measure cost and quality of reading long documents, and the server.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 ResultsOption = Annotated[
     Path | None, typer.Option(help="Folder of measurements to update, such as data/results, or one file of it.")
@@ -68,6 +69,25 @@ def _cost(
     result = cost.measure(
         readers.split(","), output, numbers("lengths", lengths) or cost.LENGTHS, limit=limit, minutes=minutes,
         encoder=encoder, seed=seed, results=results, report=note,
+    )  # fmt: skip
+    _show(result, as_json)
+
+
+@bench.command("serve")
+def _serve(
+    model: Annotated[str, typer.Option(help="A model with an encoder as judge.")] = DEFAULT_MODEL,
+    clients: Annotated[int, typer.Option(min=1, help="Clients at the same time.")] = 64,
+    requests: Annotated[int, typer.Option(min=2, help="Requests of all clients together, per round.")] = 256,
+    texts: Annotated[int, typer.Option(min=1, help="Sentences to rank in each request.")] = 10,
+    rounds: Annotated[int, typer.Option(min=1, help="Times to measure both.")] = 3,
+    workers: Annotated[int, typer.Option(min=1, help="Workers of the server.")] = 2,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure requests per second of the server beside plain passes of its encoder."""
+    from cogltx.bench import _serving as serving
+
+    result = serving.measure(
+        model, clients=clients, requests=requests, texts=texts, rounds=rounds, workers=workers, report=note
     )  # fmt: skip
     _show(result, as_json)
 
