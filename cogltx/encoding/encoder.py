@@ -1,6 +1,6 @@
 """Encoders, and the only place that runs windows through a model.
 
-Windows of many documents share batches, sorted by length, bounded by tokens and padded to a multiple of 16 or 32. At
+Windows of many documents share batches, sorted by length, bounded by tokens and padded to a multiple of 8 or 32. At
 inference all windows of a batch have one padded length, so a result does not depend on the rest of the batch.
 """
 
@@ -27,7 +27,7 @@ from cogltx.encoding.positions import n_positions
 from cogltx.encoding.pretrained import EncoderConfig, load_pretrained
 from cogltx.errors import ConfigError
 
-_PAD_MULTIPLE, _SHORT_PAD_MULTIPLE, _SHORT = 32, 16, 128  # sentences have so few tokens that padding counts
+_PAD_MULTIPLE, _SHORT_PAD_MULTIPLE, _SHORT = 32, 8, 128  # sentences have so few tokens that padding counts
 _LOOKAHEAD = 256
 _TOKENS_PER_CORE = 1024  # keep a CPU core busy; more cost memory and bring little speed
 _CPU_PADDING, _GPU_PADDING = 128, 16384  # tokens of padding that cost as much as another pass
@@ -234,7 +234,7 @@ class BatchRunner:
 
 
 def padded_length(length: int) -> int:
-    """Round a length up to a multiple of 32, of 16 for at most 128 tokens."""
+    """Round a length up to a multiple of 32, of 8 for at most 128 tokens."""
     multiple = _SHORT_PAD_MULTIPLE if length <= _SHORT else _PAD_MULTIPLE
     return -(-length // multiple) * multiple
 

@@ -223,7 +223,7 @@ def test_a_cpu_takes_no_larger_batches_than_keep_it_busy(
         taken.append(batch.input_ids.numel())
         return batch.input_ids.float()
 
-    windows = [window(120) for _ in range(60)]
+    windows = [window(128) for _ in range(60)]
     assert len(list(BatchRunner(EXACT, batch_tokens, 0).run(windows, model))) == 60
     assert max(taken) == most // 128 * 128
     assert BatchRunner(Precision(torch.device("cuda"), False), 4096, 0).inference_tokens == 4096
