@@ -20,7 +20,7 @@ _OF_THE_RUN = (
 _PAPER = tuple(f"{name}={json.dumps(value)}" for name, value in PAPER.items() if not name.startswith(_OF_THE_RUN))
 _ALL_BLOCKS = ("memrecall.shortlist=null", "memrecall.headings=0", "memrecall.pairs=false")  # scores are random alone
 _NO_LINEAR = "reasoner.linear_weight=null"
-_SLIDING = ("reader=sliding_window", _NO_LINEAR)
+_SLIDING = ("reader=sliding_window",)  # with the scores of the linear model, where the configuration has them
 _BY_DEFAULT = 8  # readers; then the paper's ablations, of its own method, and its further baselines
 
 
@@ -62,8 +62,8 @@ _ALL = (
     Reader(
         "no_interventions", "paper, no interventions", None, (*_PAPER, "training.relevance.budget=0"), None, "labels"
     ),
-    Reader("mlp", "sliding window, MLP", None, (*_SLIDING, "reasoner.over_windows=mlp"), None, "labels"),
-    Reader("lstm", "sliding window, LSTM", None, (*_SLIDING, "reasoner.over_windows=lstm"), None, "labels"),
+    Reader("mlp", "sliding window, MLP", None, (*_SLIDING, _NO_LINEAR, "reasoner.over_windows=mlp"), None, "labels"),
+    Reader("lstm", "sliding window, LSTM", None, (*_SLIDING, _NO_LINEAR, "reasoner.over_windows=lstm"), None, "labels"),
     Reader("text_cnn", "TextCNN", None, ("reader=text_cnn", _NO_LINEAR), None, "labels"),
 )
 READERS = {reader.name: reader for reader in _ALL}

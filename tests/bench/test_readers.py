@@ -46,6 +46,16 @@ def test_changes_are_settings(reasoner: str, reader: Reader, tmp_path: Path) -> 
                for change in comparison.changes_of(reader) if change.startswith("reasoner."))  # fmt: skip
 
 
+def test_the_sliding_window_has_the_words_that_the_configuration_has(tmp_path: Path) -> None:
+    encoder = tiny.make_encoder(tmp_path / "encoder")
+    values = fakes.config(encoder).model_dump(mode="json", exclude={"task", "reasoner", "judge"})
+    values |= {"reasoner": {"name": "classification", "linear_weight": 1}, "data": {"train": "train.jsonl"}}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(values))
+    comparison = Comparison(tmp_path / "run.yaml", "test.jsonl", tmp_path / "out")
+    weights = {name: comparison.model_of(READERS[name]).reasoner.linear_weight for name in ("sliding_window", "mlp")}
+    assert weights == {"sliding_window": 1, "mlp": None}
+
+
 def test_random_blocks_depend_on_seed_question_and_text_alone() -> None:
     assert isinstance(RandomJudge(), ScoringJudge)
     texts = [f"text {number}" for number in range(1000)]
