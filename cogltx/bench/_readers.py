@@ -88,7 +88,7 @@ def select_readers(names: Sequence[str] | None, examples: Sequence[Example]) -> 
 
 
 class RandomJudge:
-    """Scores each text by a random number that depends on the seed, the question and the text alone."""
+    """Scores each text by a random number that depends on `seed`, the question and the text alone."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed

@@ -1,7 +1,7 @@
 """`cogltx bench serve`: clients that rerank at the same time, beside plain passes of the encoder over the same pairs.
 
-The passes run in as many processes as the server has workers, which share the cores as those do; run as a module, this
-is one of these processes.
+The passes run in one process per worker of the server, and share the cores in the same way. Run as a module, this is
+one of these processes.
 """
 
 import json
@@ -9,13 +9,15 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from http.client import HTTPConnection
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, contextmanager
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from statistics import median, quantiles
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import torch
 from more_itertools import chunked
@@ -30,6 +32,7 @@ Request: TypeAlias = dict[str, Any]
 _QUESTION, _SENTENCES = 8, 25  # words of a question; of each text
 _BATCH = 32  # pairs of a plain pass
 _NO_LIMIT = "1000000"  # requests per minute
+_POLL_SECONDS, _MOST_SECONDS = 0.1, 600.0
 
 
 def measure(
@@ -39,6 +42,7 @@ def measure(
     """Start a server, and measure it and plain passes in turn.
 
     Each client sends its next request when the last is answered; a request has a question and `texts` sentences.
+    A model with a shortlist scores no more texts than that, a plain pass all of them.
 
     Returns:
         The settings and a measurement per round, and their table: requests per second of the server and of plain
@@ -51,12 +55,14 @@ def measure(
     settings = {"model": model, "requests": requests, "texts": texts, "workers": workers}
     made = _requests(requests, texts)
     measured = list[dict[str, float]]()
-    with _server(model, workers) as (port, process):
+    with _server(model, workers, clients) as (port, process):
         _send(port, made, clients)  # warms up
         for number in range(rounds):
             with ThreadPoolExecutor(workers) as executor:
                 parts = [settings | {"part": part} for part in range(workers)]
                 passes = list(executor.map(lambda one: call(__spec__.name, one, "plain passes"), parts))
+            if any("beyond" in one for one in passes):
+                raise ModelError("plain passes: not enough memory")
             plain = requests / max(one["seconds"] for one in passes)
             seconds, waits = _send(port, made, clients)
             served, percentiles = requests / seconds, quantiles(waits, n=20)
@@ -96,22 +102,31 @@ def _requests(count: int, texts: int) -> list[Request]:
 
 
 @contextmanager
-def _server(model: str, workers: int) -> Iterator[tuple[int, int]]:
+def _server(model: str, workers: int, clients: int) -> Iterator[tuple[int, int]]:
     """Serve a model in a new process; yield its port and process number."""
-    command = ["serve", "--model", model, "--port", "0", "--workers", str(workers), "--max-requests", _NO_LIMIT]
-    with subprocess.Popen([sys.executable, "-m", "cogltx", *command], stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None, "a pipe was asked for"
+    command = [sys.executable, "-m", "cogltx", "serve", "--model", model, "--port", "0", "--workers", str(workers)]
+    command += ["--max-requests", _NO_LIMIT, "--queue-size", str(2 * clients)]  # one client may have half of the queue
+    environment = {name: value for name, value in os.environ.items() if name != "COGLTX_API_KEY"}
+    with tempfile.TemporaryFile("w+") as said, subprocess.Popen(command, stderr=said, env=environment) as process:
         try:
-            said = ""
-            for said in process.stderr:
-                if said.startswith("cogltx serves "):
-                    break
-            else:
-                raise ModelError(f"the server did not start: {said.removeprefix('cogltx: ').strip()}")
-            yield int(said.rstrip("/\n").rpartition(":")[2]), process.pid
+            yield _port(process, said), process.pid
         finally:
             process.terminate()
-            process.stderr.read()
+
+
+def _port(process: subprocess.Popen[bytes], said: IO[str]) -> int:
+    """Wait until a server has said where it listens."""
+    while True:
+        ended = process.poll() is not None
+        said.seek(0)
+        lines = said.read().splitlines()
+        if address := next((line for line in lines if line.startswith("cogltx serves ")), None):
+            return int(address.rstrip("/").rpartition(":")[2])
+        if ended:
+            raise ModelError(
+                f"the server did not start: {lines[-1].removeprefix('cogltx: ') if lines else 'no message'}"
+            )
+        time.sleep(_POLL_SECONDS)
 
 
 def _send(port: int, requests: list[Request], clients: int) -> tuple[float, list[float]]:
@@ -119,21 +134,27 @@ def _send(port: int, requests: list[Request], clients: int) -> tuple[float, list
     left = iter([json.dumps(one) for one in requests])  # each client takes the next one
 
     def client() -> list[float]:
-        connection, waits = HTTPConnection("127.0.0.1", port, timeout=600), []
-        for body in left:
-            started = time.perf_counter()
-            connection.request("POST", "/rerank", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            answer.read()
-            if answer.status != 200:
-                raise ModelError(f"the server answered {answer.status} {answer.reason}")
-            waits.append(time.perf_counter() - started)
-        connection.close()
+        waits = list[float]()
+        with closing(HTTPConnection("127.0.0.1", port, timeout=_MOST_SECONDS)) as connection:
+            for body in left:
+                started = time.perf_counter()
+                connection.request("POST", "/rerank", body, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status != HTTPStatus.OK:
+                    raise ModelError(f"the server answered {answer.status} {answer.reason}")
+                waits.append(time.perf_counter() - started)
         return waits
 
     started = time.perf_counter()
     with ThreadPoolExecutor(clients) as executor:
-        waits = [wait for one in [executor.submit(client) for _ in range(clients)] for wait in one.result()]
+        running = [executor.submit(client) for _ in range(clients)]
+        try:
+            waits = [wait for one in as_completed(running) for wait in one.result()]
+        except (OSError, HTTPException) as error:
+            raise ModelError(f"the server did not answer: {error}") from None
+        finally:
+            list(left)  # after an error, the other clients end
     return time.perf_counter() - started, waits
 
 
@@ -149,7 +170,7 @@ def plain_passes(model: str, requests: int, texts: int, workers: int, part: int)
     from cogltx.judges.encoder import EncoderJudge
     from cogltx.pipeline import CogLTX
 
-    torch.set_num_threads(max(1, (os.cpu_count() or 1) // workers))
+    torch.set_num_threads(max(1, torch.get_num_threads() // workers))
     loaded = CogLTX.from_pretrained(model).model
     if not isinstance(loaded.judge, EncoderJudge):
         raise ConfigError(f"--model {model}: its judge has no encoder to compare the server with")
@@ -164,7 +185,7 @@ def plain_passes(model: str, requests: int, texts: int, workers: int, part: int)
             for some in chunked(pairs, _BATCH):
                 questions, texts_of = zip(*some, strict=True)
                 inputs = tokenizer(list(questions), list(texts_of), padding=True, return_tensors="pt", verbose=False)
-                encoder(**inputs.to(loaded.runner.precision.device))
+                encoder(**inputs.to(loaded.runner.precision.device)).last_hidden_state.cpu()
         seconds = time.perf_counter() - started
     return {"seconds": seconds}
 

@@ -12,6 +12,7 @@ import argparse
 import random
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 from cogltx import CogLTX
@@ -53,17 +54,20 @@ def haystack(name: str) -> Callable[[str, str], Answers]:
             store.write_documents(splitter.run([Document(content=text)])["documents"])
             retrievers[text] = InMemoryBM25Retriever(store)
         answers = reader.run(query=question, documents=retrievers[text].run(query=question)["documents"])["answers"]
-        return next((answer.data for answer in answers if answer.data), ""), answers[0].data or ""
+        return next((answer.data for answer in answers if answer.data), ""), next(
+            (answer.data or "" for answer in answers), ""
+        )
 
     return ask
 
 
 def cogltx(name: str) -> Callable[[str, str], Answers]:
-    """Return a function of text and question, with the defaults of cogltx."""
+    """Return a function of text and question, with the defaults of cogltx; a text stays open for the next question."""
     model = CogLTX.from_pretrained(name)
+    opened = lru_cache(maxsize=1)(model.open)
 
     def ask(text: str, question: str) -> Answers:
-        prediction = model.open(text).ask(question)
+        prediction = opened(text).ask(question)
         return prediction.candidates[0].text if prediction.candidates else "", prediction.answer or ""
 
     return ask
@@ -72,8 +76,9 @@ def cogltx(name: str) -> Callable[[str, str], Answers]:
 def questions(path: str, count: int) -> list[Example]:
     """Return random questions about whole texts of a file of SQuAD's format."""
     task = make_task("squad", {"join_paragraphs": True})
-    examples = [example for example in task.read(Path(path), split="test") if example.answers]
-    return random.Random(11).sample(examples, count)
+    examples = list(task.read(Path(path), split="test"))
+    random.Random(11).shuffle(examples)
+    return examples[:count]
 
 
 def main() -> None:

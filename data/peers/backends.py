@@ -85,6 +85,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=8)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     model = Hidden(AutoModel.from_pretrained(arguments.model).eval().float())
     with tempfile.TemporaryDirectory() as folder, torch.inference_mode(False):
         exact, rounded = export(model, Path(folder))

@@ -93,7 +93,7 @@ def rankings(path: str) -> Iterator[Ranking]:
 
 
 def train_cross_encoder(model: str, path: str, output: Path, questions: int) -> None:
-    """Train a cross-encoder on right paragraphs and four others each, with the defaults of sentence-transformers."""
+    """Train a cross-encoder on right paragraphs and four others each, in batches of 16 with a rate of 2e-4."""
     from datasets import Dataset
     from sentence_transformers import CrossEncoder
     from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
