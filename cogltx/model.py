@@ -47,6 +47,7 @@ from cogltx.reasoners.checkpoints import is_checkpoint, load_checkpoint
 
 _CACHE = Lock()  # of blocks, which threads of a server share
 _CACHED_TOKENS = 4_000_000  # of split documents, about 50 MB
+_TOKENS_PER_DOCUMENT = 700  # whose memory a document takes besides its tokens
 _RETRIEVER_LAYERS = 1  # of the encoder, in a new retriever
 _REMOVED_HEADS = ("relevance.",)  # prefixes of weights in models of format 1
 _LAYER = re.compile(r"\.(\d+)\.")
@@ -218,7 +219,7 @@ class Model:
         )  # fmt: skip
 
     def split(self, document: Document) -> Blocks:
-        """Cut a document into blocks; the blocks of recent documents are cached, up to four million tokens."""
+        """Cut a document into blocks; the blocks of recent documents are cached, in about 50 MB."""
         blocks = self.cached_blocks(document)
         if blocks is None:
             blocks = split(document, self.tokenizer, max_tokens=self.initial_config.max_block_tokens)
@@ -232,9 +233,9 @@ class Model:
         with _CACHE:
             before = self._blocks.pop(id(blocks.document), None)
             self._blocks[id(blocks.document)] = blocks  # keeps the document alive, so its id stays unique
-            self._n_cached_tokens += blocks.n_tokens - (before.n_tokens if before is not None else 0)
+            self._n_cached_tokens += _cost(blocks) - (_cost(before) if before is not None else 0)
             while self._n_cached_tokens > _CACHED_TOKENS and len(self._blocks) > 1:
-                self._n_cached_tokens -= self._blocks.popitem(last=False)[1].n_tokens
+                self._n_cached_tokens -= _cost(self._blocks.popitem(last=False)[1])
 
     def cached_blocks(self, document: Document) -> Blocks | None:
         """Return the blocks of a document that was split before; None if they are not in the cache."""
@@ -283,6 +284,11 @@ class Model:
             save_config(self.config, target)
             card = card or model_card(name or folder.name, self.config)
             (target / "README.md").write_text(card, encoding="utf-8")
+
+
+def _cost(blocks: Blocks) -> int:
+    """The tokens that take as much memory as the blocks of a document."""
+    return blocks.n_tokens + _TOKENS_PER_DOCUMENT
 
 
 def _uses_linear(config: ModelConfig, with_judge: bool) -> bool:

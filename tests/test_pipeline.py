@@ -18,7 +18,7 @@ from cogltx.config import load_config
 from cogltx.document import Document, Example, Query
 from cogltx.errors import ConfigError, DataError, ModelError, TrainingError
 from cogltx.judges import _ScoringJudgeAdapter as ScoringJudgeAdapter
-from cogltx.model import Model
+from cogltx.model import _TOKENS_PER_DOCUMENT, Model
 from cogltx.pipeline import CogLTX, batches_of_examples
 from cogltx.prediction import Answer, PredictedEntity, Prediction
 from cogltx.reasoners._confidence import Calibration
@@ -299,12 +299,19 @@ def test_blocks_of_documents_are_cached(tiny_encoder: Path, monkeypatch: pytest.
     documents = [Document(TEXT[number:]) for number in range(9)]
     first = [model.model.split(document) for document in documents]
     assert all(model.model.split(document) is own for document, own in zip(documents, first, strict=True))
-    monkeypatch.setattr("cogltx.model._CACHED_TOKENS", 2 * first[0].n_tokens)
+    monkeypatch.setattr("cogltx.model._CACHED_TOKENS", 2 * (first[0].n_tokens + _TOKENS_PER_DOCUMENT))
     assert model.model.split(documents[8]) is first[8]
     assert model.model.split(documents[7]) is first[7]
     assert model.model.split(documents[6]) is not first[6]
     monkeypatch.setattr("cogltx.model._CACHED_TOKENS", 1)
     assert model.model.split(documents[0]) is model.model.split(documents[0])
+
+
+def test_many_short_texts_leave_the_cache(tiny_encoder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cogltx.model._CACHED_TOKENS", 10 * _TOKENS_PER_DOCUMENT)
+    model, texts = reader(tiny_encoder), [f"A dog sat {number} times." for number in range(40)]
+    assert len(model.relevance("Who sat?", texts)) == 40
+    assert len(model.model._blocks) < 10
 
 
 def test_a_scoring_judge_as_an_object(tiny_encoder: Path, tmp_path: Path) -> None:
