@@ -114,7 +114,7 @@ def test_frozen_weights_stay() -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite(value: float) -> None:
     model = Table()
-    made = learner(model, batch_tokens=16)
+    made = learner(model, batch_tokens=8)
     made.learn(windows(5), squared, 1.0)
     before = model.values.weight.detach().clone()
     calls = []
