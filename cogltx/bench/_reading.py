@@ -74,9 +74,9 @@ def read_once(reader: str, length: int, *, encoder: str = "minilm", seed: int = 
 
 def _text(n_tokens: int, seed: int) -> str:
     """Generate sentences of random words; a word is about one token."""
-    rng, known, sentences, size = random.Random(seed), WORDS, list[str](), 0
+    rng, sentences, size = random.Random(seed), list[str](), 0
     while size < n_tokens:
-        words = rng.choices(known, k=rng.randint(6, 24))
+        words = rng.choices(WORDS, k=rng.randint(6, 24))
         sentences.append(" ".join(words).capitalize() + ".")
         size += len(words) + 1
     return " ".join(sentences)

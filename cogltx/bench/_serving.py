@@ -16,8 +16,9 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, contextmanager
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 from statistics import median, quantiles
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from more_itertools import chunked
@@ -107,25 +108,25 @@ def _server(model: str, workers: int, clients: int) -> Iterator[tuple[int, int]]
     command = [sys.executable, "-m", "cogltx", "serve", "--model", model, "--port", "0", "--workers", str(workers)]
     command += ["--max-requests", _NO_LIMIT, "--queue-size", str(2 * clients)]  # one client may have half of the queue
     environment = {name: value for name, value in os.environ.items() if name != "COGLTX_API_KEY"}
-    with tempfile.TemporaryFile("w+") as said, subprocess.Popen(command, stderr=said, env=environment) as process:
-        try:
-            yield _port(process, said), process.pid
-        finally:
-            process.terminate()
+    with tempfile.TemporaryDirectory() as folder:
+        said = Path(folder, "said")  # opened anew to read: a shared file would move the place where the server writes
+        with said.open("w") as file, subprocess.Popen(command, stderr=file, env=environment) as process:
+            try:
+                yield _port(process, said), process.pid
+            finally:
+                process.terminate()
 
 
-def _port(process: subprocess.Popen[bytes], said: IO[str]) -> int:
+def _port(process: subprocess.Popen[bytes], said: Path) -> int:
     """Wait until a server has said where it listens."""
     while True:
         ended = process.poll() is not None
-        said.seek(0)
-        lines = said.read().splitlines()
+        lines = said.read_text(encoding="utf-8").splitlines()
         if address := next((line for line in lines if line.startswith("cogltx serves ")), None):
             return int(address.rstrip("/").rpartition(":")[2])
         if ended:
-            raise ModelError(
-                f"the server did not start: {lines[-1].removeprefix('cogltx: ') if lines else 'no message'}"
-            )
+            last = lines[-1] if lines else "no message"
+            raise ModelError(f"the server did not start: {last.removeprefix('cogltx: ')}")
         time.sleep(_POLL_SECONDS)
 
 

@@ -54,9 +54,8 @@ def haystack(name: str) -> Callable[[str, str], Answers]:
             store.write_documents(splitter.run([Document(content=text)])["documents"])
             retrievers[text] = InMemoryBM25Retriever(store)
         answers = reader.run(query=question, documents=retrievers[text].run(query=question)["documents"])["answers"]
-        return next((answer.data for answer in answers if answer.data), ""), next(
-            (answer.data or "" for answer in answers), ""
-        )
+        found = [answer.data or "" for answer in answers] or [""]
+        return next(filter(None, found), ""), found[0]
 
     return ask
 

@@ -138,9 +138,8 @@ def main() -> None:
         order = sorted(range(len(scores)), key=lambda number: -scores[number])
         ranks.append(1 + min(order.index(number) for number in ranking.right))
     speed = sum(len(ranking.paragraphs) for ranking in drawn) / (time.process_time() - started)
-    mrr, five = (
-        100 * sum(values) / len(ranks) for values in ([1 / rank for rank in ranks], [rank <= 5 for rank in ranks])
-    )
+    mrr = 100 * sum(1 / rank for rank in ranks) / len(ranks)
+    five = 100 * sum(rank <= 5 for rank in ranks) / len(ranks)
     print(f"MRR {mrr:.1f}, among the five best {five:.0f} %, {speed:.0f} paragraphs per second")
 
 
