@@ -7,17 +7,24 @@ from pathlib import Path
 
 from cogltx._progress import first_of
 from cogltx.document import Example
-from cogltx.errors import shorten
+from cogltx.errors import DataError, shorten
 from cogltx.tasks._from_table import counted
 from cogltx.training._data import Source
 
 _FEWEST_TEXTS, _FEWEST_ENTITIES, _FEWEST_VALIDATION = 5, 10, 20
 _LARGEST_SHARE = 0.9
+_SLICE = (
+    "an answer must be an exact slice of its text: copy it from there, or let cogltx train TABLE --documents find it"
+)
 _MOST_NAMED, _MOST_CHARACTERS = 20, 120
 
 
 def left_out(unmapped: Sequence[tuple[str, str]], examples: Sequence[Example], task: str, source: Source) -> list[str]:
-    """Describe the gold labels without a place in their text: how many, five of them, and how to list all."""
+    """Describe the gold labels without a place in their text: how many, five of them, and how to list all.
+
+    Raises:
+        DataError: no answer occurs in its text.
+    """
     asked = {example.id: example.query.text for example in examples if example.query}
     n_answers = sum(len(example.answers or ()) for example in examples)
     answers, others = list[str](), list[str]()
@@ -31,11 +38,10 @@ def left_out(unmapped: Sequence[tuple[str, str]], examples: Sequence[Example], t
     if answers:
         head = f"{len(answers):,} of {n_answers:,} answers do not occur in their text"
         lines += first_of(f"{head}; the reasoner does not learn from them", answers, how)
+    if answers and len(answers) >= n_answers:
+        raise DataError(f"none of the {n_answers:,} answers occurs in its text; {answers[0]}; {_SLICE}")
     if len(answers) > n_answers / 2:
-        lines.append(
-            "warning: more than half of the answers are missing; an answer must be an exact slice of its text: copy it "
-            "from there, or let cogltx train TABLE --documents find it"
-        )
+        lines.append(f"warning: more than half of the answers are missing; {_SLICE}")
     return lines + (first_of(f"{len(others):,} gold labels are left out", others, how) if others else [])
 
 

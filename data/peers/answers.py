@@ -9,11 +9,13 @@ The last three print F1 of the best answer, F1 with the decision for "no answer"
 """
 
 import argparse
+import json
 import random
 import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from statistics import mean
 
 from cogltx import CogLTX
 from cogltx.document import Example
@@ -90,20 +92,23 @@ def main() -> None:
         command.add_argument("data")
         command.add_argument("model")
         command.add_argument("--questions", type=int, default=100)
+        command.add_argument("--scores", type=Path, help="file for the F1 of each best answer, for interval.py")
     arguments = parser.parse_args()
     if arguments.command == "save-reader":
         save_reader(arguments.folder)
         return
     ask = {"haystack": haystack, "cogltx": cogltx}[arguments.command](arguments.model)
     examples = questions(arguments.data, arguments.questions)
-    best, decided, started = 0.0, 0.0, time.process_time()
+    best, decided, started = list[float](), list[float](), time.process_time()
     for example in examples:
         answers = ask(example.document.text, example.query.text)
-        scores = [answer_score(answer, example.answers).f1 for answer in answers]
-        best, decided = best + scores[0], decided + scores[1]
+        scores = [100 * answer_score(answer, example.answers).f1 for answer in answers]
+        best.append(scores[0])
+        decided.append(scores[1])
     seconds = (time.process_time() - started) / len(examples)
-    best, decided = 100 * best / len(examples), 100 * decided / len(examples)
-    print(f"F1 {best:.1f}, with the decision {decided:.1f}, {seconds:.2f} s")
+    if arguments.scores:
+        arguments.scores.write_text(json.dumps(best))
+    print(f"F1 {mean(best):.1f}, with the decision {mean(decided):.1f}, {seconds:.2f} s")
 
 
 if __name__ == "__main__":

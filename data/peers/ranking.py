@@ -123,7 +123,8 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("--model")
     parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("--output", type=Path, help="folder of the trained cross-encoder")
+    parser.add_argument("--scores", type=Path, help="file for the reciprocal rank of each question, for interval.py")
     arguments = parser.parse_args()
     if arguments.ranker == "train-cross-encoder":
         train_cross_encoder(arguments.model, arguments.data, arguments.output, arguments.questions)
@@ -138,8 +139,10 @@ def main() -> None:
         order = sorted(range(len(scores)), key=lambda number: -scores[number])
         ranks.append(1 + min(order.index(number) for number in ranking.right))
     speed = sum(len(ranking.paragraphs) for ranking in drawn) / (time.process_time() - started)
-    mrr = 100 * sum(1 / rank for rank in ranks) / len(ranks)
-    five = 100 * sum(rank <= 5 for rank in ranks) / len(ranks)
+    reciprocal = [100 / rank for rank in ranks]
+    if arguments.scores:
+        arguments.scores.write_text(json.dumps(reciprocal))
+    mrr, five = sum(reciprocal) / len(ranks), 100 * sum(rank <= 5 for rank in ranks) / len(ranks)
     print(f"MRR {mrr:.1f}, among the five best {five:.0f} %, {speed:.0f} paragraphs per second")
 
 

@@ -176,6 +176,17 @@ def test_answers_that_are_missing(small: list[str], call: Call, tmp_path: Path) 
     _, _, *err = call(*command, "--output", tmp_path / "b").err.splitlines()
     assert err[0] == "1 of 8 answers do not occur in their text; the reasoner does not learn from them:"
     assert "warning: more than half" not in "\n".join(err)
+    lines(data, *wrong)
+    done = call(*command, "--set", "judge.name=bm25", "--output", tmp_path / "c")
+    assert (done.code, done.err.splitlines()[-1]) == (
+        2,
+        (
+            "cogltx: none of the 8 answers occurs in its text; q0: 'Who designed the bridge?': the answer 'Ilsa Brand' does "
+            "not occur in the text; an answer must be an exact slice of its text: copy it from there, or let cogltx train "
+            "TABLE --documents find it"
+        ),
+    )
+    assert not (tmp_path / "c").exists()
 
 
 def test_labels_that_are_rare_or_everywhere(small: list[str], call: Call, tmp_path: Path) -> None:
