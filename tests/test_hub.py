@@ -19,13 +19,12 @@ print(CogLTX.from_pretrained(sys.argv[1]).push_to_hub("ada/reader", private=True
 LOAD = """
 import json, sys
 from cogltx import CogLTX
-prediction = CogLTX.from_pretrained(sys.argv[1]).predict(sys.argv[2], "Who designed the bridge?")
-print(json.dumps([prediction.answer, prediction.start, [block.start for block in prediction.evidence]]))
-"""
-NAMED = """
-import sys
-from cogltx import CogLTX
-print(CogLTX.from_pretrained(sys.argv[1], judge="bm25").config.encoder.name)
+text, *names = sys.argv[1:]
+for name in names:
+    model = CogLTX.from_pretrained(name)
+    prediction = model.predict(text, "Who designed the bridge?")
+    print(json.dumps([prediction.answer, prediction.start, [block.start for block in prediction.evidence]]))
+    print(model.config.encoder.name)
 """
 TRAIN = """
 import sys
@@ -38,7 +37,8 @@ ENCODER = """
 import sys
 from cogltx.encoding.encoder import load_encoder
 from cogltx.encoding.pretrained import EncoderConfig
-print(load_encoder(EncoderConfig(name=sys.argv[1])).width)
+for name in sys.argv[1:]:
+    print(load_encoder(EncoderConfig(name=name)).width)
 """
 TEXT = "Rain fell. Ilse Brandt designed the bridge in 1884. Snow fell. " * 20
 
@@ -62,35 +62,31 @@ def test_a_model_is_pushed_and_loaded_by_its_name(model: str, tmp_path: Path) ->
         card = files["README.md"].decode()
         assert "library_name: cogltx" in card
         assert 'from_pretrained("ada/reader")' in card
-        loaded = run(LOAD, hub, tmp_path / "second", "ada/reader", TEXT)
-        assert loaded.returncode == 0, loaded.stderr
-        local = CogLTX.from_pretrained(model).predict(TEXT, "Who designed the bridge?")
-        assert json.loads(loaded.stdout) == [local.answer, local.start, [block.start for block in local.evidence]]
+        loaded = run(LOAD, hub, tmp_path / "second", TEXT, "ada/reader", "ada/nothing")
         hub.requests.clear()
-        tagged = run(LOAD, hub, tmp_path / "third", "ada/reader@v1", TEXT)
-        assert tagged.stdout == loaded.stdout, tagged.stderr
+        tagged = run(LOAD, hub, tmp_path / "third", TEXT, "ada/reader@v1", "ada/reader@v2")
         assert any("/api/models/ada/reader/revision/v1" in request for request in hub.requests)
-        unknown = run(LOAD, hub, tmp_path / "third", "ada/reader@v2", TEXT)
-        missing = run(LOAD, hub, tmp_path / "second", "ada/nothing", TEXT)
-    assert "ModelError: ada/reader@v2: no such folder, and no model of this name" in unknown.stderr
-    assert (
-        "ModelError: ada/nothing: no such folder, and no model of this name on the Hugging Face hub" in missing.stderr
-    )
+    local = CogLTX.from_pretrained(model).predict(TEXT, "Who designed the bridge?")
+    answer, _ = loaded.stdout.splitlines()
+    assert json.loads(answer) == [local.answer, local.start, [block.start for block in local.evidence]]
+    assert tagged.stdout == loaded.stdout, tagged.stderr
+    assert "ModelError: ada/reader@v2: no such folder, and no model of this name" in tagged.stderr
+    assert "ModelError: ada/nothing: no such folder, and no model of this name on the Hugging Face hub" in loaded.stderr
 
 
 def test_a_question_answering_model_of_transformers(tmp_path: Path) -> None:
     folder = tiny.make_question_answering(tmp_path / "model")
     with stand_in() as hub:
         hub.repositories["ada/squad"] = {path.name: path.read_bytes() for path in folder.iterdir()}
-        loaded = run(LOAD, hub, tmp_path / "cache", "ada/squad", TEXT)
-        named = run(NAMED, hub, tmp_path / "cache", "ada/squad")
+        loaded = run(LOAD, hub, tmp_path / "cache", TEXT, "ada/squad")
         hub.requests.clear()
         trained = run(TRAIN, hub, tmp_path / "other", "ada/squad@v1", TEXT)
         assert not any("/main" in request for request in hub.requests), "another revision"
     assert loaded.returncode == 0, loaded.stderr
     local = CogLTX.from_pretrained(folder).predict(TEXT, "Who designed the bridge?")
-    assert json.loads(loaded.stdout) == [local.answer, local.start, [block.start for block in local.evidence]]
-    assert named.stdout == f"ada/squad@{SHA}\n"
+    answer, name = loaded.stdout.splitlines()
+    assert json.loads(answer) == [local.answer, local.start, [block.start for block in local.evidence]]
+    assert name == f"ada/squad@{SHA}"
     assert trained.stdout == f"ada/squad@{SHA}\n", trained.stderr
 
 
@@ -99,8 +95,7 @@ def test_a_revision_of_an_encoder(tmp_path: Path) -> None:
     width = json.loads((folder / "config.json").read_text())["hidden_size"]
     with stand_in() as hub:
         hub.repositories["ada/encoder"] = {path.name: path.read_bytes() for path in folder.iterdir()}
-        loaded = run(ENCODER, hub, tmp_path / "cache", "ada/encoder@v1")
+        loaded = run(ENCODER, hub, tmp_path / "cache", "ada/encoder@v1", "ada/encoder@v2")
         assert any("/api/models/ada/encoder/revision/v1" in request for request in hub.requests)
-        unknown = run(ENCODER, hub, tmp_path / "cache", "ada/encoder@v2")
     assert loaded.stdout == f"{width}\n", loaded.stderr
-    assert "ModelError: encoder 'ada/encoder@v2': no encoder that transformers can load" in unknown.stderr
+    assert "ModelError: encoder 'ada/encoder@v2': no encoder that transformers can load" in loaded.stderr

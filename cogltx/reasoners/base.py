@@ -107,6 +107,10 @@ class ReasonerConfig(BaseModel):
         """Apply the thresholds to a prediction that was made ``without_thresholds``."""
         return prediction
 
+    def applied(self, candidates: Sequence[Self], predictions: Sequence[Prediction]) -> Iterator[list[Prediction]]:
+        """Apply the thresholds of each candidate to all predictions; what several have in common is computed once."""
+        return ([candidate.apply_thresholds(one) for one in predictions] for candidate in candidates)
+
     def format(
         self, prediction: Prediction, documents: Sequence[Document] = (), *, bold: Callable[[str], str] = str
     ) -> str:

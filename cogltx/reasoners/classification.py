@@ -5,9 +5,9 @@ One label of several (softmax), or any number of labels (``multi_label``: a sigm
 names.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -122,23 +122,28 @@ class ClassificationConfig(ReasonerConfig):
     def apply_thresholds(self, prediction: Prediction) -> Prediction:
         """Join the scores, and choose all labels from the threshold on, yes from it on, or the most probable label."""
         joined = _joined(self, prediction.labels)
+        return _with_chosen(prediction, joined, self._chosen(joined))
+
+    def applied(self, candidates: Sequence[Self], predictions: Sequence[Prediction]) -> Iterator[list[Prediction]]:
+        """See ``ReasonerConfig.applied``; most thresholds change the labels of few texts."""
+        for _, of_weight in groupby(candidates, key=lambda candidate: candidate.linear_weight):
+            configs = list(of_weight)
+            joined = [_joined(configs[0], prediction.labels) for prediction in predictions]
+            made: list[tuple[set[str] | None, Prediction]] = [(None, prediction) for prediction in predictions]
+            for config in configs:
+                for number, labels in enumerate(joined):
+                    names = config._chosen(labels)
+                    if names != made[number][0]:
+                        made[number] = names, _with_chosen(predictions[number], labels, names)
+                yield [prediction for _, prediction in made]
+
+    def _chosen(self, joined: Sequence[Label]) -> set[str]:
+        """Names of the labels that are chosen."""
         if self.multi_label:
-            names = {label.name for label in joined if label.score >= self.threshold}
-        elif self.answers_label_names:
-            score_of = {label.name: label.score for label in joined}
-            names = {"yes" if score_of["yes"] >= self.threshold else "no"}
-        else:
-            names = {joined[0].name}
-        labels = tuple(replace(label, chosen=label.name in names) for label in joined)
-        chosen = [label for label in labels if label.chosen]
-        others = tuple(Answer(label.name, None, None, label.score) for label in labels if not label.chosen)
-        return replace(
-            prediction,
-            answer="; ".join(label.name for label in chosen),
-            confidence=min((label.score for label in chosen), default=1 - labels[0].score),
-            alternatives=others[:2],
-            labels=labels,
-        )
+            return {label.name for label in joined if label.score >= self.threshold}
+        if self.answers_label_names:
+            return {"yes" if next(label.score for label in joined if label.name == "yes") >= self.threshold else "no"}
+        return {joined[0].name}
 
 
 def fit_words(model: WordsModel, config: ClassificationConfig, examples: Sequence[Example], *, seed: int = 0) -> None:
@@ -181,6 +186,20 @@ def label_probabilities(config: ClassificationConfig, logits: LabelScores) -> La
         return np.asarray(1 / (1 + np.exp(-logits)))
     exponential = np.exp(logits - logits.max())
     return np.asarray(exponential / exponential.sum())
+
+
+def _with_chosen(prediction: Prediction, joined: Sequence[Label], names: Set[str]) -> Prediction:
+    """Fill a prediction from its labels, of which those with the given names are chosen."""
+    labels = tuple(replace(label, chosen=label.name in names) for label in joined)
+    chosen = [label for label in labels if label.chosen]
+    others = tuple(Answer(label.name, None, None, label.score) for label in labels if not label.chosen)
+    return replace(
+        prediction,
+        answer="; ".join(label.name for label in chosen),
+        confidence=min((label.score for label in chosen), default=1 - labels[0].score),
+        alternatives=others[:2],
+        labels=labels,
+    )
 
 
 def _joined(config: ClassificationConfig, labels: Sequence[Label]) -> tuple[Label, ...]:

@@ -46,9 +46,10 @@ def tuned(
 ) -> tuple[AnyConfig, dict[str, float]]:
     """Return the configuration whose thresholds give the best metric, of equal ones the highest, and all metrics."""
     best, best_metrics = config, task.metrics(zip(examples, map(config.apply_thresholds, predictions), strict=True))
-    for number, candidate in enumerate(config.threshold_candidates(examples, predictions, is_right)):
-        metrics = task.metrics(zip(examples, map(candidate.apply_thresholds, predictions), strict=True))
-        if number == 0 or metrics[metric] >= best_metrics[metric]:
+    candidates = config.threshold_candidates(examples, predictions, is_right)
+    for candidate, applied in zip(candidates, config.applied(candidates, predictions), strict=True):
+        metrics = task.metrics(zip(examples, applied, strict=True))
+        if candidate is candidates[0] or metrics[metric] >= best_metrics[metric]:
             best, best_metrics = candidate, metrics
     return best, best_metrics
 

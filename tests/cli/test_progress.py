@@ -12,6 +12,8 @@ from pathlib import Path
 
 import fakes
 import pytest
+from command_line import Call
+from tqdm.auto import tqdm
 
 FAST = (
     "import sys; import cogltx._progress as shown; import tqdm.auto; "
@@ -67,7 +69,9 @@ def commands(model: Path, folder: Path) -> dict[str, list[object]]:
     ("name", "shown"),
     [("ask", ("tokens", "judge")), ("recall", ("tokens", "judge")), ("predict", ("predict", "judge"))],
 )
-def test_a_terminal_shows_what_is_left(model: Path, tmp_path: Path, name: str, shown: tuple[str, ...]) -> None:
+def test_a_terminal_shows_what_is_left(
+    model: Path, tmp_path: Path, name: str, shown: tuple[str, ...], call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     arguments = commands(model, tmp_path)[name]
     written = on_terminal(*arguments)
     lines = written.replace("\n", "\r").split("\r")
@@ -76,6 +80,7 @@ def test_a_terminal_shows_what_is_left(model: Path, tmp_path: Path, name: str, s
     if name == "predict":
         assert any("/40 [" in line for line in lines)
         (tmp_path / "out.jsonl").unlink()
-    quiet = subprocess.run([sys.executable, "-c", FAST, *map(str, arguments)], capture_output=True, text=True)
-    assert not quiet.returncode, quiet.stderr
-    assert "%|" not in quiet.stderr
+    monkeypatch.setattr("cogltx._progress.tqdm", lambda *given, **options: tqdm(*given, **{**options, "delay": 0}))
+    quiet = call(*arguments)
+    assert not quiet.code, quiet.err
+    assert "%|" not in quiet.err

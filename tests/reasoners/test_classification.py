@@ -187,6 +187,22 @@ def test_threshold_candidates(encoder_folder: Path) -> None:
         assert thresholds == sorted(thresholds)
 
 
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10_000), labels=st.sampled_from([("a", "b", "c"), ("no", "yes")]), multi_label=st.booleans())
+def test_all_candidates_are_applied_as_each(seed: int, labels: tuple[str, ...], multi_label: bool) -> None:
+    rng = np.random.default_rng(seed)
+    config = ClassificationConfig(labels=labels, multi_label=multi_label, linear_weight=1.0)
+    scores = rng.dirichlet(np.ones(len(labels)), 6), rng.normal(size=(6, len(labels)))
+    predictions = [choose_labels(config.without_thresholds(), *rows) for rows in zip(*scores, strict=True)]
+    examples = [example(labels[int(number)]) for number in rng.integers(len(labels), size=6)]
+    candidates = config.threshold_candidates(examples, predictions, is_right)
+    candidates = candidates if len(candidates) < 20 else candidates[::7]
+    assert len(candidates) > 10
+    assert list(config.applied(candidates, predictions)) == [
+        [candidate.apply_thresholds(prediction) for prediction in predictions] for candidate in candidates
+    ]
+
+
 @settings(max_examples=100)
 @given(seed=st.integers(0, 10_000), threshold=st.floats(0, 1), multi_label=st.booleans())
 def test_thresholds_may_be_applied_later(encoder_folder: Path, seed: int, threshold: float, multi_label: bool) -> None:
