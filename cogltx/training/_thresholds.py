@@ -1,6 +1,7 @@
 """Weights and thresholds that suit the validation examples, and the metric that is measured with them."""
 
 from collections.abc import Sequence
+from operator import is_not
 from typing import TypeVar
 
 import numpy as np
@@ -47,8 +48,10 @@ def tuned(
     """Return the configuration whose thresholds give the best metric, of equal ones the highest, and all metrics."""
     best, best_metrics = config, task.metrics(zip(examples, map(config.apply_thresholds, predictions), strict=True))
     candidates = config.threshold_candidates(examples, predictions, is_right)
+    before, metrics = list[Prediction](), best_metrics
     for candidate, applied in zip(candidates, config.applied(candidates, predictions), strict=True):
-        metrics = task.metrics(zip(examples, applied, strict=True))
+        if not before or any(map(is_not, applied, before)):
+            before, metrics = applied, task.metrics(zip(examples, applied, strict=True))
         if candidate is candidates[0] or metrics[metric] >= best_metrics[metric]:
             best, best_metrics = candidate, metrics
     return best, best_metrics
