@@ -30,6 +30,7 @@ from cogltx.reasoners.base import IsRight, KeyBlocks, Reasoner, ReasonerConfig, 
 
 SPAN, YES, NO, NO_ANSWER = range(4)
 """The kinds of answers."""
+_FIRST_KINDS = (3.0, 0.0, 0.0, 0.0)  # logits before training: few examples need not teach that most answers are spans
 
 _KINDS = {"yes": YES, "no": NO}
 _IMPOSSIBLE = -1e4  # logit of yes and no, where they are no answers
@@ -140,6 +141,8 @@ class SpanReasoner(Reasoner[_Target]):
         super().__init__(encoder, config or SpanReasonerConfig())
         self.start_end = nn.Linear(encoder.width, 2)
         self.kind = nn.Linear(encoder.width, 4) if self.config.kinds == "learned" else None
+        if self.kind is not None:
+            self.kind.bias.data.copy_(torch.tensor(_FIRST_KINDS))
 
     def forward(self, batch: Batch) -> Float[Tensor, "windows tokens outputs"]:
         """Compute per token the logits of start, end and the four kinds (of the window)."""

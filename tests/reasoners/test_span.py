@@ -299,6 +299,15 @@ def test_the_same_text_in_two_windows_is_one_answer() -> None:
     assert [answer.text.lower() for answer in answers_of(prediction)].count("fox") == 1
 
 
+def test_an_untrained_reader_expects_spans(tiny_encoder: Path) -> None:
+    """A low learning rate hardly moves the bias in a hundred steps; the answers would be yes and no."""
+    reasoner = SpanReasoner(load_encoder(EncoderConfig(name=str(tiny_encoder))))
+    window = window_of([0, 1, 2, 3])
+    with torch.no_grad():
+        kinds = reasoner(Batch.of([window], 0, torch.device("cpu")))[0, 0, 2:].softmax(dim=0)
+    assert kinds[SPAN] > 0.7
+
+
 def test_yes_and_no() -> None:
     window = window_of([0])
     for kind, text in ((YES, "yes"), (NO, "no")):
