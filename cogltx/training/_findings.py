@@ -23,7 +23,7 @@ def left_out(unmapped: Sequence[tuple[str, str]], examples: Sequence[Example], t
     """Describe the gold labels without a place in their text: how many, five of them, and how to list all.
 
     Raises:
-        DataError: no answer occurs in its text.
+        DataError: no answer occurs in its text, and no evidence is marked from which the judge could learn.
     """
     asked = {example.id: example.query.text for example in examples if example.query}
     n_answers = sum(len(example.answers or ()) for example in examples)
@@ -38,7 +38,7 @@ def left_out(unmapped: Sequence[tuple[str, str]], examples: Sequence[Example], t
     if answers:
         head = f"{len(answers):,} of {n_answers:,} answers do not occur in their text"
         lines += first_of(f"{head}; the reasoner does not learn from them", answers, how)
-    if answers and len(answers) >= n_answers:
+    if answers and len(answers) >= n_answers and not any(example.has_relevance for example in examples):
         raise DataError(f"none of the {n_answers:,} answers occurs in its text; {answers[0]}; {_SLICE}")
     if len(answers) > n_answers / 2:
         lines.append(f"warning: more than half of the answers are missing; {_SLICE}")

@@ -360,7 +360,7 @@ def test_ray_answers_as_one_process_whatever_is_killed(
     _, err = driver.communicate(timeout=60)
     assert kills == KILLS, err
     assert n_made(tmp_path / "ray") >= 14
-    again = slow.start("--engine", "ray", "--workers", "2")
+    again = slow.start("--engine", "ray", "--workers", "1")
     _, err = again.communicate(timeout=120)
     assert again.returncode == 0, err
     monkeypatch.syspath_prepend(tmp_path)

@@ -187,6 +187,10 @@ def test_answers_that_are_missing(small: list[str], call: Call, tmp_path: Path) 
         ),
     )
     assert not (tmp_path / "c").exists()
+    lines(data, *({**one, "relevant": [[0, 12]]} for one in wrong))
+    done = call(*command, "--output", tmp_path / "d")
+    assert not done.code, "the judge learns from the evidence"
+    assert "warning: more than half of the answers are missing" in done.err
 
 
 def test_labels_that_are_rare_or_everywhere(small: list[str], call: Call, tmp_path: Path) -> None:
