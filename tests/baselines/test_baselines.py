@@ -17,6 +17,7 @@ from cogltx.errors import ConfigError, ModelError
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
+from cogltx.reasoners import SpanReasoner
 
 TEXT = "The quick brown fox jumps over the lazy dog. Anna Karlsson wrote the report in Stockholm, on 3 May 2014.\n" * 4
 QUERY = Query("Who wrote the report?")
@@ -70,6 +71,9 @@ def confidences(prediction: Prediction) -> dict[str, float]:
 
 def test_the_best_answer_of_all_windows(tiny_encoder: Path) -> None:
     sliding = baseline(SlidingWindow, tiny_encoder)
+    assert isinstance(sliding.model.reasoner, SpanReasoner)
+    assert sliding.model.reasoner.kind is not None
+    sliding.model.reasoner.kind.bias.data.zero_()  # so that yes and no are among the best answers
     document = Document(TEXT)
     layout = sliding.model.layout(document, QUERY)
     outputs = list(sliding.model.reason(sliding.windows(layout)))
