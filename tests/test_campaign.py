@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def test_a_small_campaign() -> None:
-    command = [sys.executable, "-m", "tests.campaign", "--jobs", "index", "--kills", "1", "--disks", "1"]
+    command = [sys.executable, "-m", "tests.campaign", "--jobs", "index", "--kills", "3", "--disks", "1"]
     done = subprocess.run(
         [*command, "--fuzzed", "17", "--documents", "60"],
         cwd=Path(__file__).parents[1],

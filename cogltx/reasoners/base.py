@@ -108,7 +108,7 @@ class ReasonerConfig(BaseModel):
         return prediction
 
     def applied(self, candidates: Sequence[Self], predictions: Sequence[Prediction]) -> Iterator[list[Prediction]]:
-        """Apply the thresholds of each candidate to all predictions; what several have in common is computed once."""
+        """Apply the thresholds of each candidate to all predictions; an unchanged one may be the same object."""
         return ([candidate.apply_thresholds(one) for one in predictions] for candidate in candidates)
 
     def format(

@@ -9,9 +9,7 @@ import argparse
 import json
 from pathlib import Path
 
-import numpy as np
-
-_SAMPLES = 10_000
+from cogltx.tasks.metrics import paired_bootstrap
 
 
 def main() -> None:
@@ -20,13 +18,12 @@ def main() -> None:
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
     arguments = parser.parse_args()
-    first, second = (np.array(json.loads(path.read_text())) for path in (arguments.first, arguments.second))
-    if first.shape != second.shape:
+    first, second = (json.loads(path.read_text()) for path in (arguments.first, arguments.second))
+    if len(first) != len(second):
         parser.error("the files have scores of different questions")
-    difference = first - second
-    chosen = np.random.default_rng(0).integers(len(difference), size=(_SAMPLES, len(difference)))
-    low, high = np.percentile(difference[chosen].mean(axis=1), [2.5, 97.5])
-    print(f"{difference.mean():+.1f} [{low:.1f}, {high:.1f}]")
+    first, second = ([{str(number): (score, 1.0) for number, score in enumerate(one)}] for one in (first, second))
+    found = paired_bootstrap(first, second)
+    print(f"{found['mean_difference']:+.1f} [{found['low']:.1f}, {found['high']:.1f}]")
 
 
 if __name__ == "__main__":
