@@ -34,7 +34,7 @@ _Given = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE|QUESTION",
-        help="Files or folders: PDF, EPUB, HTML, Markdown, office files, CSV, e-mails or text, "
+        help="Files or folders: PDF, EPUB, HTML, Markdown, notebooks, office files, CSV, e-mails or text, "
         "- for the standard input; then questions. "
         "Without a question, questions are asked for; models that label texts or find entities need none.",
     ),

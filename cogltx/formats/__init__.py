@@ -1,4 +1,4 @@
-"""Read text, Markdown, HTML, PDF, EPUB, office files, tables and e-mails.
+"""Read text, Markdown, notebooks, HTML, PDF, EPUB, office files, tables and e-mails.
 
 To add a format, write a module with ``read`` and a line in ``FORMATS``.
 """
@@ -35,6 +35,7 @@ FORMATS = {
     ".epub": ("epub", "EPUB file"),
     **dict.fromkeys((".html", ".htm", ".xhtml"), ("html", "HTML file")),
     **dict.fromkeys((".md", ".markdown"), ("markdown", "Markdown file")),
+    ".ipynb": ("ipynb", "notebook"),
 }
 """Module and noun of each format by the ending of a file's name; all others are text."""
 
