@@ -147,10 +147,19 @@ def duration(seconds: float) -> str:
     return f"about {seconds / 3600:.1f} hours"
 
 
+def spoken(name: str) -> str:
+    """Write the name of a metric as words.
+
+    >>> spoken("exact_match")
+    'exact match'
+    """
+    return name.replace("_", " ")
+
+
 def table(rows: Sequence[tuple[str, Mapping[str, float]]], first: str) -> str:
     """Format figures as a table, with the metric ``first`` in the first column of numbers."""
     names = [first, *dict.fromkeys(name for _, figures in rows for name in figures if name != first)]
-    cells = [["", *(name.replace("_", " ") for name in names)]]
+    cells = [["", *map(spoken, names)]]
     digits = {name: 3 if name.endswith("loss") else 1 for name in names}
     cells += [
         [title, *(f"{row[name]:.{digits[name]}f}" if name in row else "–" for name in names)] for title, row in rows

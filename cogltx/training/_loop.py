@@ -33,7 +33,7 @@ _MAX_REASON = 200
 
 
 @dataclass
-class _Progress:
+class Progress:
     """Progress of a run.
 
     Attributes:
@@ -88,7 +88,7 @@ class TrainingLoop:
         *,
         seed: int = 0,
     ) -> None:
-        self.folder, self.log, self.progress = output / "checkpoints", _Log(output), _Progress(data=data)
+        self.folder, self.log, self.progress = output / "checkpoints", _Log(output), Progress(data=data)
         self.models, self.optimizers, self.arrays = models, optimizers, arrays or {}
         self.weights: dict[str, Mapping[str, Tensor]] = {}  # that checkpoints hold in place of those in a model
         self.seed, self.saved_at = seed, monotonic()
@@ -118,7 +118,7 @@ class TrainingLoop:
 
     def _load(self, source: Path) -> None:
         try:
-            saved: _Progress = TypeAdapter(_Progress).validate_python(read_json(source / "progress.json"))
+            saved: Progress = TypeAdapter(Progress).validate_python(read_json(source / "progress.json"))
             if saved.best_epoch is not None and saved.best_epoch > len(saved.history):
                 raise ValueError(f"best_epoch is {saved.best_epoch}, but only {len(saved.history)} epochs are finished")
             check_settings(self.folder.parent, {"data": self.progress.data}, {"data": saved.data})

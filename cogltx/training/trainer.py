@@ -32,20 +32,18 @@ from cogltx.judges.encoder import EncoderJudge
 from cogltx.pipeline import CogLTX
 from cogltx.reasoners.classification import fit_words
 from cogltx.tasks import Task, make_task
-from cogltx.tasks._from_table import counted
 from cogltx.training._callbacks import Callbacks
 from cogltx.training._costs import AGAIN, unit_costs
-from cogltx.training._display import Display, Estimate, table
+from cogltx.training._display import Display, Estimate
 from cogltx.training._loop import TrainingLoop
 from cogltx.training._relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
+from cogltx.training._reporting import epoch_line, final_lines, likely_faults
 from cogltx.training._steps import JudgeSteps, ReasonerSteps, RetrieverSteps
 from cogltx.training._thresholds import fitted_fusion, main_metric
 from cogltx.training._validation import Validation
 from cogltx.training.config import TrainingConfig, refines
 from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
-_FALLS = 0.97  # share of its first value that a loss is below after the training
-_USEFUL = 5.0  # percent of the main metric
 _EPOCH = re.compile(r"epoch-\d+")
 _RETRIEVER = OptimizerConfig(learning_rate=2e-4, head_rate=10.0)
 
@@ -274,50 +272,16 @@ class Trainer:
             )
 
     def _report_end(self) -> None:
-        """Report the figures of all epochs in a table, what was kept and why, and what may have gone wrong."""
-        done, main, n_examples = self.loop.progress, self.main_metric.replace("_", " "), len(self.validation.examples)
-        numbered = enumerate(zip(done.history, done.losses, strict=True), start=1)
-        rows = [(self._title(number), row | means) for number, (row, means) in numbered]
-        if done.start:
-            rows = [("before training", done.before), ("thresholds tuned", done.start), *rows]
-        best = (done.best_epoch or 0) + (1 if done.start else -1)
-        rows[best] = f"{rows[best][0]} *", rows[best][1]
-        if done.stopped and done.epoch < self.config.epochs:
-            self._report(f"a callback ended the training after epoch {done.epoch} of {self.config.epochs}")
-        heading = f"{counted(n_examples, 'validation example')}; metrics in percent, losses of the training:"
-        self._report(f"{heading}\n{table(rows, self.main_metric)}")
-        values = [row[self.main_metric] for _, row in rows]
-        why = f"its {main} is the highest"
-        if self.config.kept_epoch == "last":
-            why = "the last one"
-        elif values.count(max(values)) > 1:
-            why = f"no other {main} is higher"
-        start = "the model at the start, with tuned thresholds,"
-        kept = self._title(done.best_epoch) if done.best_epoch else start
-        self._report(f"* {kept} is kept: {why}")
-        for line in self._warnings():
+        """Report the figures of all epochs, what was kept and why, and what may have gone wrong."""
+        done, optimizer = self.loop.progress, self.optimizers["reasoner"]
+        for line in final_lines(done, self.main_metric, len(self.validation.examples), self.config.kept_epoch):
+            self._report(line)
+        for line in likely_faults(done, self.main_metric, len(self.relevance.examples), self.config, optimizer):
             self._report(line)
         if self.trains_judge and not self.optimizers["judge"].step:
             self._report(
                 "the judge has learned nothing, as no block was relevant: set training.relevance.initial, lower "
                 "training.relevance.raise_threshold, or train for more epochs"
-            )
-
-    def _warnings(self) -> Iterator[str]:
-        """Name the likely cause where the loss does not fall, or the model is not useful."""
-        done, optimizer, n_examples = self.loop.progress, self.optimizers["reasoner"], len(self.relevance.examples)
-        losses = [means["reasoner_loss"] for means in done.losses if "reasoner_loss" in means]
-        if len(losses) > 1 and losses[-1] > _FALLS * losses[0]:
-            yield (
-                f"warning: the reasoner's loss does not fall (epoch 1: {losses[0]:.3f}, the last: {losses[-1]:.3f}): "
-                f"check gold labels, or try training.reasoner.learning_rate: {optimizer.config.learning_rate / 4:.1g}"
-            )
-        best = [done.start, *done.history][done.best_epoch or 0][self.main_metric]
-        if best < _USEFUL:
-            yield (
-                f"warning: the model is not useful yet: {self.main_metric.replace('_', ' ')} {best:.1f} % after "
-                f"{optimizer.step:,} steps on {n_examples:,} examples; more examples help most, then more epochs "
-                f"(training.epochs: {3 * self.config.epochs})"
             )
 
     def _questions_with_relevance(self) -> Iterator[tuple[str, Blocks, Bool[np.ndarray, " blocks"]]]:
@@ -420,14 +384,6 @@ class Trainer:
                 self.loop.progress.means.append(number)
             self._finish_epoch(number, metrics[-1], min(values) if len(values) > 1 else None)
 
-    def _is_mean(self, number: int) -> bool:
-        """Whether the model of an epoch has the mean of the weights."""
-        return number in self.loop.progress.means
-
-    def _title(self, number: int, of: str = "") -> str:
-        """Name an epoch, from 1, and its model."""
-        return f"epoch {number}{of}{' (mean)' * self._is_mean(number)}"
-
     @contextmanager
     def _weights(self, *, mean: bool) -> Iterator[None]:
         """Give the reasoner the mean of its weights and those at the start, if wanted, then its own again."""
@@ -467,18 +423,12 @@ class Trainer:
             done.best_epoch = number
         figures = {f"validation/{key}": value for key, value in metrics.items()}
         self.loop.log.add(number, number, figures | {f"training/{key}": value for key, value in means.items()})
-        title = self._title(number, f"/{self.config.epochs}") if number else "before training, thresholds tuned"
-        shown = ", ".join(f"{name.replace('_', ' ')} {value:.1f}" for name, value in metrics.items())
-        if other is not None:
-            with_it = "without" if self._is_mean(number) else "with"
-            shown += f" ({main.replace('_', ' ')} {with_it} the mean: {other:.1f})"
-        losses = "; ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in means.items())
-        self.report(f"{title}: {shown}" + f"; {losses}" * bool(losses))
+        self.report(epoch_line(done, number, metrics, means, main, other))
         if self.intervenes and number:
             self._note_labels(number)
         self.reasoner_steps.begin_epoch()
         done.stopped = not self.callbacks.evaluated(number, metrics) or done.stopped
-        with self._weights(mean=self._is_mean(number)):
+        with self._weights(mean=number in done.means):
             self._keep_best(number)
         self.loop.save()
         self.validation.forget()

@@ -21,6 +21,7 @@ from cogltx.errors import ConfigError, Interrupted
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
 from cogltx.training import _display as display
+from cogltx.training._reporting import likely_faults
 from cogltx.training._run_folder import check_folder, interruptible
 from cogltx.training._validation import Validation
 from cogltx.training.config import RunConfig, TrainingConfig
@@ -153,9 +154,10 @@ def test_what_went_wrong_is_named(corpus_encoder: Path, tmp_path: Path) -> None:
     made = trainer(corpus_encoder, tmp_path, lines, **still)
     made.run()
     assert any(line.startswith("warning: the reasoner's loss does not fall (epoch 1: ") for line in lines)
-    made.loop.progress.history = [{"f1": 0.0}, {"f1": 4.0}]
-    made.loop.progress.best_epoch = 2
-    (last,) = [line for line in made._warnings() if "not useful" in line]
+    done = made.loop.progress
+    done.history, done.best_epoch = [{"f1": 0.0}, {"f1": 4.0}], 2
+    faults = likely_faults(done, "f1", 8, made.config, made.optimizers["reasoner"])
+    (last,) = [line for line in faults if "not useful" in line]
     assert last == (
         "warning: the model is not useful yet: f1 4.0 % after 8 steps on 8 examples; more examples help most, then more "
         "epochs (training.epochs: 6)"
