@@ -58,15 +58,19 @@ def _section(line: str) -> _Section | None:
     match = _NUMBER.match(line)
     if match is None:
         return None
-    title = match[2].rstrip()
-    dotted = title.rstrip("0123456789")
-    before = dotted.rstrip(_DOTS)
-    if len(dotted) - len(before) >= _FEWEST_DOTS:  # before the number of a page
-        title = before
-    title = "".join(letter for letter in title.casefold() if letter.isalnum())
     parts = match[1].split(".")
     number = (int(part) if part.isdigit() else _APPENDIX + ord(part) for part in parts)
-    return _Section(tuple(number), title[:_TITLE])
+    return _Section(tuple(number), _letters(match[2])[:_TITLE])
+
+
+def _letters(line: str) -> str:
+    """The letters and digits of a line, without dots and the number of a page behind them."""
+    line = line.rstrip()
+    dotted = line.rstrip("0123456789")
+    before = dotted.rstrip(_DOTS)
+    if len(dotted) - len(before) >= _FEWEST_DOTS:
+        line = before
+    return "".join(letter for letter in line.casefold() if letter.isalnum())
 
 
 def _run(first: int, lines: list[str], sections: dict[int, _Section]) -> list[int]:
@@ -98,8 +102,25 @@ def _contents(
     n_found = sum(entry in again for entry in nested)
     if len(again) < _FEWEST or n_found < max(_FEWEST_NESTED, _LEAST_SHARE * len(nested)):
         return range(0)
-    found = range(min(again), max(again) + 1)
+    rests = {
+        entry: _n_rest(lines[entry:later], lines[again[entry] : again[entry] + _MOST_OTHER + 1])
+        for entry, later in pairwise([*entries, len(lines)])
+        if entry in again
+    }
+    found = range(min(again), max(again) + rests[max(again)] + 1)
     n_others = sum(bool(lines[line].strip()) for line in found) - sum(entry in found for entry in entries)
+    n_others -= sum(rests.values())
     beginnings = [sum(bool(line.strip()) for line in lines[one:later]) for one, later in pairwise(again.values())]
     is_contents = n_others <= _MOST_OTHERS * len(again) and median(beginnings) >= _FEWEST_LINES
     return found if is_contents else range(0)
+
+
+def _n_rest(lines: list[str], section: list[str]) -> int:
+    """Number of lines after that of an entry that continue its title, as the beginning of its section has it."""
+    text = "".join(map(_letters, section))
+    title = _letters(lines[0])
+    for number, line in enumerate(lines[1:]):
+        title += _letters(line)
+        if not _letters(line) or not text.startswith(title):
+            return number
+    return len(lines) - 1

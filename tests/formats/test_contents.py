@@ -1,6 +1,7 @@
 """Tables of contents of plain text are left out; all other lines, offsets and line numbers stay."""
 
 from pathlib import Path
+from textwrap import fill
 
 import pytest
 
@@ -43,6 +44,22 @@ def test_the_entries_are_spaces(contents: str, line_break: str) -> None:
     assert read.startswith(head)
     assert read.endswith(after.replace("\n", line_break))
     assert not read[len(head) : len(read) - len(after.replace("\n", line_break))].strip()
+
+
+def test_long_titles_that_the_text_breaks_elsewhere() -> None:
+    titles = [
+        f"{number} Why is {word.lower()} used so often, and what else could a builder take in place of {word.lower()}?"
+        for number, word in (title.split()[:2] for title in TITLES)
+    ]
+    contents = "".join(
+        fill(title, 45, initial_indent="    ", subsequent_indent="    ") + " ... 7\n" for title in titles
+    )
+    text = "".join(f"{fill(title, 70)}\n\nNobody knows.\nIt is old.\n\n" for title in titles)
+    assert (
+        without_contents(contents + text) == "".join(letter if letter.isspace() else " " for letter in contents) + text
+    )
+    other = contents.replace("builder", "carpenter")  # another text under the same numbers
+    assert without_contents(other + text) == other + text
 
 
 STEPS = "1. Cut the wood.\n2. Dry it.\n3. Plane it.\n4. Oil it.\n5. Wait.\n"
