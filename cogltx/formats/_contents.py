@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-_NUMBER = re.compile(r"\s*((?:\d{1,3}|[A-Z](?=\.))(?:\.\d{1,3})*)\.?\s+(\S.*)")
+_NUMBER = re.compile(r"\s*(?:[*•-]\s+)?((?:\d{1,3}|[A-Z](?=\.))(?:\.\d{1,3})*)\.?\s+(\S.*)")
 _APPENDIX = 1000  # appendix A comes after section 999
 _DOTS, _FEWEST_DOTS = " \t.·…_", 3
 _FEWEST = 5  # entries
@@ -38,19 +38,26 @@ def without_contents(text: str) -> str:
     True
     """
     lines = text.splitlines(keepends=True)
+    while _clear(lines):  # once more, as that of a book repeats those of its chapters
+        pass
+    return "".join(lines)
+
+
+def _clear(lines: list[str]) -> bool:
+    """Replace tables of contents by spaces, and return whether there are any."""
     sections = {number: section for number, line in enumerate(lines) if (section := _section(line))}
     places: defaultdict[_Section, list[int]] = defaultdict(list)
     for number, section in sections.items():
         places[section].append(number)
-    end = 0
+    end, found = 0, list[int]()
     for first in sections:
-        if first < end:
-            continue
-        entries = _run(first, lines, sections)
-        end = entries[-1] + 1
-        for line in _contents(entries, lines, sections, places):
-            lines[line] = re.sub(r"\S", " ", lines[line])
-    return "".join(lines)
+        if first >= end:
+            entries = _run(first, lines, sections)
+            end = entries[-1] + 1
+            found += _contents(entries, lines, sections, places)
+    for line in found:
+        lines[line] = re.sub(r"\S", " ", lines[line])
+    return bool(found)
 
 
 def _section(line: str) -> _Section | None:

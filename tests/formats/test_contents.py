@@ -30,6 +30,7 @@ CONTENTS = {
     "with pages, one title in two lines": "\n".join(map(with_dots, TITLES)),
     "over two pages": "\n".join([*TITLES[:3], "Smith   [Page 2]", "\f", "RFC 1   Materials", *TITLES[3:]]),
     "a line between entries": "\n\n".join(TITLES),
+    "a list": "\n\n".join(f"{'  ' * title.count('.')}* {title}" for title in TITLES),
 }
 
 
@@ -60,6 +61,23 @@ def test_long_titles_that_the_text_breaks_elsewhere() -> None:
     )
     other = contents.replace("builder", "carpenter")  # another text under the same numbers
     assert without_contents(other + text) == other + text
+
+
+def test_contents_of_a_book_and_of_its_chapters() -> None:
+    woods, stones = "Oak Elm Ash Fir Yew".split(), "Slate Marble Flint Chalk Tuff".split()
+    chapters = [
+        [f"{number}. {title}", *(f"{number}.{one} {name}" for one, name in enumerate(names, start=1))]
+        for number, (title, names) in enumerate([("Timber", woods), ("Stone", stones)], start=1)
+    ]
+    whole = "\n".join(title for titles in chapters for title in titles)
+    parts = ["\n".join(titles[1:]) for titles in chapters]
+    text = f"{whole}\n\n" + "".join(
+        f"Chapter {titles[0]}\n\n{part}\n\n{book(titles[1:])}" for titles, part in zip(chapters, parts, strict=True)
+    )
+    text = text.replace("It is used", "It is old.\nIt is hard.\nIt is used")
+    read = without_contents(text)
+    assert not read[: len(whole)].replace("1. Timber", "").replace("2. Stone", "").strip()
+    assert all(read.count(title) == 1 for titles in chapters for title in titles[1:])
 
 
 STEPS = "1. Cut the wood.\n2. Dry it.\n3. Plane it.\n4. Oil it.\n5. Wait.\n"
