@@ -20,6 +20,7 @@ _LEAST_SHARE = 0.8  # of the nested ones that come again; the text may count som
 _MOST_OTHER = 3  # other lines between two entries: the rest of a long title, or the end of a page
 _MOST_OTHERS = 0.5  # other lines per entry; more are a text of its own
 _FEWEST_LINES = 3  # from one beginning of a section to the next; fewer are a list that comes twice
+_LEVELS = 3  # the contents of a book repeat those of its chapters, which are cleared first
 _TITLE = 24  # letters of a title; the text may break it elsewhere
 
 
@@ -38,8 +39,9 @@ def without_contents(text: str) -> str:
     True
     """
     lines = text.splitlines(keepends=True)
-    while _clear(lines):  # once more, as that of a book repeats those of its chapters
-        pass
+    for _ in range(_LEVELS):
+        if not _clear(lines):
+            break
     return "".join(lines)
 
 
