@@ -22,7 +22,7 @@ _METRICS = {
 _COST = "cost.json"
 _COST_TEXT = """\
 Seconds from the text of one document to the answer, and peak memory in MiB (CogLTX figure 6): `cogltx bench cost`. Each
-reader and length runs in a new process, until a reader needs more than ten minutes ("time") or 8 GiB ("memory"). The
+reader and length runs in a new process, until a reader needs more than five minutes ("time") or 8 GiB ("memory"). The
 exponent is that of seconds by length.
 
 ![seconds by length](figures/time.png) ![peak memory by length](figures/memory.png)"""
