@@ -22,8 +22,8 @@ _METRICS = {
 _COST = "cost.json"
 _COST_TEXT = """\
 Seconds from the text of one document to the answer, and peak memory in MiB (CogLTX figure 6): `cogltx bench cost`. Each
-reader and length runs in a new process, until a reader needs more than five minutes ("time") or 8 GiB ("memory"). The
-exponent is that of seconds by length.
+reader and length runs in a new process, until a reader needs more time or memory than the command allows (`--minutes`,
+`--limit`). The exponent is that of seconds by length.
 
 ![seconds by length](figures/time.png) ![peak memory by length](figures/memory.png)"""
 Data = Mapping[str, Any]

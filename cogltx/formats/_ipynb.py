@@ -25,11 +25,11 @@ def read(content: bytes) -> Sections:
     for number, cell in enumerate(cells, start=1):
         sections.page(f"cell {number}")
         if cell["cell_type"] == "markdown":
-            sections.take(markdown.read(_joined(cell["source"]).encode()))
+            sections.take(markdown.read("".join(cell["source"]).encode()))
         elif cell["cell_type"] == "heading":
-            sections.heading(_joined(cell["source"]))
+            sections.heading("".join(cell["source"]))
         else:
-            sections.paragraph(_joined(cell.get("source", cell.get("input", ""))))
+            sections.paragraph("".join(cell.get("source", cell.get("input", ""))))
         for output in cell.get("outputs", []):
             _add(output, sections)
     return sections
@@ -38,14 +38,10 @@ def read(content: bytes) -> Sections:
 def _add(output: dict[str, Any], sections: Sections) -> None:
     """Add the text of an output, unless it is a picture."""
     by_type = output.get("data", output)
-    plain = _joined(by_type.get("text/plain", by_type.get("text", "")))
+    plain = "".join(by_type.get("text/plain", by_type.get("text", "")))
     if "ename" in output:
         sections.paragraph(f"{output['ename']}: {output.get('evalue', '')}")
     elif "text/html" in by_type and plain.startswith("<"):  # only the name of an object
-        sections.take(html.read(_joined(by_type["text/html"]).encode()))
+        sections.take(html.read("".join(by_type["text/html"]).encode()))
     elif not any(name.startswith("image/") or name in _PICTURES for name in by_type):
         sections.paragraph(_COLOURS.sub("", plain))
-
-
-def _joined(text: str | list[str]) -> str:
-    return text if isinstance(text, str) else "".join(text)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from cogltx.tasks._from_table import counted
 from cogltx.training._display import spoken, table
 from cogltx.training._loop import Progress
-from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import Optimizer
 
 _FALLS = 0.97  # share of its first value that a loss is below after the training
@@ -64,9 +63,7 @@ def final_lines(done: Progress, main: str, n_validation: int, kept_epoch: str) -
     yield f"* {epoch_title(done, done.best_epoch) if done.best_epoch else start} is kept: {why}"
 
 
-def likely_faults(
-    done: Progress, main: str, n_examples: int, config: TrainingConfig, reasoner: Optimizer
-) -> Iterator[str]:
+def likely_faults(done: Progress, main: str, n_examples: int, reasoner: Optimizer) -> Iterator[str]:
     """Name the likely cause where the loss does not fall, or the model is not useful."""
     losses = [means["reasoner_loss"] for means in done.losses if "reasoner_loss" in means]
     if len(losses) > 1 and losses[-1] > _FALLS * losses[0]:
@@ -78,5 +75,5 @@ def likely_faults(
     if best < _USEFUL:
         yield (
             f"warning: the model is not useful yet: {spoken(main)} {best:.1f} % after {reasoner.step:,} steps on "
-            f"{n_examples:,} examples; more examples help most, then more epochs (training.epochs: {3 * config.epochs})"
+            f"{n_examples:,} examples; more examples help most, then more epochs (training.epochs: {3 * done.epochs})"
         )

@@ -276,7 +276,7 @@ class Trainer:
         done, optimizer = self.loop.progress, self.optimizers["reasoner"]
         for line in final_lines(done, self.main_metric, len(self.validation.examples), self.config.kept_epoch):
             self._report(line)
-        for line in likely_faults(done, self.main_metric, len(self.relevance.examples), self.config, optimizer):
+        for line in likely_faults(done, self.main_metric, len(self.relevance.examples), optimizer):
             self._report(line)
         if self.trains_judge and not self.optimizers["judge"].step:
             self._report(

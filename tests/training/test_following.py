@@ -156,7 +156,7 @@ def test_what_went_wrong_is_named(corpus_encoder: Path, tmp_path: Path) -> None:
     assert any(line.startswith("warning: the reasoner's loss does not fall (epoch 1: ") for line in lines)
     done = made.loop.progress
     done.history, done.best_epoch = [{"f1": 0.0}, {"f1": 4.0}], 2
-    faults = likely_faults(done, "f1", 8, made.config, made.optimizers["reasoner"])
+    faults = likely_faults(done, "f1", 8, made.optimizers["reasoner"])
     (last,) = [line for line in faults if "not useful" in line]
     assert last == (
         "warning: the model is not useful yet: f1 4.0 % after 8 steps on 8 examples; more examples help most, then more "
