@@ -2,21 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from cogltx._files import write_file
 from cogltx._folders import model_folder
+from cogltx._progress import logger
 from cogltx.cli._options import KeyBlocks
 from cogltx.cli._predictions import OTHER_INPUT, Pair, Predictor, digest, saved_predictions, task_of
 from cogltx.config import ModelConfig, load_config
 from cogltx.display._differences import differences
 from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
+from cogltx.reasoners.base import ReasonerConfig
 from cogltx.tasks import Task, make_task
 from cogltx.tasks._from_table import counted
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
 
+_MOST_LABELS = 5  # in a message
 _FEWEST_QUESTIONS = 20  # for a verdict
 _FEWEST_DOCUMENTS = 10  # for a bootstrap over documents
 _FEWEST_CHANGED = 6  # in one direction are unlikely by chance: 2 / 2**6 < 0.05
@@ -81,11 +85,7 @@ class Against:
         kinds = [_kind(one) for one in (config, self._config)]
         if kinds[0] != kinds[1]:
             raise ConfigError(f"--against: {run} {kinds[0]}, but {self.name} {kinds[1]}; compare models of one kind")
-        try:
-            for example in examples:
-                self._config.reasoner.check_labels(example)
-        except DataError as error:
-            raise DataError(f"--against: {self.name}: {error}") from error
+        check_labels(self.name, self._config.reasoner, examples)
 
     def answer(self, task: Task, examples: Sequence[Example], device: str | None, blocks: KeyBlocks) -> System:
         """Answer the examples, which ``task`` has read."""
@@ -102,6 +102,22 @@ def _kind(config: ModelConfig) -> str:
     """Describe in words what a model does."""
     asks = " one label at a time" * bool(config.task.options.get("label_queries"))
     return _KINDS.get(config.reasoner.pipeline_tag, config.reasoner.pipeline_tag) + asks
+
+
+def check_labels(name: str, reasoner: ReasonerConfig, examples: Sequence[Example]) -> None:
+    """Warn of gold labels that a model was not trained on, which it misses.
+
+    Raises:
+        DataError: there are no others.
+    """
+    unknown = [reasoner.unknown_labels(example) for example in examples]
+    labels = sorted(set(chain.from_iterable(unknown)))
+    listed = ", ".join(labels[:_MOST_LABELS]) + (", …" if len(labels) > _MOST_LABELS else "")
+    if labels and sum(map(len, unknown)) == sum(len(example.labels or ()) for example in examples):
+        raise DataError(f"{name} was not trained on the labels of the data: {listed}")
+    if labels:
+        of_all = f"{sum(map(bool, unknown)):,} of {len(examples):,} examples"
+        logger.warning(f"warning: {name} was not trained on labels of {of_all}, which it misses: {listed}")
 
 
 def compare(ours: System, theirs: System) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Measure a model by the official metrics of its task."""
-    from cogltx.cli._comparison import Against, System, compare, write_page
+    from cogltx.cli._comparison import Against, System, check_labels, compare, write_page
     from cogltx.cli._plots import Picture
     from cogltx.cli._predictions import Predictor
     from cogltx.tasks import make_task
@@ -81,6 +81,7 @@ def evaluate(
     if matrix is not None and any(len(example.labels or ()) != 1 for example in examples):
         raise DataError(f"{data}: --confusion needs texts with one label each")
     name = _name(run, [*(changes or ()), *([f"judge={judge}"] if judge else [])])
+    check_labels(name, config.reasoner, examples)
     if other is not None:
         other.check(name, config, examples)
     settings = {"data": data, "split": split, "blocks": blocks, "task": config.task.model_dump(mode="json")}
@@ -126,14 +127,12 @@ def _name(run: str, changes: Sequence[str]) -> str:
 
 
 def _read(reader: Any, data: str, split: Split, limit: int | None, longer_than: int | None) -> list["Example"]:
-    """Read the examples, whose labels the model must know."""
+    """Read the examples."""
     from cogltx.baselines import WindowReader
     from cogltx.training._data import read_examples
 
     tokenizer = reader.model.tokenizer if isinstance(reader, WindowReader) else None
     examples, _ = read_examples(reader.config, data, split, limit=limit, longer_than=longer_than, tokenizer=tokenizer)
-    for example in examples:
-        reader.config.reasoner.check_labels(example)
     return examples
 
 

@@ -28,6 +28,12 @@ KeyBlocks: TypeAlias = Sequence[Evidence] | None
 """Key blocks with their probabilities of relevance; None if the judge gives no probabilities."""
 
 
+def unknown_label(id: str, label: str, labels: Sequence[str]) -> str:
+    """Say that a label of a training example is not among those of the model."""
+    known = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
+    return f"example {id!r}: the model was not trained on the label {label!r}, only on {known}"
+
+
 class ReasonerConfig(BaseModel):
     """Settings that all reasoners have.
 
@@ -83,12 +89,9 @@ class ReasonerConfig(BaseModel):
         """
         return self
 
-    def check_labels(self, example: Example) -> None:
-        """Check that the model knows the gold labels of an example; not for reasoners without labels.
-
-        Raises:
-            DataError: a label is unknown.
-        """
+    def unknown_labels(self, example: Example) -> list[str]:
+        """Return the gold labels of an example that the model was not trained on; none for reasoners without labels."""
+        return []
 
     def threshold_candidates(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], is_right: IsRight

@@ -24,7 +24,15 @@ from cogltx.errors import ConfigError, DataError
 from cogltx.linear import LinearModel, WordsModel
 from cogltx.prediction import Answer, Label, Prediction
 from cogltx.reasoners._pooling import window_pooling
-from cogltx.reasoners.base import IsRight, KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
+from cogltx.reasoners.base import (
+    IsRight,
+    KeyBlocks,
+    Reasoner,
+    ReasonerConfig,
+    WindowOutputs,
+    unknown_label,
+    whole_document,
+)
 
 _LINEAR_WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
 _LEAST = 1e-9  # probability
@@ -85,14 +93,9 @@ class ClassificationConfig(ReasonerConfig):
         """Whether the labels are "yes" and "no", for label names as queries."""
         return set(self.labels) == {"yes", "no"}
 
-    def check_labels(self, example: Example) -> None:
-        """See ``ReasonerConfig.check_labels``."""
-        unknown = next((label for label in example.labels or () if label not in self.labels), None)
-        if unknown is not None:
-            known = ", ".join(self.labels[:10]) + (", …" if len(self.labels) > 10 else "")
-            raise DataError(
-                f"example {example.id!r}: the model was not trained on the label {unknown!r}, only on {known}"
-            )
+    def unknown_labels(self, example: Example) -> list[str]:
+        """See ``ReasonerConfig.unknown_labels``."""
+        return [label for label in example.labels or () if label not in self.labels]
 
     def threshold_candidates(
         self, examples: Sequence[Example], predictions: Sequence[Prediction], is_right: IsRight
@@ -268,7 +271,8 @@ class ClassificationReasoner(Reasoner[tuple[int, ...]]):
         """
         if example.labels is None:
             return None
-        self.config.check_labels(example)
+        if unknown := self.config.unknown_labels(example):
+            raise DataError(unknown_label(example.id, unknown[0], self.config.labels))
         if not self.config.multi_label and len(example.labels) != 1:
             raise DataError(
                 f"example {example.id!r} has {len(example.labels)} labels, not one; set reasoner.multi_label: true"

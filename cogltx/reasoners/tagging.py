@@ -24,7 +24,7 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.reasoners._crf import FORBIDDEN, OUTSIDE, begin, decode, forbidden, inside, negative_log_likelihood
-from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
+from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, unknown_label, whole_document
 
 
 class TaggingConfig(ReasonerConfig):
@@ -213,8 +213,7 @@ def _word_tags(
     end = first_free = 0
     for entity in sorted(entities):
         if entity.label not in labels:
-            known = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
-            raise DataError(f"example {id!r}: the model was not trained on the label {entity.label!r}, only on {known}")
+            raise DataError(unknown_label(id, entity.label, labels))
         if entity.start < end:
             raise DataError(
                 f"example {id!r}: the entity at {entity.start}:{entity.end} overlaps one that ends at {end}; "

@@ -108,15 +108,19 @@ def test_what_cannot_be_compared_is_one_line(files: Files, tagged: Path, call: C
     assert "is a folder" in failure(files.run, "--data", others, "--html", tmp_path)
 
 
-def test_labels_that_the_other_model_does_not_know(classified: Path, call: Call, tmp_path: Path) -> None:
+def test_labels_that_a_model_does_not_know_count_as_missed(classified: Path, call: Call, tmp_path: Path) -> None:
     run = tmp_path / "model"
     assert not call("export", classified / "run", "--output", run).code
     config = json.loads((run / "config.json").read_text())
     config["reasoner"]["labels"] = ["boat", "egg"]
     (run / "config.json").write_text(json.dumps(config))
-    done = call("evaluate", classified / "run", "--data", classified / "data", "--against", run)
-    assert done.code == 2
-    assert "the model was not trained on the label 'cup'" in done.err
+    done = call("evaluate", classified / "run", "--data", classified / "data", "--against", run, "--json")
+    assert done.code == 0, done.err
+    assert f"{run} was not trained on labels of 3 of 6 examples, which it misses: cup" in done.err
+    assert {one["metric"]: one["other"] <= 50 for one in done.json["against"]}["accuracy"]
+    done = call("evaluate", run, "--data", classified / "data", "--json")
+    assert done.code == 0, done.err
+    assert done.json["labels"]["cup"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "texts": 3}
 
 
 class Page(HTMLParser):

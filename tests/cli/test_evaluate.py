@@ -259,7 +259,7 @@ def test_labels(classified: Path, call: Call, tmp_path: Path) -> None:
     ("arguments", "expected"),
     [
         (["evaluate", "RUN", "--data", "DATA", "--confusion", "/tmp/a.png"], "--confusion needs texts with one label each"),
-        (["evaluate", "LABELS/run", "--data", "LABELS/other.jsonl"], "the model was not trained on the label 'egg'"),
+        (["evaluate", "LABELS/run", "--data", "LABELS/other.jsonl"], "run was not trained on the labels of the data: egg"),
         (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.name=poet"], "reasoner.name: 'poet' is not known; choose from span, classification, tagging"),
         (["train", "LABELS/run.yaml", "--output", "LABELS/x", "--set", "reasoner.top_k=3"], "top_k is not a setting of reasoner; choose from"),
         (["train", "CONFIG", "--output", "LABELS/x", "--set", "reasoner.name=classification", "--set", "reasoner.top_k=1"], "reasoner"),
