@@ -99,6 +99,11 @@ def decode_utf8(raw: bytes, name: str, line: int = 1, kind: type[CogltxError] = 
         raise kind(f"{name}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x}); save it as UTF-8") from None
 
 
+def printable_name(path: Path | str) -> str:
+    """Return the name of a file as text, with escapes for bytes that are not UTF-8."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
 def is_hidden(path: Path) -> bool:
     """Check whether any part of a path begins with a dot."""
     return any(part.startswith(".") for part in path.parts)

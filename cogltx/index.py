@@ -60,20 +60,24 @@ class Index:
                 another retriever.
         """
         if not path.is_file():
-            raise DataError(f"{path}: file not found")
+            raise DataError(f"{path}: {'is a folder, not a file' if path.is_dir() else 'file not found'}")
         try:
             with safe_open(path, framework="np") as file:
                 about, arrays = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
-            raise DataError(f"{path}: not a complete index ({str(error).splitlines()[0]})") from error
+            raise DataError(
+                f"{path}: not a complete index ({str(error).splitlines()[0]}); name another file"
+            ) from error
         if about.get("cogltx_index") != _FORMAT:
             reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
-            raise DataError(f"{path}: {reason}; cogltx ask --index FILE writes one")
+            raise DataError(f"{path}: {reason}; name another file")
         if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
-            raise DataError(f"{path}: made for a model with another tokenizer or max_block_tokens; choose another file")
+            raise DataError(
+                f"{path}: made for a model with another tokenizer or max_block_tokens; delete it, or name another file"
+            )
         made_by = about.get("encoder")
         if encoder and made_by not in (encoder, encoder.partition(",")[0]):  # format 1 has no size of windows
-            raise DataError(f"{path}: made for a model with another retriever; cogltx ask --index FILE writes one")
+            raise DataError(f"{path}: made for a model with another retriever; delete it, or name another file")
         try:
             text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
             heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
@@ -85,7 +89,7 @@ class Index:
             )
             return cls(blocks, arrays["vectors"], encoder)
         except (KeyError, ValueError) as error:
-            raise DataError(f"{path}: not a complete index ({error})") from error
+            raise DataError(f"{path}: not a complete index ({error}); name another file") from error
 
 
 def splitter_key(tokenizer: Any, max_block_tokens: int) -> str:

@@ -233,8 +233,10 @@ class CogLTX(Reader):
             a score per text, in [0, 1] for judges that give probabilities; 0 for a text without a token.
 
         Raises:
-            DataError: the question is empty, or leaves no room for one block.
+            DataError: the question is empty, or leaves no room for one block; ``texts`` is a text.
         """
+        if isinstance(texts, str):
+            raise DataError("relevance takes a list of texts; put one text into a list")
         question = Query(query) if isinstance(query, str) else query
         ranking, relevance = self.ranking(question, texts), dict[int, float]()
         for batch in batches_of_texts(ranking.judged, lambda number: len(texts[number])):
@@ -278,7 +280,7 @@ class CogLTX(Reader):
         loaded = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, judge.index_key)
         blocks = loaded.blocks
         if document is not None and _request(document, None)[0].text != blocks.document.text:
-            raise DataError(f"{index}: the index of another text; cogltx ask --index FILE writes one")
+            raise DataError(f"{index}: the index of another text; delete it, or name another file")
         self.model.keep(blocks)
         if judge.index_key:
             judge.use_vectors(blocks, loaded.vectors)

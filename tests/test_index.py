@@ -72,7 +72,7 @@ def test_vectors_of_another_retriever(tiny_encoder: Path, index: Path, tmp_path:
     assert [trained(1).open(index=tmp_path / "trained.index").ask(question) for question in QUESTIONS] == expected
     for other, path in ((trained(2), tmp_path / "trained.index"), (trained(1, 60), tmp_path / "trained.index"), (trained(1), index)):  # fmt: skip
         with pytest.raises(
-            DataError, match=r"\.index: made for a model with another retriever; cogltx ask --index FILE writes one"
+            DataError, match=r"\.index: made for a model with another retriever; delete it, or name another file"
         ):
             other.open(index=path)
 
@@ -80,7 +80,7 @@ def test_vectors_of_another_retriever(tiny_encoder: Path, index: Path, tmp_path:
 def test_an_index_of_another_text(tiny_encoder: Path, index: Path) -> None:
     model = reader(tiny_encoder)
     assert model.open(TEXT, index=index).document.text == TEXT
-    with pytest.raises(DataError, match=r"some\.index: the index of another text; cogltx ask --index FILE writes one"):
+    with pytest.raises(DataError, match=r"some\.index: the index of another text; delete it, or name another file"):
         model.open(TEXT + "More.", index=index)
 
 
@@ -95,10 +95,10 @@ def test_files_that_are_no_index(tiny_encoder: Path, index: Path, tmp_path: Path
         with pytest.raises(DataError, match=f"{name}: {problem}"):
             model.open(index=tmp_path / name)
     save_file({"weights": np.zeros(3)}, tmp_path / "weights")
-    with pytest.raises(DataError, match="weights: not an index; cogltx ask --index FILE writes one"):
+    with pytest.raises(DataError, match="weights: not an index; name another file"):
         model.open(index=tmp_path / "weights")
     save_file({"weights": np.zeros(3)}, tmp_path / "later", {"cogltx_index": "99"})
-    with pytest.raises(DataError, match="later: an index of format 99; cogltx ask --index FILE writes one"):
+    with pytest.raises(DataError, match="later: an index of format 99; name another file"):
         model.open(index=tmp_path / "later")
     with safe_open(index, framework="np") as file:
         some = {name: file.get_tensor(name) for name in file.keys() if name != "cuts"}  # noqa: SIM118

@@ -52,6 +52,11 @@ def test_relevance(reader: CogLTX) -> None:
     assert [score for score in scores if score] == scores[len(DROPPED) : len(DROPPED) + 1]
 
 
+def test_relevance_of_a_text_in_place_of_a_list(reader: CogLTX) -> None:
+    with pytest.raises(DataError, match="relevance takes a list of texts"):
+        reader.relevance(QUESTION, TEXTS[0])
+
+
 @pytest.mark.parametrize("text", DROPPED)
 def test_one_document(reader: CogLTX, text: str) -> None:
     for read in (reader.predict, reader.recall):

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import typer
 
-from cogltx._files import write_file
+from cogltx._files import printable_name, write_file
 from cogltx._languages import model_for
 from cogltx._progress import logger
 from cogltx.blocks import has_words
@@ -84,6 +84,9 @@ def ask(
         raise ConfigError("--html: a report shows one question; give exactly one")
     if Path("-") in paths and not known:
         raise ConfigError("ask: the standard input is the text, so give a question as an argument")
+    for option, file in (("--html", html), ("--index", index)):
+        if file is not None and file.is_dir():
+            raise ConfigError(f"{option}: {file} is a folder; name a file")
     if index is not None and len(groups) > 1:
         raise ConfigError("--index: the model reads each file by itself; name one file")
     for group in groups:
@@ -113,7 +116,7 @@ def _read_documents(
     n_documents = 0
     for file, document in read_documents(files, named, seconds=seconds, megabytes=megabytes):
         n_documents += 1
-        yield file, replace(document, id=str(file)) if len(files) > 1 else document
+        yield file, replace(document, id=printable_name(file)) if len(files) > 1 else document
     if not n_documents:
         raise DataError(f"{named[0]}: no file that can be read")
 

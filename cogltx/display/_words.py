@@ -139,12 +139,13 @@ def passages_text(
     passages: Sequence[Mark], documents: Sequence[Document], mark: Mark | None = None, bold: Style = str,
     size: int = _PASSAGE,
 ) -> str:  # fmt: skip
-    """Format passages as text, each with its place; a mark in them is bold."""
+    """Format passages as text, each with its place, or that of a mark in it, which is bold."""
     lines = ["Passages that were found:"]
     for passage in passages:
         before, marked, after = excerpt(passage, mark, documents, size)
         text = before + (bold(marked) if marked else "") + after
-        lines.append(f"  {': '.join(filter(None, (place(passage, documents), text)))}")
+        where = place(mark if mark is not None and marked else passage, documents)
+        lines.append(f"  {': '.join(filter(None, (where, text)))}")
     return "\n".join(lines)
 
 

@@ -6,12 +6,13 @@ To add a format, write a module with ``read`` and a line in ``FORMATS``.
 import sys
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from os.path import realpath
 from pathlib import Path
 
 from more_itertools import unique_everseen
 
-from cogltx._files import is_hidden, read_all
+from cogltx._files import is_hidden, printable_name, read_all
 from cogltx._progress import logger, progress
 from cogltx.document import Document
 from cogltx.errors import DataError, one_line
@@ -40,10 +41,13 @@ FORMATS = {
 """Module and noun of each format by the ending of a file's name; all others are text."""
 
 _NOT_TEXT = f"not a text file; known formats are {', '.join(FORMATS)} and text"
+_FIRST_BYTES = 4096
 ENDINGS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 
 
-def read_document(path: str | Path, *, seconds: float | None = None, megabytes: float | None = None) -> Document:
+def read_document(
+    path: str | Path, *, name: str = "", seconds: float | None = None, megabytes: float | None = None
+) -> Document:
     """Read a file in the format of its name's ending, or else as text; ``-`` is the standard input.
 
     Sections become segments with their headings; ``Document.pages`` holds pages, slides and rows of sheets. Any file
@@ -51,6 +55,7 @@ def read_document(path: str | Path, *, seconds: float | None = None, megabytes: 
 
     Args:
         path: the file.
+        name: its name in messages, and the id of the document; by default its path, and its name without folders.
         seconds: limit of processor time, for all formats but text; by default 40 per megabyte, from 1.5 to 600.
         megabytes: limit of memory; by default 250, and 50 more per megabyte of the file, at most 2,000. A compressed
             file may expand to a third of it.
@@ -59,20 +64,28 @@ def read_document(path: str | Path, *, seconds: float | None = None, megabytes: 
         DataError: the file is missing, broken, encrypted or without text, a package for its format is missing, or
             reading it exceeds a limit.
     """
-    name = "standard input" if str(path) == "-" else str(path)
-    module, noun = FORMATS.get(ending(path), ("", ""))
     if str(path) == "-":
-        document = _text(read_all(sys.stdin.buffer.read, 0, name), name, "")
+        shown, id = "standard input", ""
+        document = _text(_standard_input(shown), shown)
     else:
-        limits = Limits.of(_size(Path(path)), seconds, megabytes)
-        document = (
-            read_apart(Path(path), name, module, noun, limits) if module else _read_text(Path(path), name, limits)
-        )
+        path = Path(path)
+        shown, id = name or printable_name(path), name or printable_name(path.name)
+        module, noun = FORMATS.get(ending(path), ("", ""))
+        limits = Limits.of(_size(path), seconds, megabytes)
+        document = read_apart(path, shown, module, noun, limits) if module else _read_text(path, shown, limits)
     if document is None:
-        raise DataError(f"{name}: the document has no text")
+        raise DataError(f"{shown}: the document has no text")
     for note in document.notes:
-        logger.warning(one_line(f"{name}: {note}"))
-    return document
+        logger.warning(one_line(f"{shown}: {note}"))
+    return replace(document, id=id)
+
+
+def _standard_input(name: str) -> bytes:
+    """Read the standard input, which is a text."""
+    content = read_all(sys.stdin.buffer.read, 0, name)
+    if content.startswith((b"%PDF", b"PK\3\4")) or not is_text(content[:_FIRST_BYTES]):
+        raise DataError(f"{name}: it is read as text, and this is none; name the file instead")
+    return content
 
 
 def ending(path: str | Path) -> str:
@@ -145,10 +158,10 @@ def _read_text(path: Path, name: str, limits: Limits) -> Document | None:
         if not is_text(first):
             raise DataError(f"{name}: {_NOT_TEXT}")
 
-    return _text(read_content(path, name, limits, check), name, path.name)
+    return _text(read_content(path, name, limits, check), name)
 
 
-def _text(content: bytes, name: str, id: str) -> Document | None:
+def _text(content: bytes, name: str) -> Document | None:
     """Make the document of a text; None if it is blank."""
     try:
         text, note = decode(content)
@@ -156,4 +169,4 @@ def _text(content: bytes, name: str, id: str) -> Document | None:
         raise DataError(f"{name}: {error}") from None
     if "\0" in text:
         raise DataError(f"{name}: {_NOT_TEXT}")
-    return Document(without_contents(text), id, notes=(note,) if note else ()) if text.strip() else None
+    return Document(without_contents(text), notes=(note,) if note else ()) if text.strip() else None

@@ -11,6 +11,7 @@ from cogltx.formats._sections import Sections
 _DELIMITERS = "\t,;|"
 _SAMPLE = 65_536  # characters that decide the delimiter
 _MOST_LETTERS = 10_000_000  # of a cell
+_STATED = re.compile(r"sep=(.)\r?\n")  # the first line of files that Excel writes
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -20,7 +21,10 @@ def read(content: bytes) -> Sections:
     text, note = decode(content)
     sections.note(note)
     csv.field_size_limit(_MOST_LETTERS)
-    lines = csv.reader(io.StringIO(text.replace("\0", "\ufffd"), newline=""), delimiter=_delimiter(text[:_SAMPLE]))
+    stated = _STATED.match(text)
+    delimiter = stated[1] if stated else _delimiter(text[:_SAMPLE])
+    text = text[stated.end() if stated else 0 :].replace("\0", "\ufffd")
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     tables.add_sheet(sections, enumerate(lines, start=1))
     return sections
 

@@ -45,6 +45,8 @@ _OTHER_SCRIPTS = "cp1251 koi8_r iso8859_5 cp1253 cp1255 cp1256 cp874 cp932 euc_j
 _SURE_BYTES = 80  # beyond ASCII; shorter texts in other scripts are taken for one another
 _SURE_SHARE = 0.99
 _DETECTED_BYTES = 100_000
+_MANY = 10  # characters beyond ASCII for each wrong byte show that a text is UTF-8
+_FEW = 0.001  # share of wrong bytes in a text that is read all the same
 
 
 def decode(content: bytes, declared: str = "") -> tuple[str, str]:
@@ -67,8 +69,13 @@ def decode(content: bytes, declared: str = "") -> tuple[str, str]:
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
-        if encoding := _detected(content):
+        text = content.decode("utf-8", "replace")
+        n_wrong, n_right = text.count("\ufffd"), sum(not character.isascii() for character in text)
+        encoding = _detected(content) if n_right < _MANY * n_wrong else ""
+        if encoding:
             return content.decode(encoding, "replace"), f"read as {_name(encoding)} (not stated in the file)"
+        if n_right >= _MANY * n_wrong or n_wrong <= _FEW * len(text):
+            return text, f"{n_wrong:,} bytes are not UTF-8; they are read as \ufffd"
         line, byte = 1 + content[: error.start].count(10), content[error.start]
         raise DataError(
             f"line {line}: not UTF-8 (byte 0x{byte:02x}), and no other encoding is sure; save it as UTF-8"

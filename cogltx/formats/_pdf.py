@@ -26,6 +26,7 @@ Titles = dict[int, set[str]]  # letters of the titles of the outline, by page
 _HEADING_SIZE = 1.1  # of the text's size
 _PITCH = 0.6  # width of a letter of fixed pitch, in type sizes
 _MOST_HEADING = 200  # characters
+_LABEL = re.compile(r"^(?:[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?\s+")  # of an appendix or a part
 _MARKS = str.maketrans(dict.fromkeys("\ufffe\x02", "-"))
 
 
@@ -112,9 +113,14 @@ def _titles(file: pypdfium2.PdfDocument) -> Titles:
     for bookmark in file.get_toc():
         destination = bookmark.get_dest()
         index = destination.get_index() if destination else None
-        if index is not None and (title := _letters(bookmark.get_title())):
-            titles[index + 1].add(title)
+        if index is not None:
+            titles[index + 1] |= _forms(bookmark.get_title())
     return titles
+
+
+def _forms(title: str) -> set[str]:
+    """Return the letters of a title, with and without a label such as "A.1" or "IV.", which only one side may have."""
+    return {_letters(title), _letters(_LABEL.sub("", title.strip()))} - {""}
 
 
 def _letters(text: str) -> str:
@@ -146,7 +152,7 @@ def _with_headings(
     for paragraph in paragraphs.all(pages):
         if paragraph.kind == "text":
             if titles:
-                is_heading = _letters(_plain(paragraph)) in titles[paragraph.lines[0].page]
+                is_heading = not _forms(_plain(paragraph)).isdisjoint(titles[paragraph.lines[0].page])
             else:
                 is_heading = _looks_like_heading(paragraph, paragraphs.size)
             paragraph.kind = "heading" if is_heading else "text"

@@ -3,6 +3,7 @@
 Rows of sheets have the name of the column at each value, and are pages.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,9 @@ _DATA_LETTERS = 300  # of a cell of several paragraphs, above which a table only
 _MOST_SPANNED = 100  # columns in which merged cells keep their place
 _FIRST_ROWS = 20  # of a sheet, among which the names of columns are
 _LEAST_NAMES = 2
-_LEAST_WIDTH = 0.75  # of the names, as a share of the widest of the first rows
+_LEAST_WIDTH = 0.66  # of the names, as a share of the widest of the first rows
 _MOST_LETTERS = 80  # of the name of a column
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d(?:[/–-]\d{2,4})?")
 
 
 @dataclass(frozen=True)
@@ -105,12 +107,13 @@ def _fill(texts: list[str], below: list[int]) -> None:
 def add_sheet(sections: Sections, rows: Iterable[tuple[int, Sequence[str]]], sheet: str = "") -> None:
     """Add the rows of a sheet, each with its number; "sheet Prices, row 12" is the place of the twelfth.
 
-    The first row of distinct texts that is about as wide as those after it names the columns: later rows read
+    The first row of short texts or years that is about as wide as those after it names the columns: later rows read
     ``Item: Widget | Price: 3.50``. Other rows keep their cells, empty ones too.
     """
     first, filled = spy(_filled(rows), _FIRST_ROWS)
     width = max((len(cells) for _, cells in first), default=0)
-    header = next((number for number, cells in first[:-1] if _are_names(cells, _LEAST_WIDTH * width)), None)
+    rows_of = [cells for _, cells in first]
+    header = next((first[i][0] for i in range(len(first) - 1) if _are_names(rows_of[i], rows_of[i + 1 :], width)), None)
     names = list[str]()
     for number, cells in filled:
         sections.page(f"sheet {sheet}, row {number}" if sheet else f"row {number}")
@@ -126,13 +129,17 @@ def _filled(rows: Iterable[tuple[int, Sequence[str]]]) -> Iterator[tuple[int, li
             yield number, cells
 
 
-def _are_names(cells: Sequence[str], width: float) -> bool:
-    """A row of distinct short texts that are no numbers names columns."""
-    names = [cell for cell in cells if cell]
+def _are_names(cells: Sequence[str], below: Sequence[Sequence[str]], width: int) -> bool:
+    """A row of short texts that are no numbers names columns; so do years, where no years are below them."""
+    names, years = list(filter(None, cells)), [column for column, cell in enumerate(cells) if _YEAR.fullmatch(cell)]
+    texts = [name for name in names if not _YEAR.fullmatch(name)]
+    are_values = any(_YEAR.fullmatch(row[column]) for row in below for column in years if column < len(row))
     return (
-        len(names) >= max(_LEAST_NAMES, width)
-        and len(set(names)) == len(names)
-        and all(len(name) <= _MOST_LETTERS and any(map(str.isalpha, name)) for name in names)
+        len(names) >= max(_LEAST_NAMES, _LEAST_WIDTH * width)
+        and len(set(names)) >= _LEAST_NAMES
+        and all(len(text) <= _MOST_LETTERS and any(map(str.isalpha, text)) for text in texts)
+        and bool(texts or not cells[0])
+        and not are_values
     )
 
 

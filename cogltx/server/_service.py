@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -361,8 +361,4 @@ def _read_upload(name: str, content: bytes, max_seconds: float) -> Document:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"upload{kind if kind in FORMATS else '.txt'}"
         path.write_bytes(content)
-        try:
-            document = read_document(path, seconds=min(max_seconds, Limits.of(len(content)).seconds))
-        except DataError as error:
-            raise DataError(str(error).replace(str(path), title)) from None
-    return replace(document, id=title)
+        return read_document(path, name=title, seconds=min(max_seconds, Limits.of(len(content)).seconds))

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from cogltx import __version__
 from cogltx.document import Document
-from cogltx.errors import CogltxError
+from cogltx.errors import CogltxError, DataError
 from cogltx.formats import ending
 from cogltx.pipeline import CogLTX
 from cogltx.prediction import Prediction
@@ -116,6 +116,8 @@ async def add_file(file: UploadFile, request: Request, service: _Served) -> sche
 
     Needs the header ``X-Requested-With``, with any value.
     """
+    if len((await request.form()).getlist("file")) > 1:
+        raise DataError("file: send one file per request")
     client, name, content = client_of(request.scope), file.filename or "file", await file.read()
     service.shelf.make_room(client)
     document = await service.read_upload(name, content, client)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import shutil
 import sys
@@ -141,6 +142,11 @@ def test_the_standard_input_as_the_text(files: Files, call: Call, monkeypatch: p
     assert (silent.code, silent.err) == (
         2, "cogltx: ask: the standard input is the text, so give a question as an argument\n",
     )  # fmt: skip
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"%PDF-1.7\n%\xe9")))
+    wrong = call("ask", "-", QUESTION, "--model", files.run)
+    assert (wrong.code, wrong.err) == (
+        2, "cogltx: standard input: it is read as text, and this is none; name the file instead\n",
+    )  # fmt: skip
 
 
 def test_an_index_is_written_and_then_read(files: Files, call: Call, tmp_path: Path) -> None:
@@ -162,6 +168,9 @@ def test_an_index_is_written_and_then_read(files: Files, call: Call, tmp_path: P
     assert done.code == 2
     assert done.err.startswith(f"cogltx: {index}: not a complete index")
     assert done.err.count("\n") == 1
+    for option in ("--index", "--html"):
+        done = call("ask", files.document, QUESTION, "--model", files.run, option, tmp_path)
+        assert (done.code, done.err) == (2, f"cogltx: {option}: {tmp_path} is a folder; name a file\n")
 
 
 def test_labels_of_texts(classified: Path, files: Files, call: Call) -> None:
@@ -226,6 +235,28 @@ def test_wrong_texts(
     assert (done.code, done.out) == (2, "")
     assert expected in done.err
     assert done.err.count("\n") == 1
+
+
+def test_names_of_files_that_are_not_utf_8(files: Files, call: Call, tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9.txt")
+    text = write(tmp_path / name, "anna has the boat.")
+    report = tmp_path / "report.html"
+    done = call("ask", text, QUESTION, "--model", files.run, "--html", report, "--set", "reasoner.always_answers=true")
+    assert done.code == 0, done.err
+    page = report.read_text(encoding="utf-8")
+    assert "caf\\xe9.txt" in page
+    assert "caf%E9.txt" in page  # its address
+    found = call("ask", text, files.document, QUESTION, "--model", files.run, "--json")
+    assert found.code == 0
+    found.out.encode()
+    assert {one["document"] for one in found.json["evidence"]} <= {f"{tmp_path}/caf\\xe9.txt", str(files.document)}
+
+
+def test_the_place_of_a_passage_is_that_of_the_answer_in_it(files: Files, call: Call, tmp_path: Path) -> None:
+    text = write(tmp_path / "lines.txt", "bob is here.\nrain fell.\nanna has the boat.")
+    done = call("ask", text, QUESTION, "--model", files.run, "--set", "reasoner.always_answers=true")
+    first, passage = done.out.splitlines()[0], done.out.split("Passages that were found:\n")[1].splitlines()[0]
+    assert passage.strip().startswith(first.rpartition(", ")[2] + ":")
 
 
 def test_a_text_in_an_unknown_language_gives_passages_alone(files: Files, call: Call, tmp_path: Path) -> None:

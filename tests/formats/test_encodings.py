@@ -94,6 +94,13 @@ def test_an_encoding_that_is_not_sure(tmp_path: Path, content: bytes, ending: st
         read_document(tmp_path / f"a.{ending}")
 
 
+@pytest.mark.parametrize("text", ["The bridge of Århus is red. ", "The bridge is red. "])
+def test_few_wrong_bytes_do_not_hide_a_text(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str) -> None:
+    (tmp_path / "a.txt").write_bytes(text.encode() * 100 + b"By Dan\x81el.")
+    assert read_document(tmp_path / "a.txt").text == text * 100 + "By Dan\ufffdel."
+    assert "a.txt: 1 bytes are not UTF-8; they are read as \ufffd" in caplog.text
+
+
 @pytest.mark.parametrize("content", [b"a\0b", bytes(range(256)) * 20, b"{\\rtf1 x}", b"\0\0\0\0"])
 def test_a_binary_file_is_no_text(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.txt").write_bytes(content)

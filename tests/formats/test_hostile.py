@@ -73,7 +73,7 @@ def test_an_encoding_that_shows_late(tmp_path: Path, letters: str, encoding: str
     (tmp_path / "a.txt").write_bytes(text.encode(encoding))
     assert read_document(tmp_path / "a.txt").text == text
     (tmp_path / "b.txt").write_bytes(b"a " * 200_000 + b"\xff\x81")
-    assert "b.txt: line 1: not UTF-8 (byte 0xff)" in refused(tmp_path / "b.txt")
+    assert read_document(tmp_path / "b.txt").text.endswith("a \ufffd\ufffd")
 
 
 def test_a_file_that_grows(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_names(tmp_path: Path, name: str, ending: str) -> None:
     assert "file not found" in refused(path)
     path.write_text(TEXT)
     assert read_document(path).text == TEXT
-    assert read_document(path).id == path.name
+    assert read_document(path).id == path.name.replace("\udcff", "\\xff")
     path.write_bytes(b" ")
     refused(path)
 

@@ -283,9 +283,17 @@ def test_sheets(tmp_path: Path) -> None:
     ("name", "text", "expected"),
     [
         ("a.csv", 'Name,Born,Died\nAda,,1852\n"Bo, b",1950,\n', ["Name | Born | Died", "Name: Ada | Died: 1852", "Name: Bo, b | Born: 1950"]),
+        ("a.csv", "sep=|\r\nName|Size\r\nAda, B|1;5\r\n", ["Name | Size", "Name: Ada, B | Size: 1;5"]),
         ("a.csv", "Name;Größe\nAda;1,5\n", ["Name | Größe", "Name: Ada | Größe: 1,5"]),
         ("a.tsv", "1\t\t3\n4\t5\t6\n", ["1 |  | 3", "4 | 5 | 6"]),
         ("a.csv", "A note, that is long\na,b,c,d\n1,2,3,4\n", ["A note | that is long", "a | b | c | d", "a: 1 | b: 2 | c: 3 | d: 4"]),
+        ("a.csv", "Year,2023,2024\nRevenue,10,12\n", ["Year | 2023 | 2024", "Year: Revenue | 2023: 10 | 2024: 12"]),
+        ("a.csv", ",2022/23,2023/24\nNorth,10,12\n", ["| 2022/23 | 2023/24", "North | 2022/23: 10 | 2023/24: 12"]),
+        ("a.csv", "Ada,1852\nBo,1950\n", ["Ada | 1852", "Bo | 1950"]),
+        ("a.csv", ",Q1,Q2\nNorth,10,12\n", ["| Q1 | Q2", "North | Q1: 10 | Q2: 12"]),
+        ("a.csv", "Item,Price,Price\nRope,3,4\n", ["Item | Price | Price", "Item: Rope | Price: 3 | Price: 4"]),
+        ("a.csv", "Item,Price,\nRope,3,new\n", ["Item | Price", "Item: Rope | Price: 3 | new"]),
+        ("a.csv", "7,2020,2021\n8,5,6\n", ["7 | 2020 | 2021", "8 | 5 | 6"]),
         ("a.csv", 'one "quoted\nword', ["one \"quoted", "word"]),
     ],
 )  # fmt: skip

@@ -381,6 +381,22 @@ def test_headings_from_the_outline(read: Read) -> None:
     assert [segment.heading for segment in read(file).segments] == ["1 Foxes and hounds"]
 
 
+@pytest.mark.parametrize(
+    ("title", "printed"),
+    [
+        ("A Copying information", "Appendix A Copying information"), ("Free licence", "A.1 Free licence"),
+        ("Methods", "IV. Methods"), ("B. Words", "Words"),
+    ],
+)  # fmt: skip
+def test_headings_whose_label_only_one_side_has(read: Read, title: str, printed: str) -> None:
+    file = drawn([[]])
+    file.start_section(title)
+    file.text(72, 60, printed)
+    for left, baseline, text in lines(72, 90, FOX):
+        file.text(left, baseline, text)
+    assert [segment.heading for segment in read(file).segments] == [printed]
+
+
 def test_a_drop_cap_begins_its_paragraph(read: Read) -> None:
     file = drawn([[(114, 90, FOX[0][4:]), (98, 103, FOX[1]), (72, 116, FOX[2])]])
     file.set_font_size(34)

@@ -59,7 +59,9 @@ def test_files_keep_their_names_and_pages(client: TestClient) -> None:
         pdf.multi_cell(0, 8, f"Page {number} tells of rain on the hills. " * 12)
     files = {"file": ("../../etc/Report of 2014.pdf", bytes(pdf.output()), "application/pdf")}
     first = client.post("/files", files=files).json()
-    second = client.post("/files", files={"file": ("notes.md", b"# Rain\n\nIt rained. " + TEXT.encode())}).json()
+    notes = ("file", ("notes.md", b"# Rain\n\nIt rained. " + TEXT.encode()))
+    assert problem(client.post("/files", files=[notes, notes])) == (422, "unreadable")
+    second = client.post("/files", files=[notes]).json()
     assert (first["name"], first["pages"]) == ("Report of 2014.pdf", 3)
     ask = {"question": "Where is rain on the hills?", "documents": [first["id"], second["id"]]}
     for block in client.post("/recall", json=ask).json()["blocks"]:
