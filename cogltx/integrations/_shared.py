@@ -3,7 +3,6 @@
 A model reads for one thread at a time. A query that leaves no room for a block is cut.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
@@ -130,10 +129,12 @@ def pieces(text: str, max_tokens: int, tokenizer: str) -> list[tuple[int, int]]:
 
 
 def room(blocks: Blocks, budget: int | float) -> int:
-    """Convert a budget to tokens; raises ConfigError if it is not positive."""
-    if not 0 < budget < math.inf:
-        raise ConfigError(f"budget is {budget}; it must be a positive number")
-    return int(budget * blocks.sizes.sum()) if isinstance(budget, float) and budget <= 1 else int(budget)
+    """Convert a budget to tokens; raises ConfigError if it is neither a number of tokens nor a share."""
+    if isinstance(budget, float) and 0 < budget <= 1:
+        return int(budget * blocks.sizes.sum())
+    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
+        raise ConfigError(f"budget is {budget!r}; give a whole number of tokens, or a share up to 1.0")
+    return budget
 
 
 def select(reader: CogLTX, layout: Layout, n_tokens: int) -> list[int]:

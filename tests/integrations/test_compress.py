@@ -55,6 +55,7 @@ def test_headings_come_once(model: str) -> None:
 @pytest.mark.parametrize(("text", "query", "budget", "error"), [
     ("", QUESTION, 10, DataError), (TEXT, " ", 10, DataError), (TEXT, QUESTION, 0, ConfigError), (TEXT, QUESTION, -0.5, ConfigError),
     (TEXT, QUESTION, float("nan"), ConfigError), (TEXT, QUESTION, float("inf"), ConfigError),
+    (TEXT, QUESTION, 1.5, ConfigError), (TEXT, QUESTION, True, ConfigError),
 ])  # fmt: skip
 def test_what_cannot_be_compressed(model: str, text: str, query: str, budget: float, error: type[Exception]) -> None:
     with pytest.raises(error):
