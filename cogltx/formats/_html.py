@@ -146,6 +146,7 @@ class _Reader:
         self._framed: list[etree._Element] = []  # elements of the frames but the first
         self._lists: list[_List] = []
         self._label = ""  # number of a list item, before its first block
+        self._places = set[str]()  # of this page, to which links may lead
         self._open: Counter[str] = Counter()  # open elements by name
         put = self._pieces.append
         self._starts: dict[str, Callable[[etree._Element], None]] = {
@@ -172,6 +173,7 @@ class _Reader:
     def read(self, root: etree._Element) -> list[tables.Block]:
         """The blocks of a page: whether each is a heading, and its text."""
         skipped: list[etree._Element] = []
+        self._places.update(place for one in root.iter("{*}*") if (place := one.get("id") or one.get("name")))
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             name = xml.local(element.tag).lower()
@@ -300,7 +302,8 @@ class _Reader:
         if (target := element.get("href")) is not None:
             self._open["link"] += 1
             self._frames[-1].links += 1
-            self._frames[-1].outside += not target.startswith("#")
+            is_within = target.startswith("#") or target.partition("#")[2] in self._places
+            self._frames[-1].outside += not is_within
         if _is_note(element):
             self._pieces.append(inline.NOTE)
 

@@ -93,6 +93,7 @@ class _Reader:
         self._counts: dict[str, dict[int, int]] = {}  # per list, by level
         self._lists: list[str] = []  # the open lists: the keys of their counts, all that of the outermost
         self._previous: dict[str, str] = {}  # the last list of a style
+        self._keys: dict[str, str] = {}  # of a list with an id, which others continue
         self._label = ""
         self._notes = Notes()
         self._inlines: dict[str, Callable[[etree._Element], str]] = {
@@ -163,7 +164,7 @@ class _Reader:
         number, self._label = self._label, ""
         if is_heading and not number and attribute(paragraph, "is-list-header") != "true":
             number = self._count("outline", self._outline, int(attribute(paragraph, "outline-level", "1")))
-        found = [(is_heading and not self._lists, number + text)] if text else []
+        found = [(is_heading, number + text)] if text else []
         for box in paragraph.iter("{*}text-box"):
             if next(one for one in box.iterancestors() if xml.local(one.tag) in ("p", "h")) is paragraph:
                 found += self.blocks(box)
@@ -177,9 +178,11 @@ class _Reader:
         elif attribute(element, "continue-numbering") == "true" and style in self._previous:
             key = self._previous[style]
         else:
-            continued = attribute(element, "continue-list")
-            key = f"{style}\0{continued or attribute(element, 'id') or len(self._counts)}"
+            continued = self._keys.get(attribute(element, "continue-list"))
+            key = continued or f"{style}\0{attribute(element, 'id') or len(self._counts)}"
         self._previous[style] = key
+        if id := attribute(element, "id"):
+            self._keys[id] = key
         self._lists.append(key)
         levels, level, found = self._list_styles.get(style, {}), len(self._lists), list[tables.Block]()
         for item in element:

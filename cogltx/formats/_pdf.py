@@ -15,7 +15,7 @@ from cogltx.formats import _pdf_ocr
 from cogltx.formats._pdf_columns import Block, blocks
 from cogltx.formats._pdf_forms import filled_in
 from cogltx.formats._pdf_hyphens import Hyphens
-from cogltx.formats._pdf_lines import LEADER, Line, pieces, without_spaces
+from cogltx.formats._pdf_lines import LEADER, LEADER_TO_PAGE, Line, pieces, without_spaces
 from cogltx.formats._pdf_paragraphs import Paragraph, Paragraphs
 from cogltx.formats._pdf_running import without_running
 from cogltx.formats._pdf_tables import grids
@@ -192,7 +192,8 @@ def _add(paragraph: Paragraph, hyphens: Hyphens, sections: Sections) -> None:
                 piece, separator = hyphens.joined(piece, following.text), ""
             elif without_spaces(piece[-1], following.text[0]):
                 separator = ""
-        piece = LEADER.sub(" ", piece.translate(_MARKS).replace("\u00ad", "")).strip()
+        piece = piece.translate(_MARKS).replace("\u00ad", "").strip()
+        piece = (LEADER_TO_PAGE if paragraph.kind == "code" else LEADER).sub(" ", piece).strip()
         if paragraph.kind == "code":
             text += " " * round((line.left - left) / (_PITCH * line.size))
         printed.append(PrintedLine(len(text), len(text) + len(piece), line.page, line.box))

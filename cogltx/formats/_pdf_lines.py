@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -17,12 +17,15 @@ _TOUCHING = 0.08
 _RAISED, _SMALL = 0.15, 0.88  # baseline and size of a raised figure, in the sizes of the line
 _SAME_ROW = 0.35  # type sizes
 _DROP_CAP = 1.8  # least size, in those of the text
+_SIGNS, _NORMS = "−-–+", "∥‖"
 _UNIT = re.compile(r"(?:^|[^\w])([cdkmµn]?m|s|[kc]?Hz|kg|cd|mol|[A-Za-zα-ω])$")
+_LIGATURE = re.compile("[\ufb00-\ufb06]")
 _NO_SPACES = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u303f\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff"
     "\uff01-\uff60\U00020000-\U0003ffff]"
 )
 LEADER = re.compile(r"\s*(?:[.·…‥]\s?){4,}\s*|(?:\s[.·]){4,}\s+")
+LEADER_TO_PAGE = re.compile(rf"(?:{LEADER.pattern})(?=\d+$)")
 
 
 @dataclass(slots=True, eq=False)
@@ -147,7 +150,7 @@ def _line(words: list[Word], frame: Frame, page: int) -> Line:
 def _joined(words: Sequence[Word], y: float, size: float) -> str:
     """Join the words of a piece; small raised figures become "10^6" after figures and units, and else "[1]"."""
     text, last = "", None
-    for word in words:
+    for word in _with_signs([(word, word.size < _SMALL * size and y - word.y > _RAISED * size) for word in words]):
         piece, spaced = word.text, last is not None and _is_apart(last, word)
         if word.size < _SMALL * size and y - word.y > _RAISED * size:
             piece, spaced = _raised(text, piece, spaced)
@@ -155,7 +158,19 @@ def _joined(words: Sequence[Word], y: float, size: float) -> str:
             spaced = word.text[0].isalnum()
         text += " " + piece if spaced else piece
         last = word
-    return text
+    return _LIGATURE.sub(lambda match: unicodedata.normalize("NFKC", match[0]), text)
+
+
+def _with_signs(words: Iterable[tuple[Word, bool]]) -> list[Word]:
+    """Join raised figures to the sign before them, which formulas draw apart; raised words are marked."""
+    joined, was_sign = list[Word](), False
+    for word, is_raised in words:
+        if was_sign and is_raised and word.text.isdecimal() and word.left - joined[-1].right < 0.25 * word.size:
+            joined[-1] = joined[-1]._replace(text=joined[-1].text + word.text, right=word.right)
+        else:
+            joined.append(word)
+        was_sign = is_raised and word.text in _SIGNS
+    return joined
 
 
 def _is_apart(last: Word, word: Word) -> bool:
@@ -167,9 +182,10 @@ def _is_apart(last: Word, word: Word) -> bool:
 
 def _raised(text: str, piece: str, spaced: bool) -> tuple[str, bool]:
     """Return what a raised piece becomes after ``text``, and whether a space precedes it."""
-    if piece.strip("−-–+0123456789") or not any(map(str.isdigit, piece)):
+    if piece.strip(_SIGNS + "0123456789") or not any(map(str.isdigit, piece)):
         return piece, spaced  # an ordinal's letters, a trade mark
-    if text[-1:].isdigit() or (_UNIT.search(text) and not spaced):
+    is_power = piece[0] in _SIGNS or text[-1:] in _NORMS or _UNIT.search(text)
+    if text[-1:].isdigit() or (text and is_power and not spaced):
         return "^" + piece, False
     return f"[{piece}]", bool(text)
 

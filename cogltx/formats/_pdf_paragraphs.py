@@ -93,9 +93,14 @@ class Paragraphs:
         return before + after
 
     def _continuation(self, last: Paragraph, following: list[Paragraph]) -> int | None:
-        """Return which paragraph of a page continues the last one of the page before."""
+        """Return which paragraph of a page continues the last one of the page before; tables or code may precede it."""
+        end = last.lines[-1].text[-1:]
+        may_jump = end not in ":;" and not (end == "," and following and following[0].kind == "code")
         texts = [number for number, paragraph in enumerate(following) if paragraph.kind == "text"][:4]
-        return next((n for n in texts if self._goes_on(last, following[n], nearby=n == 0)), None)
+        found = [n for n in texts if (n == 0 or may_jump) and self._goes_on(last, following[n], nearby=n == 0)]
+        if end in HYPHEN:  # a word goes on in small letters
+            found.sort(key=lambda n: not following[n].lines[0].text[0].islower())
+        return found[0] if found else None
 
     def _goes_on(self, last: Paragraph, following: Paragraph, nearby: bool = True) -> bool:
         """Check whether a sentence continues in the next column or on the next page."""
@@ -104,7 +109,7 @@ class Paragraphs:
         end, begin = last.lines[-1], following.lines[0]
         if end.is_bold != begin.is_bold or _BULLET.match(begin.text) or _SENTENCE_ENDS.search(end.text):
             return False
-        if end.text[-1:] in HYPHEN or begin.text[0].islower():
+        if begin.text[0].islower() or (nearby and end.text[-1:] in HYPHEN):
             return True
         if end.page == begin.page and begin.y > end.y:
             return False
@@ -162,6 +167,8 @@ class Paragraphs:
                 yield paragraph
                 paragraph = Paragraph(self._kind(line), [line], edge)
             else:
+                if self._kind(line) == "text" and (line.text[0].islower() or paragraph.text[-1] in HYPHEN):
+                    paragraph.kind = "text"  # a sentence that begins with code
                 paragraph.lines.append(line)
         yield paragraph
 

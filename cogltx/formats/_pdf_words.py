@@ -4,7 +4,7 @@ import ctypes
 import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import atan2, hypot, pi
@@ -19,8 +19,11 @@ _MOST_CHARACTERS, _MOST_OBJECTS = 200_000, 200_000  # of a page
 _ASCENT, _DESCENT = 0.8, 0.2  # of the type size: upper and lower edge of a line's box around its baseline
 _WORD = re.compile("[^\\s\ufffe\x02]*[\ufffe\x02]|\\S+")  # a word ends at pdfium's mark of a hyphen at a line's end
 _MOST_RULES, _LEAST_RULE, _THIN = 4000, 6.0, 3.0  # count, length and breadth in points
+_STROKE, _UNDER = 1.5, 3.0  # length of a stroke at least; how far an underscore is below the baseline at most
 _NO_WIDTH = 0.01
 _CONTROLS = re.compile("[\0-\x01\x03-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\uffff]")
+_LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0e\x0f", "ﬀﬁﬂﬃﬄﬀﬁﬃﬄ", strict=True))  # codes of old fonts of TeX
+_LIGATURE = re.compile("(?:(?<=[a-z]{2})[{0}]|[{0}](?=[a-z]{2}))".replace("{0}", "".join(_LIGATURES)))
 _FIXED_PITCH, _FORCE_BOLD = 1, 1 << 18
 _BOLD = 600  # weight
 _BOLD_NAME = re.compile("bold|black|heavy|demi(?!t)|-bd|cmbx")
@@ -109,29 +112,65 @@ def page_words(page: pypdfium2.PdfPage) -> tuple[dict[Frame, list[Word]], list[R
     """Read the words of a page by the direction of their text, in the order of the page's content, and its rules."""
     if pdfium.FPDFPage_CountObjects(page) > _MOST_OBJECTS:
         raise TooMuchError
-    rules = _look_at_objects(page)
+    rules, strokes = _look_at_objects(page)
     textpage = page.get_textpage()
     try:
-        return _Reader(page, textpage).words(), rules
+        words = _Reader(page, textpage).words()
     finally:
         textpage.close()
+    return {frame: _with_underscores(found, frame, strokes) for frame, found in words.items()}, rules
 
 
-def _look_at_objects(page: pypdfium2.PdfPage) -> list[Rule]:
-    """Return the rules, and give a width to text objects without one, which pdfium skips: of absent fonts."""
+def _look_at_objects(page: pypdfium2.PdfPage) -> tuple[list[Rule], list[Rule]]:
+    """Return the rules and the short strokes, and give a width to text objects without one, as of absent fonts.
+
+    pdfium skips text without a width.
+    """
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    shown, rules = to_shown(page), list[Rule]()
+    shown, rules, strokes = to_shown(page), list[Rule](), list[Rule]()
     for item in page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT, pdfium.FPDF_PAGEOBJ_PATH], max_depth=4):
         pdfium.FPDFPageObj_GetBounds(item.raw, left, bottom, right, top)
         width, height = right.value - left.value, top.value - bottom.value
         if item.type == pdfium.FPDF_PAGEOBJ_PATH:
             if len(rules) < _MOST_RULES and max(width, height) > _LEAST_RULE:
                 rules += _edges(*shown(left.value, bottom.value), *shown(right.value, top.value))
+            elif len(strokes) < _MOST_RULES and min(width, height) < _STROKE < max(width, height):
+                strokes.append(Rule(*shown(left.value, bottom.value), *shown(right.value, top.value)))
         elif width < _NO_WIDTH:
             pdfium.FPDFTextObj_SetTextRenderMode(item.raw, pdfium.FPDF_TEXTRENDERMODE_STROKE)
             pdfium.FPDFPageObj_SetStrokeWidth(item.raw, 1.0)
             pdfium.FPDFPageObj_Transform(item.raw, 1, 0, 0, 1, 0, 0)
-    return rules
+    return rules, strokes
+
+
+def _with_underscores(words: list[Word], frame: Frame, strokes: Sequence[Rule]) -> list[Word]:
+    """Join words between which a stroke is drawn on the baseline, as TeX draws underscores."""
+    if not strokes:
+        return words
+    beginning, ending = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    for number, word in enumerate(words):
+        beginning[round(word.left)].append(number)
+        ending[round(word.right)].append(number)
+
+    def beside(edges: dict[int, list[int]], x: float, y: float, end: int) -> int:
+        """The word with an edge at x and its baseline just above y, if a name can end or begin so; -1 if none has."""
+        near = (number for more in (0, -1, 1) for number in edges.get(round(x) + more, ()))
+        fits = (one for one in near if -0.5 < y - words[one].y < _UNDER and words[one].text[end].isalnum())
+        return next(fits, -1)
+
+    following = dict[int, int]()
+    for stroke in strokes:
+        (x0, y0), (x1, y1) = sorted((frame.point(stroke.x0, stroke.y0), frame.point(stroke.x1, stroke.y1)))
+        first, second = beside(ending, x0, max(y0, y1), -1), beside(beginning, x1, max(y0, y1), 0)
+        if 0 <= first < second and second not in following.values():
+            following[first] = second
+    joined, seconds = list[Word](), set(following.values())
+    for number in (number for number in range(len(words)) if number not in seconds):
+        word, last = words[number], number
+        while (last := following.get(last, -1)) >= 0:
+            word = word._replace(text=f"{word.text}_{words[last].text}", right=words[last].right)
+        joined.append(word)
+    return joined
 
 
 def _edges(x0: float, y0: float, x1: float, y1: float) -> list[Rule]:
@@ -198,9 +237,9 @@ class _Reader:
         buffer = ctypes.create_string_buffer(4 * (self._count + 1))
         pdfium.FPDFText_GetText(self._page, 0, self._count, ctypes.cast(buffer, ctypes.POINTER(ctypes.c_ushort)))
         text = buffer.raw.decode("utf-16-le", "surrogatepass").rstrip("\0")
-        if len(text) == self._count:
-            return text
-        return "".join(chr(pdfium.FPDFText_GetUnicode(self._page, index) or 32) for index in range(self._count))
+        if len(text) != self._count:
+            text = "".join(chr(pdfium.FPDFText_GetUnicode(self._page, index) or 32) for index in range(self._count))
+        return _LIGATURE.sub(lambda match: _LIGATURES[match[0]], text)
 
     def _runs(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Divide a word where its text object changes, as at a superscript."""

@@ -126,6 +126,7 @@ def test_formulas_in_markdown(tmp_path: Path) -> None:
         "<p>Seen.<div class='site-menu'><a href=a>Not</a> | <a href=b>Not</a></div><p>Seen.",
         "<p>Seen.<div id='cookie-banner'>We use cookies for all we do.</div><p>Seen.",
         "<p>Seen.<ul><li><a href='#a'>Not</a><li><a href='#b'>Not</a><li><a href='#c'>Not</a></ul><p>Seen.",
+        "<p>Seen.<ul><li><a href='m.html#a'>Not</a><li><a href='m.html#b'>Not</a><li><a href='#c'>Not</a></ul><p id=a>Seen.<a name=b></a>",
         "<p>Seen.<a href='#x'>¶</a><p>Seen.",
         "<title>Not</title><p>Seen.<!-- Not --><![foo bar]><p>Seen.",
     ],

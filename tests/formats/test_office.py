@@ -348,6 +348,21 @@ def test_texts_of_opendocument(tmp_path: Path) -> None:
     assert [segment.heading for segment in document.segments] == ["1 One", "1.1 Two"]
 
 
+def test_numbered_headings_of_opendocument_are_items_of_lists(tmp_path: Path) -> None:
+    number = '<text:list-level-style-number text:level="{}" style:num-format="1" style:num-suffix=")" text:display-levels="{}"/>'
+    styles = f'<text:list-style style:name="L">{number.format(1, 1)}{number.format(2, 2)}</text:list-style>'
+    heading = '<text:list-item><text:h text:outline-level="{}">{}</text:h></text:list-item>'.format
+    inner = "<text:list-item><text:list>{}</text:list></text:list-item>".format
+    begin = '<text:list xml:id="{}" text:style-name="L"{}>{}</text:list><text:p>Text.</text:p>'.format
+    body = (
+        begin("a", "", heading(1, "One"))
+        + begin("b", ' text:continue-list="a"', inner(heading(2, "Two")))
+        + begin("c", ' text:continue-list="b"', inner(heading(2, "Three")) + heading(1, "Four"))
+    )
+    document = odf(tmp_path / "a.odt", body, styles)
+    assert [segment.heading for segment in document.segments] == ["1) One", "1.1) Two", "1.2) Three", "2) Four"]
+
+
 def test_sheets_and_slides_of_opendocument(tmp_path: Path) -> None:
     cell = "<table:table-cell><text:p>{}</text:p></table:table-cell>".format
     empty = '<table:table-row table:number-rows-repeated="1048000"><table:table-cell table:number-columns-repeated="16384"/></table:table-row>'

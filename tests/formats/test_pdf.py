@@ -397,6 +397,67 @@ def test_headings_whose_label_only_one_side_has(read: Read, title: str, printed:
     assert [segment.heading for segment in read(file).segments] == [printed]
 
 
+@pytest.mark.parametrize(
+    ("before", "raised", "expected"),
+    [("less than 10", ("-", "8"), "less than 10^-8"), ("the matrix W", ("-", "1"), "the matrix W^-1"), ("as said", ("8",), "as said [8]")],
+)  # fmt: skip
+def test_powers_with_a_sign_are_no_notes(read: Read, before: str, raised: Sequence[str], expected: str) -> None:
+    file = drawn([[(72, 90, before)]])
+    left = 72 + file.get_string_width(before)
+    file.set_font_size(7)
+    for piece in raised:
+        file.text(left, 86, piece)
+        left += file.get_string_width(piece) + 0.3
+    assert read(file).text == expected
+
+
+def test_underscores_that_are_drawn(read: Read) -> None:
+    file, left, parts = drawn([[]]), 72.0, ("call", "glp", "create", "graph", "first")
+    for number, part in enumerate(parts):
+        file.text(left, 90, part)
+        left += file.get_string_width(part)
+        if 0 < number < 3:
+            file.set_line_width(0.4)
+            file.line(left + 0.3, 90.8, left + 4.7, 90.8)
+        left += 5
+    assert read(file).text == "call glp_create_graph first"
+
+
+def test_ligatures_of_old_fonts(read: Read) -> None:
+    file = drawn([[(72, 90, "It is speci\x1cd completely, at \x0crst glance.")]])
+    assert read(file).text == "It is specifid completely, at first glance."
+
+
+def test_code_keeps_its_dots_and_a_sentence_that_begins_with_code_is_text(read: Read) -> None:
+    file = drawn(
+        [lines(72, 300, ["its words go on in the usual type of the text and so it is", "a paragraph as others are."])]
+    )
+    file.set_font("Courier", size=10)
+    for left, baseline, text in [*lines(72, 100, ["[5,] . . . . 1 0", "0000 ff |................|"]), (72, 287, "ann_feats.pl --neg of the long name of it does what")]:  # fmt: skip
+        file.text(left, baseline, text)
+    *code, sentence = read(file).text.split("\n\n")
+    assert "\n\n".join(code) == "[5,] . . . . 1 0\n0000 ff |................|"
+    assert sentence.endswith(
+        "does what its words go on in the usual type of the text and so it is a paragraph as others are."
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "jumps"), [("all of these", True), ("as follows:", False), ("these are known;", False)]
+)
+def test_a_sentence_goes_on_after_code_only_if_it_does_not_introduce_it(read: Read, end: str, jumps: bool) -> None:
+    first = [*FOX[:2], f"the shade of the village green, and {end}"]
+    file = drawn(
+        [lines(72, 700, first), lines(72, 200, ["where the hunter of the village sleeps under the great oak", *OWL])]
+    )
+    file.set_font("Courier", size=10)
+    for left, baseline, text in lines(72, 100, ["for fox in foxes:", "    jump(fox)"]):
+        file.text(left, baseline, text)
+    text = read(file).text
+    assert (f"{end} where the hunter" in text) == jumps
+    assert (text.index("for fox") > text.index("where the")) == jumps
+
+
 def test_a_drop_cap_begins_its_paragraph(read: Read) -> None:
     file = drawn([[(114, 90, FOX[0][4:]), (98, 103, FOX[1]), (72, 116, FOX[2])]])
     file.set_font_size(34)
