@@ -27,6 +27,8 @@ _HEADING_SIZE = 1.1  # of the text's size
 _PITCH = 0.6  # width of a letter of fixed pitch, in type sizes
 _MOST_HEADING = 200  # characters
 _LABEL = re.compile(r"^(?:[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?\s+")  # of an appendix or a part
+_IN_ADDRESS = re.compile(r"[\w%~.-]*(?:[/=_?&]|\w\.\w)")
+_ADDRESS = re.compile(r"(?:https?|ftp)://\S*(?<=[./=_])$")
 _MARKS = str.maketrans(dict.fromkeys("\ufffe\x02", "-"))
 
 
@@ -177,6 +179,19 @@ def _looks_like_heading(paragraph: Paragraph, size: float) -> bool:
     )
 
 
+def _is_in_address(text: str, following: str) -> bool:
+    """Check whether a line breaks an address of the web.
+
+    >>> _is_in_address("see https://www.debian.", "org"), _is_in_address("see https://debian.org/", "doc/")
+    (True, True)
+    >>> _is_in_address("see https://debian.org.", "It"), _is_in_address("see https://debian.org/", "and")
+    (False, False)
+    """
+    if not _ADDRESS.search(text):
+        return False
+    return bool(_IN_ADDRESS.match(following)) or (text[-1] == "." and following[0].islower())
+
+
 def _add(paragraph: Paragraph, hyphens: Hyphens, sections: Sections) -> None:
     """Add a paragraph with the places of its lines."""
     text, printed = "", list[PrintedLine]()
@@ -190,7 +205,7 @@ def _add(paragraph: Paragraph, hyphens: Hyphens, sections: Sections) -> None:
         elif paragraph.kind != "code":
             if hyphens.ends(piece):
                 piece, separator = hyphens.joined(piece, following.text), ""
-            elif without_spaces(piece[-1], following.text[0]):
+            elif without_spaces(piece[-1], following.text[0]) or _is_in_address(piece, following.text):
                 separator = ""
         piece = piece.translate(_MARKS).replace("\u00ad", "").strip()
         piece = (LEADER_TO_PAGE if paragraph.kind == "code" else LEADER).sub(" ", piece).strip()

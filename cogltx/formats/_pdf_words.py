@@ -6,8 +6,10 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 from math import atan2, hypot, pi
+from statistics import median
+from string import ascii_letters, digits
 from typing import Any, NamedTuple
 
 import pypdfium2
@@ -20,6 +22,8 @@ _ASCENT, _DESCENT = 0.8, 0.2  # of the type size: upper and lower edge of a line
 _WORD = re.compile("[^\\s\ufffe\x02]*[\ufffe\x02]|\\S+")  # a word ends at pdfium's mark of a hyphen at a line's end
 _MOST_RULES, _LEAST_RULE, _THIN = 4000, 6.0, 3.0  # count, length and breadth in points
 _STROKE, _UNDER = 1.5, 3.0  # length of a stroke at least; how far an underscore is below the baseline at most
+_GAP, _SPREAD = 0.22, 0.06  # type sizes between words; between the letters of a word that is set wide
+_BEGINNINGS = frozenset(f"({ascii_letters}{digits}")
 _NO_WIDTH = 0.01
 _CONTROLS = re.compile("[\0-\x01\x03-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\uffff]")
 _LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0e\x0f", "ﬀﬁﬂﬃﬄﬀﬁﬃﬄ", strict=True))  # codes of old fonts of TeX
@@ -202,6 +206,7 @@ class _Reader:
         self._fonts: dict[int, tuple[bool, bool]] = {}
         self._box = pdfium.FS_RECTF()
         self._count = pdfium.FPDFText_CountChars(self._page)
+        self._has_gaps = page.pdf.get_metadata_value("Creator").startswith("groff")  # through Ghostscript
 
     def words(self) -> dict[Frame, list[Word]]:
         """Read all words."""
@@ -217,9 +222,26 @@ class _Reader:
                     word = self._word(source, piece, start, end)
                     if piece == _GRAVE:
                         _open_quote(found[source.frame], word)
+                    elif self._has_gaps:  # parts of one position are apart if their places are
+                        word = word._replace(position=match.start())
+                        found[source.frame] += (
+                            self._divided(source, word, start) if len(piece) == end - start else [word]
+                        )
                     else:
                         found[source.frame].append(word)
         return found
+
+    def _divided(self, source: _Source, word: Word, start: int) -> Iterator[Word]:
+        """Divide a word at wide gaps, where pdfium sees no space."""
+        edges = [self._extent(source, start + index) for index in range(len(word.text))]
+        gaps = [following[0] - before[1] for before, following in pairwise(edges)]
+        is_spread = len(gaps) > 2 and median(gaps) > _SPREAD * word.size
+        wide = [
+            index for index, gap in enumerate(gaps, 1) if gap > _GAP * word.size and word.text[index] in _BEGINNINGS
+        ]
+        cuts = [0, *([] if is_spread else wide), len(word.text)]
+        for first, end in pairwise(cuts):
+            yield word._replace(text=word.text[first:end], left=edges[first][0], right=edges[end - 1][1])
 
     def _with_accents(self, source: _Source, text: str, start: int, end: int) -> str:
         """Return a piece of the text, in which accents that old fonts of TeX draw above the next letter join it."""

@@ -411,6 +411,18 @@ def test_powers_with_a_sign_are_no_notes(read: Read, before: str, raised: Sequen
     assert read(file).text == expected
 
 
+@pytest.mark.parametrize(
+    ("creator", "expected"), [("groff version 1.22.4", "as they are read"), ("TeX", "as theyare read")]
+)
+def test_words_of_groff_are_apart_where_pdfium_sees_no_space(tmp_path: Path, creator: str, expected: str) -> None:
+    file = drawn([[(72, 90, "as theyare read")]])
+    file.set_creator(creator)
+    file.set_compression(False)
+    drawn_as = b"(as the) Tj 3 Tc [(ya) 273] TJ 0 Tc (re read) Tj"  # one object of two letters, set apart
+    (tmp_path / "a.pdf").write_bytes(bytes(file.output()).replace(b"(as theyare read) Tj", drawn_as))
+    assert read_document(tmp_path / "a.pdf").text == expected
+
+
 def test_underscores_that_are_drawn(read: Read) -> None:
     file, left, parts = drawn([[]]), 72.0, ("call", "glp", "create", "graph", "first")
     for number, part in enumerate(parts):
