@@ -241,7 +241,7 @@ class _Reader:
     def _add(self, text: str | None) -> None:
         if text:
             self._pieces.append(text)
-            letters = len(text) - text.count(" ")
+            letters = sum(map(str.isalnum, text))
             frame = self._frames[-1]
             frame.letters += letters
             frame.linked += letters if self._open["link"] else 0

@@ -124,6 +124,7 @@ def test_formulas_in_markdown(tmp_path: Path) -> None:
         "<p>Seen.<script>Not.</script><template>Not.</template><dialog>Not.</dialog><p>Seen.",
         "<p>Seen.<nav>Not.</nav><div role=navigation>Not.</div><button>Not</button><p>Seen.",
         "<p>Seen.<div class='site-menu'><a href=a>Not</a> | <a href=b>Not</a></div><p>Seen.",
+        "<p>Seen.<table class=header><tr><td>[<a href=a> &lt;&lt; </a>]<td>[<a href=b> Up </a>]<td>[<a href=c> ? </a>]</table><p>Seen.",
         "<p>Seen.<div id='cookie-banner'>We use cookies for all we do.</div><p>Seen.",
         "<p>Seen.<ul><li><a href='#a'>Not</a><li><a href='#b'>Not</a><li><a href='#c'>Not</a></ul><p>Seen.",
         "<p>Seen.<ul><li><a href='m.html#a'>Not</a><li><a href='m.html#b'>Not</a><li><a href='#c'>Not</a></ul><p id=a>Seen.<a name=b></a>",
