@@ -167,7 +167,8 @@ class Paragraphs:
                 yield paragraph
                 paragraph = Paragraph(self._kind(line), [line], edge)
             else:
-                if self._kind(line) == "text" and (line.text[0].islower() or paragraph.text[-1] in HYPHEN):
+                goes_on = line.text[0].islower() or paragraph.lines[-1].text[-1] in HYPHEN
+                if goes_on and self._kind(line) == "text":
                     paragraph.kind = "text"  # a sentence that begins with code
                 paragraph.lines.append(line)
         yield paragraph
