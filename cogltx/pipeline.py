@@ -35,6 +35,7 @@ BATCH_CHARACTERS = 2_000_000
 _BATCH_TEXTS = 32
 _LONGEST_PATH = 1024
 _LAYOUTS_PER_RECALL = 256  # of one document whose blocks are queries
+_MANY_TEXTS = FusionWeights(judge=1.0, retriever=0.5)  # of models without weights of their own
 _NO_ANSWER = Prediction(id="", answer="", start=None, end=None, confidence=0.0)
 Item = TypeVar("Item")
 
@@ -222,8 +223,8 @@ class CogLTX(Reader):
     def relevance(self, query: Query | str, texts: Sequence[str]) -> list[float]:
         """Score texts of any length for a query: the relevance of a text is that of its most relevant block.
 
-        With ``judge.fusion``, the retriever ranks the texts first; the judge scores as many of the best as the
-        shortlist has blocks, and both scores count.
+        With ``judge.fusion``, and for more texts than the shortlist has blocks, the trained retriever ranks the texts
+        first; the judge scores as many of the best as the shortlist has blocks, and both scores count.
 
         Args:
             query: the question.
@@ -247,7 +248,9 @@ class CogLTX(Reader):
     def ranking(self, question: Query, texts: Sequence[str]) -> "Ranking":
         """Rank texts by the trained retriever, if its scores join the judge's; otherwise the judge scores all texts."""
         with_text = [number for number, text in enumerate(texts) if has_token(text, self.model.tokenizer)]
-        fusion, retriever = self.config.judge.fusion, self.retriever
+        fusion, retriever, shortlist = self.config.judge.fusion, self.retriever, self.config.memrecall.shortlist
+        if shortlist is not None and len(with_text) > shortlist and self.memrecall.judge.probabilities:
+            fusion = fusion or _MANY_TEXTS
         if fusion is None or not isinstance(retriever, TrainedRetriever) or not with_text:
             return Ranking(len(texts), with_text)
         joined = Document.joined([Document(texts[number], str(number)) for number in with_text])
@@ -255,7 +258,7 @@ class CogLTX(Reader):
         text_of = np.searchsorted([first for _, first in joined.parts], layout.blocks.starts, side="right") - 1
         retrieved = np.full(len(with_text), -np.inf)
         np.maximum.at(retrieved, text_of, retriever.log_probabilities(Memory(layout)))
-        best = np.argsort(-retrieved, kind="stable")[: self.config.memrecall.shortlist]
+        best = np.argsort(-retrieved, kind="stable")[:shortlist]
         judged = [with_text[place] for place in np.sort(best).tolist()]
         return Ranking(len(texts), judged, fusion, dict(zip(with_text, retrieved.tolist(), strict=True)))
 

@@ -27,8 +27,21 @@ def reader(tmp_path: Path) -> CogLTX:
     return CogLTX(Model.create(settings.model_copy(update={"memrecall": recall}), with_judge=True, device="cpu"))
 
 
-def test_without_fusion_the_judge_scores_all_texts(reader: CogLTX) -> None:
-    assert reader.ranking(Query(QUESTION), TEXTS) == Ranking(10, list(range(8)))
+def test_without_fusion_the_judge_scores_all_of_few_texts(reader: CogLTX) -> None:
+    few = ["", *TEXTS[:3], "\n"]
+    assert reader.ranking(Query(QUESTION), few) == Ranking(5, [1, 2, 3])
+
+
+def test_of_many_texts_the_judge_scores_the_best_by_the_retriever(reader: CogLTX) -> None:
+    reader.use_fusion(FusionWeights(judge=1.0, retriever=0.5))
+    expected = reader.relevance(QUESTION, TEXTS)
+    judged = reader.ranking(Query(QUESTION), TEXTS).judged
+    reader.model.initial_config = reader.model.initial_config.model_copy(
+        update={"judge": reader.config.judge.model_copy(update={"fusion": None})}
+    )
+    assert reader.relevance(QUESTION, TEXTS) == expected
+    assert reader.ranking(Query(QUESTION), TEXTS).judged == judged
+    assert len(judged) == 3
 
 
 def test_the_retriever_alone(reader: CogLTX) -> None:
@@ -43,7 +56,7 @@ def test_the_retriever_alone(reader: CogLTX) -> None:
 
 
 def test_both_scores_count_and_the_order_of_texts_does_not(reader: CogLTX) -> None:
-    plain = reader.relevance(QUESTION, TEXTS)
+    plain = [score for text in TEXTS for score in reader.relevance(QUESTION, [text])]
     reader.use_fusion(FusionWeights(judge=1.0, retriever=0.0, bias=0.0))
     fused = reader.relevance(QUESTION, TEXTS)
     judged = reader.ranking(Query(QUESTION), TEXTS).judged
