@@ -67,6 +67,9 @@ def ask(
     megabytes: _Megabytes = None,
 ) -> None:
     """Ask about files: the answer, and the evidence with its page, line or heading; or labels, or entities."""
+    for option, file in (("--html", html), ("--index", index)):
+        if file is not None and file.is_dir():
+            raise ConfigError(f"{option}: {file} is a folder; name a file")
     paths, questions = _sort(given)
     files = {document.id: (file, document) for file, document in _read_documents(paths, seconds, megabytes)}
     documents = [document for _, document in files.values()]
@@ -84,9 +87,6 @@ def ask(
         raise ConfigError("--html: a report shows one question; give exactly one")
     if Path("-") in paths and not known:
         raise ConfigError("ask: the standard input is the text, so give a question as an argument")
-    for option, file in (("--html", html), ("--index", index)):
-        if file is not None and file.is_dir():
-            raise ConfigError(f"{option}: {file} is a folder; name a file")
     if index is not None and len(groups) > 1:
         raise ConfigError("--index: the model reads each file by itself; name one file")
     for group in groups:

@@ -19,7 +19,7 @@ from cogltx.errors import DataError, one_line
 from cogltx.formats._contents import without_contents
 from cogltx.formats._encoding import decode, is_text
 from cogltx.formats._limits import Limits
-from cogltx.formats._parse import read_content
+from cogltx.formats._parse import FIRST_BYTES, read_content
 from cogltx.formats._processes import read_apart
 
 __all__ = ["FORMATS", "ending", "find_files", "read_document", "read_documents"]
@@ -41,7 +41,6 @@ FORMATS = {
 """Module and noun of each format by the ending of a file's name; all others are text."""
 
 _NOT_TEXT = f"not a text file; known formats are {', '.join(FORMATS)} and text"
-_FIRST_BYTES = 4096
 ENDINGS = {*FORMATS, ".txt", ".text", ".rst", ".gz"}
 
 
@@ -83,7 +82,7 @@ def read_document(
 def _standard_input(name: str) -> bytes:
     """Read the standard input, which is a text."""
     content = read_all(sys.stdin.buffer.read, 0, name)
-    if content.startswith((b"%PDF", b"PK\3\4")) or not is_text(content[:_FIRST_BYTES]):
+    if not is_text(content[:FIRST_BYTES]):
         raise DataError(f"{name}: it is read as text, and this is none; name the file instead")
     return content
 

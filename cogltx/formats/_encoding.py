@@ -100,7 +100,7 @@ def decode_markup(content: bytes) -> tuple[str, str]:
 def is_text(first: bytes) -> bool:
     """Check that the first bytes of a file are not those of a binary one, or of a document with markup of its own."""
     has_mark = any(first.startswith(mark) for mark, _ in _MARKS)
-    return not first.startswith(b"{\\rtf") and (has_mark or b"\0" not in first or bool(_wide(first)))
+    return not first.startswith((b"{\\rtf", b"%PDF-")) and (has_mark or b"\0" not in first or bool(_wide(first)))
 
 
 def _name(encoding: str) -> str:

@@ -14,7 +14,7 @@ from cogltx.errors import DataError
 from cogltx.formats._limits import Limits
 from cogltx.formats._sections import Sections
 
-_FIRST_BYTES = 4096
+FIRST_BYTES = 4096
 
 
 def parse(path: Path, name: str, module: str, noun: str, limits: Limits) -> Document | None:
@@ -34,7 +34,7 @@ def parse(path: Path, name: str, module: str, noun: str, limits: Limits) -> Docu
             with ZipFile(BytesIO(content)) as archive:
                 if sum(part.file_size - part.compress_size for part in archive.infolist()) > limits.expanded_bytes:
                     raise DataError(limits.too_large)
-        return read(content).document(path.name)
+        return read(content).document()
     except DataError as error:
         raise DataError(f"{name}: {error}") from None
     except MemoryError:
@@ -68,7 +68,7 @@ def read_content(path: Path, name: str, limits: Limits, check: Callable[[bytes],
     """
     with open_binary(path, name=name) as file:
         most = max(limits.expanded_bytes, os.fstat(file.fileno()).st_size)
-        first = file.read(_FIRST_BYTES)
+        first = file.read(FIRST_BYTES)
         check(first)
         rest = file.read(most + 1 - len(first))
     if len(first) + len(rest) > most:

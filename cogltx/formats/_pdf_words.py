@@ -162,13 +162,14 @@ def _with_underscores(words: list[Word], frame: Frame, strokes: Sequence[Rule]) 
         fits = (one for one in near if -0.5 < y - words[one].y < _UNDER and words[one].text[end].isalnum())
         return next(fits, -1)
 
-    following = dict[int, int]()
+    following, seconds = dict[int, int](), set[int]()
     for stroke in strokes:
         (x0, y0), (x1, y1) = sorted((frame.point(stroke.x0, stroke.y0), frame.point(stroke.x1, stroke.y1)))
         first, second = beside(ending, x0, max(y0, y1), -1), beside(beginning, x1, max(y0, y1), 0)
-        if 0 <= first < second and second not in following.values():
+        if 0 <= first < second and first not in following and second not in seconds:
             following[first] = second
-    joined, seconds = list[Word](), set(following.values())
+            seconds.add(second)
+    joined = list[Word]()
     for number in (number for number in range(len(words)) if number not in seconds):
         word, last = words[number], number
         while (last := following.get(last, -1)) >= 0:

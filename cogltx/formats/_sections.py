@@ -80,7 +80,7 @@ class Sections:
         """Offset of the next paragraph."""
         return self._length + len(BETWEEN_PARAGRAPHS) if self._pieces else 0
 
-    def document(self, id: str) -> Document | None:
+    def document(self) -> Document | None:
         """Make the document; None if there is no text.
 
         Without headings and pages, the text is one segment: its lines are not those of the file.
@@ -93,4 +93,4 @@ class Sections:
         pages = tuple(page for page in self._pages if page[0] < len(text))
         if not segments and not pages:
             segments = [Segment(0, len(text))]
-        return Document(text, id, tuple(segments), pages=pages, lines=tuple(self._lines), notes=tuple(self._notes))
+        return Document(text, "", tuple(segments), pages=pages, lines=tuple(self._lines), notes=tuple(self._notes))

@@ -6,6 +6,7 @@ A model reads for one thread at a time. A query that leaves no room for a block 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from numbers import Integral
 from threading import RLock
 from typing import Any
 
@@ -132,9 +133,9 @@ def room(blocks: Blocks, budget: int | float) -> int:
     """Convert a budget to tokens; raises ConfigError if it is neither a number of tokens nor a share."""
     if isinstance(budget, float) and 0 < budget <= 1:
         return int(budget * blocks.sizes.sum())
-    if not isinstance(budget, int) or isinstance(budget, bool) or budget < 1:
+    if not isinstance(budget, Integral) or isinstance(budget, bool) or budget < 1:
         raise ConfigError(f"budget is {budget!r}; give a whole number of tokens, or a share up to 1.0")
-    return budget
+    return int(budget)
 
 
 def select(reader: CogLTX, layout: Layout, n_tokens: int) -> list[int]:

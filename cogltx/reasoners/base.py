@@ -28,12 +28,6 @@ KeyBlocks: TypeAlias = Sequence[Evidence] | None
 """Key blocks with their probabilities of relevance; None if the judge gives no probabilities."""
 
 
-def unknown_label(id: str, label: str, labels: Sequence[str]) -> str:
-    """Say that a label of a training example is not among those of the model."""
-    known = ", ".join(labels[:10]) + (", …" if len(labels) > 10 else "")
-    return f"example {id!r}: the model was not trained on the label {label!r}, only on {known}"
-
-
 class ReasonerConfig(BaseModel):
     """Settings that all reasoners have.
 

@@ -23,16 +23,9 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.linear import LinearModel, WordsModel
 from cogltx.prediction import Answer, Label, Prediction
+from cogltx.reasoners._labels import unknown_label
 from cogltx.reasoners._pooling import window_pooling
-from cogltx.reasoners.base import (
-    IsRight,
-    KeyBlocks,
-    Reasoner,
-    ReasonerConfig,
-    WindowOutputs,
-    unknown_label,
-    whole_document,
-)
+from cogltx.reasoners.base import IsRight, KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 _LINEAR_WEIGHTS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0)
 _LEAST = 1e-9  # probability

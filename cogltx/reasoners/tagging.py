@@ -24,7 +24,8 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.reasoners._crf import FORBIDDEN, OUTSIDE, begin, decode, forbidden, inside, negative_log_likelihood
-from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, unknown_label, whole_document
+from cogltx.reasoners._labels import unknown_label
+from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 
 class TaggingConfig(ReasonerConfig):

@@ -101,7 +101,7 @@ def test_few_wrong_bytes_do_not_hide_a_text(tmp_path: Path, caplog: pytest.LogCa
     assert "a.txt: 1 bytes are not UTF-8; they are read as \ufffd" in caplog.text
 
 
-@pytest.mark.parametrize("content", [b"a\0b", bytes(range(256)) * 20, b"{\\rtf1 x}", b"\0\0\0\0"])
+@pytest.mark.parametrize("content", [b"a\0b", bytes(range(256)) * 20, b"{\\rtf1 x}", b"%PDF-1.7 x", b"\0\0\0\0"])
 def test_a_binary_file_is_no_text(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.txt").write_bytes(content)
     with pytest.raises(DataError, match="a.txt: not a text file; known formats are "):

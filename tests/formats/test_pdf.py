@@ -238,7 +238,7 @@ def test_a_picture_is_read_if_ocr_is_installed(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "rapidocr.py").write_text(FAKE_OCR)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(_pdf_ocr, "_engine", cache(_pdf_ocr._engine.__wrapped__))
-    document = _pdf.read(content).document("a")
+    document = _pdf.read(content).document()
     assert document is not None
     assert (document.text, document.notes) == ("The text of a picture is read from it.", ())
     assert document.lines[0].box == pytest.approx((72, 101.4, 352, 112.6), abs=2)
@@ -250,7 +250,7 @@ def test_rapidocr_reads_a_picture() -> None:
     picture = pypdfium2.PdfDocument(bytes(drawn([lines(72, 90, FOX)], size=16).output()))[0].render(scale=2).to_pil()
     file = drawn([[]])
     file.image(picture, 0, 0, 612, 792)
-    document = _pdf.read(bytes(file.output())).document("a")
+    document = _pdf.read(bytes(file.output())).document()
     assert document is not None
     assert "jumps over the lazy dog" in document.text
 
