@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -52,9 +51,9 @@ def read_lines(path: Path) -> Iterator[str]:
             yield decode_utf8(raw, str(path), number).rstrip("\r\n")
 
 
-def read_json_lines(path: Path, first: int = 0, last: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ``FILE:LINE`` and the JSON object of each line that is not blank; ``first`` and ``last`` are a slice."""
-    for number, line in islice(enumerate(read_lines(path), 1), first, last):
+def read_json_lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ``FILE:LINE`` and the JSON object of each line that is not blank."""
+    for number, line in enumerate(read_lines(path), 1):
         if line.strip():
             where = f"{path}:{number}"
             if line.strip() in ("[", "{"):

@@ -149,7 +149,6 @@ def _saved(folder: Path) -> ModelConfig:
 
 _REMOVED = {
     "memrecall": ("later_shortlist", "retriever_layers", "neighbour_bonus", "lexical_bonus", "most_blocks", "reread"),
-    "encoder": (),
     "reasoner": (
         "relevance_weight", "no_answer_threshold_alone", "whole_words", "label_smoothing", "class_weights",
         "weights",

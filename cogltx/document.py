@@ -6,15 +6,17 @@ Every position is a character offset into ``Document.text``: ``start`` inclusive
 import os
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from numbers import Integral
 from operator import attrgetter, itemgetter
+from typing import Any, Self
 
 from cogltx.errors import DataError
 
 BETWEEN_PARAGRAPHS = "\n\n"
+_START = attrgetter("start")
 
 
 @dataclass(frozen=True, order=True)
@@ -128,6 +130,48 @@ class Document:
         id = f"{len(documents)} documents"
         return cls(text, id, tuple(segments), tuple(parts), tuple(pages), tuple(lines), tuple(notes))
 
+    @property
+    def separate(self) -> "tuple[Document, ...]":
+        """The documents that this one was joined from, without their notes; itself if it was not joined."""
+        return tuple(self._slice(*self.part(first)) for _, first in self.parts) or (self,)
+
+    def _slice(self, id: str, first: int, last: int) -> "Document":
+        inside = slice(bisect_left(self.segments, first, key=_START), bisect_left(self.segments, last, key=_START))
+        segments = tuple(Segment(one.start - first, one.end - first, one.heading) for one in self.segments[inside])
+        pages = tuple((start - first, number) for start, number in self.pages if first <= start < last and number)
+        lines = self.lines_of(first, last)
+        return Document(
+            self.text[first:last], id,
+            segments if any(one.heading for one in segments) else (),  # joining marks the text between segments
+            pages=pages,
+            lines=tuple(replace(one, start=one.start - first, end=one.end - first) for one in lines),
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain data for JSON."""
+        return {
+            "text": self.text,
+            "id": self.id,
+            "segments": [(one.start, one.end, one.heading) for one in self.segments],
+            "parts": self.parts,
+            "pages": self.pages,
+            "lines": [(one.start, one.end, one.page, one.box) for one in self.lines],
+            "notes": self.notes,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Create a document from what ``to_dict`` returned; raises KeyError, TypeError or ValueError for other data."""
+        return cls(
+            values["text"],
+            values["id"],
+            tuple(Segment(*one) for one in values["segments"]),
+            tuple((id, first) for id, first in values.get("parts", ())),
+            tuple((first, number) for first, number in values["pages"]),
+            tuple(Line(start, end, page, tuple(box)) for start, end, page, box in values["lines"]),
+            tuple(values["notes"]),
+        )
+
     def lines_of(self, start: int, end: int) -> tuple[Line, ...]:
         """Return the printed lines, each with its box, that share a character with ``start:end``; none but in a PDF."""
         first = bisect_right(self.lines, start, key=lambda line: line.end)
@@ -143,7 +187,7 @@ class Document:
 
     def heading(self, start: int) -> str:
         """Return the heading of a character's section; empty without one."""
-        number = bisect_right(self.segments, start, key=attrgetter("start")) - 1
+        number = bisect_right(self.segments, start, key=_START) - 1
         return self.segments[number].heading if number >= 0 and start < self.segments[number].end else ""
 
     def place(self, start: int) -> str:

@@ -1,6 +1,7 @@
 """The index: a file with what does not depend on a question, a document's blocks and a retriever's vectors."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,7 +16,7 @@ from cogltx.blocks import Blocks
 from cogltx.document import Document
 from cogltx.errors import DataError
 
-_FORMAT = "1"
+_FORMAT = "2"
 _ARRAYS = ("starts", "cuts", "token_ids", "token_starts", "token_ends", "heading_of")
 
 
@@ -32,21 +33,20 @@ class Index:
     encoder: str
 
     def save(self, path: Path, tokenizer: Any, max_block_tokens: int) -> None:
-        """Write text, blocks and vectors as one safetensors file; the write is atomic.
+        """Write document, blocks and vectors as one safetensors file; the write is atomic.
 
         Raises:
             TrainingError: the file cannot be written.
         """
         blocks = self.blocks
-        texts = {"text": blocks.document.text, "headings": json.dumps(list(blocks.headings))}
+        texts = {"document": blocks.document.to_dict(), "headings": list(blocks.headings)}
         arrays: dict[str, Shaped[np.ndarray, ...]] = {name: getattr(blocks, name) for name in _ARRAYS}
-        arrays |= {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
+        arrays |= {name: np.frombuffer(json.dumps(value).encode(), dtype=np.uint8) for name, value in texts.items()}
         arrays["heading_ids"] = np.concatenate(list(blocks.headings.values()))
         arrays["heading_sizes"] = np.array([len(ids) for ids in blocks.headings.values()])
         arrays["vectors"] = self.vectors
         about = {
-            "cogltx_index": _FORMAT, "id": blocks.document.id,
-            "parts": json.dumps(blocks.document.parts), "pages": json.dumps(blocks.document.pages),
+            "cogltx_index": _FORMAT,
             "splitter": splitter_key(tokenizer, max_block_tokens), "encoder": self.encoder,
         }  # fmt: skip
         write_file(path, save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, about))
@@ -68,7 +68,7 @@ class Index:
             raise DataError(
                 f"{path}: not a complete index ({str(error).splitlines()[0]}); name another file"
             ) from error
-        if about.get("cogltx_index") != _FORMAT:
+        if about.get("cogltx_index") not in ("1", _FORMAT):
             reason = f"an index of format {about['cogltx_index']}" if "cogltx_index" in about else "not an index"
             raise DataError(f"{path}: {reason}; name another file")
         if about.get("splitter") != splitter_key(tokenizer, max_block_tokens):
@@ -76,20 +76,33 @@ class Index:
                 f"{path}: made for a model with another tokenizer or max_block_tokens; delete it, or name another file"
             )
         made_by = about.get("encoder")
-        if encoder and made_by not in (encoder, encoder.partition(",")[0]):  # format 1 has no size of windows
+        if encoder and made_by not in (encoder, encoder.partition(",")[0]):  # the first have no size of windows
             raise DataError(f"{path}: made for a model with another retriever; delete it, or name another file")
         try:
-            text, headings = (arrays[name].tobytes().decode() for name in ("text", "headings"))
+            values = json.loads(arrays["document"].tobytes()) if "document" in arrays else _of_format_1(about, arrays)
+            headings = json.loads(arrays["headings"].tobytes())
             heading_ids = np.split(arrays["heading_ids"], np.cumsum(arrays["heading_sizes"])[:-1])
-            parts, pages = (tuple(map(tuple, json.loads(about[name]))) for name in ("parts", "pages"))
             blocks = Blocks(
-                Document(text, about["id"], parts=parts, pages=pages),
+                Document.from_dict(values),
                 **{name: arrays[name] for name in _ARRAYS},
-                headings=dict(zip(json.loads(headings), heading_ids, strict=True)),
+                headings=dict(zip(headings, heading_ids, strict=True)),
             )
             return cls(blocks, arrays["vectors"], encoder)
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"{path}: not a complete index ({error}); name another file") from error
+
+
+def _of_format_1(about: Mapping[str, str], arrays: Mapping[str, Shaped[np.ndarray, "..."]]) -> dict[str, Any]:
+    """The document of an index that has no sections and no printed lines."""
+    places = {name: json.loads(about[name]) for name in ("parts", "pages")}
+    return {
+        "text": arrays["text"].tobytes().decode(),
+        "id": about["id"],
+        "segments": (),
+        "lines": (),
+        "notes": (),
+        **places,
+    }
 
 
 def splitter_key(tokenizer: Any, max_block_tokens: int) -> str:

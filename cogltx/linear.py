@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float
 
 from cogltx._files import read_json
+from cogltx._messages import some
 from cogltx.blocks import AnyQuery, Blocks
 from cogltx.document import Query
 from cogltx.encoding._weights import load_tensors, to_safetensors
@@ -69,7 +70,7 @@ class LinearModel(WordsModel):
     def load(cls, folder: Path) -> Self:
         """See ``WordsModel.load``."""
         words = read_json(folder / "terms.json")
-        terms, queries = words["terms"], words.get("queries", [])
+        terms, queries = words.get("terms"), words.get("queries", [])
         saved = load_tensors(folder / "weights.safetensors")
         if (
             not isinstance(terms, list)
@@ -115,9 +116,10 @@ class LinearModel(WordsModel):
             return None
         name = query.text if isinstance(query, Query) else None
         if name not in self.queries:
-            names = ", ".join(sorted(self.queries)[:10]) + (", …" if len(self.queries) > 10 else "")
             asked = "no question" if name is None else repr(name)
-            raise DataError(f"the questions of this model are label names, such as {names}; got {asked}")
+            raise DataError(
+                f"the questions of this model are label names, such as {some(sorted(self.queries))}; got {asked}"
+            )
         return self.queries.index(name)
 
     def document_margins(self, blocks: Blocks) -> Float[np.ndarray, " labels"]:

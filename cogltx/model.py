@@ -173,6 +173,8 @@ class Model:
         if is_checkpoint(folder):
             _check_checkpoint(config)
             parts = tokenizer_folder = folder
+        if replaces and config.judge.name == "encoder":
+            raise ConfigError(f"{folder}: the model has no trained encoder as judge; to train one, set init_from to it")
         read_json(parts / "config.json")
         reasoner = REASONERS[config.reasoner.name](load_encoder(config.encoder, parts), config.reasoner)
         _load_reasoner(reasoner, folder)

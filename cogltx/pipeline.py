@@ -282,8 +282,11 @@ class CogLTX(Reader):
         judge = self.memrecall.judge
         loaded = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, judge.index_key)
         blocks = loaded.blocks
-        if document is not None and _request(document, None)[0].text != blocks.document.text:
-            raise DataError(f"{index}: the index of another text; delete it, or name another file")
+        if document is not None:
+            given, _ = _request(document, None)
+            if given.text != blocks.document.text or any(given.heading(one.start) != one.heading for one in blocks):
+                raise DataError(f"{index}: the index of another text; delete it, or name another file")
+            blocks = replace(blocks, document=given)  # the same text may have another name now
         self.model.keep(blocks)
         if judge.index_key:
             judge.use_vectors(blocks, loaded.vectors)

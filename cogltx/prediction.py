@@ -174,7 +174,8 @@ class Prediction:
             whole_page: False renders a fragment.
         """
         given = [document] if isinstance(document, Document | str) else document or ()
-        documents = named_apart([Document(one) if isinstance(one, str) else one for one in given])
+        read = [Document(one) if isinstance(one, str) else one for one in given]
+        documents = named_apart([part for one in read for part in one.separate])
         values = self.to_dict()
         return report(documents, values["evidence"], values, question=question, links=links, whole_page=whole_page)
 

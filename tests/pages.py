@@ -25,8 +25,9 @@ _ENTRY = re.compile(r"^(\w+): (.*)$")
 
 def commands_page() -> str:
     """All commands with their options."""
+    from reference import commands
+
     import cogltx.bench.cli  # its commands are part of the command line
-    from cogltx.cli._reference import commands
 
     assert cogltx.bench.cli
     return f"# Commands\n\n{GENERATED}\n\n{commands().strip().replace('### ', '## ')}\n"

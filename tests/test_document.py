@@ -73,6 +73,10 @@ def test_joined_documents_keep_their_segments_and_their_borders() -> None:
     for id, first_character, last in map(joined.part, range(len(joined.text))):
         assert joined.text[first_character:last] == (first if id.startswith("a") else second).text
     assert Document.joined([first]).part(8) == ("a", 0, 9)
+    assert joined.separate[0] == first
+    assert [one.text for one in joined.separate] == [first.text, second.text, first.text]
+    assert [one.heading(8) for one in joined.separate] == ["", "head", ""]
+    assert second.separate == (second,)
     with pytest.raises(DataError, match="there is no document to join"):
         Document.joined([])
 

@@ -32,6 +32,14 @@ def test_a_kept_model_predicts_what_it_did(format: int) -> None:
                     assert found == [*place, pytest.approx(score, rel=1e-3)]
 
 
+def test_a_kept_index_opens_with_its_text() -> None:
+    for format in range(1, FORMAT + 1):
+        reader = CogLTX.from_pretrained(KEPT / f"format-{format}" / "model", device="cpu")
+        assert reader.open(TEXT, index=KEPT / f"format-{format}" / "text.index").ask(QUESTIONS[0]).evidence
+    newest = reader.open(index=KEPT / "index-2" / "text.index")
+    assert facts(newest.ask(QUESTIONS[0])) == facts(reader.predict(TEXT, QUESTIONS[0]))
+
+
 @pytest.mark.parametrize(("written", "named"), [(FORMAT + 1, str(FORMAT + 1)), ("new", "'new'")])
 def test_a_model_of_a_later_format(written: object, named: str, tmp_path: Path) -> None:
     shutil.copytree(KEPT / f"format-{FORMAT}" / "model", tmp_path / "model")

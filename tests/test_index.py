@@ -52,7 +52,7 @@ def test_answers_from_an_index_equal_those_without(
     monkeypatch.setattr("cogltx.model.split", fail)
     opened = second.open(index=tmp_path / "x.index")
     assert [opened.ask(question) for question in QUESTIONS] == expected
-    assert (opened.document.text, opened.document.id) == (document.text, document.id)
+    assert opened.document == document
 
 
 def test_vectors_of_another_retriever(tiny_encoder: Path, index: Path, tmp_path: Path) -> None:
@@ -82,6 +82,17 @@ def test_an_index_of_another_text(tiny_encoder: Path, index: Path) -> None:
     assert model.open(TEXT, index=index).document.text == TEXT
     with pytest.raises(DataError, match=r"some\.index: the index of another text; delete it, or name another file"):
         model.open(TEXT + "More.", index=index)
+    with pytest.raises(DataError, match=r"some\.index: the index of another text; delete it, or name another file"):
+        model.open(HEADED, index=index)
+
+
+@pytest.mark.parametrize("shortlist", [None, 3])
+def test_the_text_may_have_another_name_now(tiny_encoder: Path, tmp_path: Path, shortlist: int | None) -> None:
+    model = reader(tiny_encoder, shortlist)
+    model.open([Document(TEXT, "docs/a"), Document(LINE, "docs/b")]).save(tmp_path / "x.index")
+    found = model.open([Document(TEXT, "a"), Document(LINE, "b")], index=tmp_path / "x.index").ask(QUESTIONS[0])
+    assert {found.document, *(block.document for block in found.evidence)} <= {"a", "b", ""}
+    assert found.evidence
 
 
 def test_files_that_are_no_index(tiny_encoder: Path, index: Path, tmp_path: Path) -> None:

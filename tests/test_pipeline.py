@@ -341,6 +341,8 @@ def test_bm25_by_name(tiny_encoder: Path, tmp_path: Path) -> None:
     pytest.importorskip("bm25s")
     model = reader(tiny_encoder, judge="bm25")
     model.save_pretrained(tmp_path / "model")
+    with pytest.raises(ConfigError, match="the model has no trained encoder as judge; to train one, set init_from"):
+        CogLTX.from_pretrained(tmp_path / "model", judge="encoder")
     asked = [example for example in examples() if example.query]
     assert list(CogLTX.from_pretrained(tmp_path / "model").predict_many(asked)) == list(model.predict_many(asked))
 
@@ -408,6 +410,7 @@ def test_texts_that_are_opened_together_are_told_apart(tiny_encoder: Path) -> No
     for block in prediction.evidence:
         assert sources[block.document][block.start : block.end] == block.text
     assert "document 2" in prediction.to_html(texts)
+    assert prediction.to_html(opened.document) == prediction.to_html(texts)
 
 
 def test_entities_of_documents_that_are_opened_together() -> None:

@@ -48,9 +48,9 @@ class ConvolutionalModel(WordsModel):
     @classmethod
     def load(cls, folder: Path) -> Self:
         """See ``WordsModel.load``."""
-        words, state = read_json(folder / "words.json")["words"], load_tensors(folder / "weights.safetensors")
+        words, state = read_json(folder / "words.json"), load_tensors(folder / "weights.safetensors")
         try:
-            return cls(words, state)
+            return cls(words["words"], state)
         except (KeyError, RuntimeError, TypeError) as error:
             raise ModelError(f"{folder}: words.json and weights.safetensors are not those of one network") from error
 

@@ -10,10 +10,10 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import IO, Any
 
 from cogltx.errors import ModelError
+from cogltx.formats._limits import high_water_mark
 
 _POLL_SECONDS = 0.05
 _OUT_OF_MEMORY = ("can't allocate memory", "out of memory", "MemoryError")
@@ -84,10 +84,3 @@ def _run(
             process.terminate()
             raise
     return output.result(), process.returncode, peak
-
-
-def high_water_mark(process: str = "self") -> int:
-    """Peak resident memory of a process in bytes, by `/proc`; 0 on systems without it."""
-    status = Path("/proc", process, "status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)

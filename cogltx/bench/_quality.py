@@ -21,7 +21,7 @@ from cogltx.bench._origin import origin, sha256
 from cogltx.bench._process import run_command
 from cogltx.bench._readers import READERS, Reader, select_readers
 from cogltx.bench._results import save, section
-from cogltx.cli._predictions import read_predictions, task_of
+from cogltx.cli._predictions import saved_predictions, task_of
 from cogltx.cli._yaml_config import load_yaml, parse_changes, validated
 from cogltx.config import ModelConfig
 from cogltx.document import Example
@@ -234,7 +234,7 @@ def _document_sums(
     """Return numerator and denominator of the metric in every document, per seed; empty if it is no ratio."""
     per_seed = []
     for path in predictions:
-        by_id = {prediction.id: prediction for prediction in read_predictions(path)}
+        by_id = {prediction.id: prediction for prediction, _ in saved_predictions(path)}
         missing = next((example.id for example in examples if example.id not in by_id), None)
         if missing is not None:
             raise DataError(f"{path}: no prediction for example {missing!r}; remove the file to predict again")

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 
 from cogltx.baselines import reader_class
-from cogltx.bench._process import high_water_mark
 from cogltx.blocks import load_tokenizer
 from cogltx.config import MemRecallConfig, ModelConfig
 from cogltx.document import Document
@@ -21,6 +20,7 @@ from cogltx.encoding.encoder import Batch, Encoder, Precision, load_encoder
 from cogltx.encoding.positions import PositionsConfig
 from cogltx.encoding.pretrained import EncoderConfig
 from cogltx.errors import CogltxError
+from cogltx.formats._limits import high_water_mark
 
 _SHORTLIST = {"shortlist": 32, "retriever": "trained"}
 _RECALL: dict[str, dict[str, Any]] = {

@@ -24,10 +24,11 @@ import torch
 from more_itertools import chunked
 
 from cogltx.bench._origin import described, origin
-from cogltx.bench._process import call, high_water_mark
+from cogltx.bench._process import call
 from cogltx.bench._reading import WORDS
 from cogltx.bench._tables import table
 from cogltx.errors import CogltxError, ConfigError, ModelError
+from cogltx.formats._limits import high_water_mark
 
 Request: TypeAlias = dict[str, Any]
 _QUESTION, _SENTENCES = 8, 25  # words of a question; of each text

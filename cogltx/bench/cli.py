@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cogltx._folders import DEFAULT_MODEL
-from cogltx.cli._options import JsonOption, SeedOption, note, numbers
+from cogltx.cli._options import JsonOption, SeedOption, note
 from cogltx.cli.app import app
 from cogltx.errors import ConfigError
 
@@ -45,7 +45,9 @@ def _quality(
     from cogltx.bench._quality import Comparison, compare
 
     chosen = None if readers is None else tuple(readers.split(","))
-    comparison = Comparison(config, data, output, chosen, _seeds(seeds), limit, longer_than, tuple(changes or ()), note)
+    comparison = Comparison(
+        config, data, output, chosen, _numbers("seeds", seeds, 0), limit, longer_than, tuple(changes or ()), note
+    )
     _show(compare(comparison, results), as_json)
 
 
@@ -67,8 +69,8 @@ def _cost(
     from cogltx.bench import _cost as cost
 
     result = cost.measure(
-        readers.split(","), output, numbers("lengths", lengths) or cost.LENGTHS, limit=limit, minutes=minutes,
-        encoder=encoder, seed=seed, results=results, report=note,
+        readers.split(","), output, _numbers("lengths", lengths, 1) if lengths else cost.LENGTHS,
+        limit=limit, minutes=minutes, encoder=encoder, seed=seed, results=results, report=note,
     )  # fmt: skip
     _show(result, as_json)
 
@@ -116,9 +118,9 @@ def _show(result: tuple[object, str], as_json: bool) -> None:
     print(json.dumps(data, indent=2) if as_json else text)
 
 
-def _seeds(text: str) -> tuple[int, ...]:
-    """Parse the option `--seeds`."""
+def _numbers(option: str, text: str, least: int) -> tuple[int, ...]:
+    """Parse an option that takes whole numbers separated by commas."""
     parts = text.split(",")
-    if not all(part.strip().isdecimal() for part in parts):
-        raise ConfigError(f"--seeds: {text!r} is not a list of whole numbers, such as 0,1")
+    if not all(part.strip().isdecimal() and int(part) >= least for part in parts):
+        raise ConfigError(f"--{option}: {text!r} is not a list of whole numbers from {least}, such as 1,2")
     return tuple(map(int, parts))

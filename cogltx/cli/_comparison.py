@@ -8,6 +8,7 @@ from typing import Any
 
 from cogltx._files import write_file
 from cogltx._folders import model_folder
+from cogltx._messages import counted, some
 from cogltx._progress import logger
 from cogltx.cli._options import KeyBlocks
 from cogltx.cli._predictions import OTHER_INPUT, Pair, Predictor, digest, saved_predictions, task_of
@@ -17,7 +18,6 @@ from cogltx.document import Example
 from cogltx.errors import ConfigError, DataError
 from cogltx.reasoners.base import ReasonerConfig
 from cogltx.tasks import Task, make_task
-from cogltx.tasks._from_table import counted
 from cogltx.tasks.metrics import Fraction, paired_bootstrap, sums_by_document
 
 _MOST_LABELS = 5  # in a message
@@ -112,8 +112,8 @@ def check_labels(name: str, reasoner: ReasonerConfig, examples: Sequence[Example
     """
     unknown = [reasoner.unknown_labels(example) for example in examples]
     labels = sorted(set(chain.from_iterable(unknown)))
-    listed = ", ".join(labels[:_MOST_LABELS]) + (", …" if len(labels) > _MOST_LABELS else "")
-    if labels and sum(map(len, unknown)) == sum(len(example.labels or ()) for example in examples):
+    listed = some(labels, _MOST_LABELS)
+    if labels and sum(map(len, unknown)) == sum(len(example.labels or example.entities or ()) for example in examples):
         raise DataError(f"{name} was not trained on the labels of the data: {listed}")
     if labels:
         of_all = f"{sum(map(bool, unknown)):,} of {len(examples):,} examples"

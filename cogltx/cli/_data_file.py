@@ -7,11 +7,12 @@ from pathlib import Path
 
 from cogltx._files import changed
 from cogltx._languages import model_for
+from cogltx._messages import counted
 from cogltx._progress import logger
 from cogltx.cli._yaml_config import parse_changes
 from cogltx.document import Example
 from cogltx.errors import DataError
-from cogltx.tasks._from_table import counted, training_table
+from cogltx.tasks._from_table import training_table
 from cogltx.tasks._table import is_table
 from cogltx.tasks.jsonl import JsonLines
 from cogltx.training._data import expand, files_of, n_held_out

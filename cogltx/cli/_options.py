@@ -19,9 +19,6 @@ Engine = Literal["local", "ray"]
 RunArgument = Annotated[
     str, typer.Argument(help="A run, a model folder, qa-minilm, or owner/name[@REVISION] on the Hugging Face hub.")
 ]
-ModelOption = Annotated[
-    str, typer.Option("--model", help="A run, a model folder, or a name, also owner/name on the Hugging Face hub.")
-]
 ReleasedModelOption = Annotated[
     str | None,
     typer.Option(
@@ -61,16 +58,6 @@ def load_model(run: str, changes: Sequence[str] | None, judge: str | None, devic
     if judge and not reader.uses_judge:
         raise ConfigError(f"--judge: the baseline {reader.config.reader} does not use a judge")
     return reader
-
-
-def numbers(name: str, text: str | None) -> tuple[int, ...] | None:
-    """Parse an option that takes positive integers separated by commas; None stays None."""
-    if text is None:
-        return None
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise ConfigError(f"--{name}: {text!r} is not a list of positive whole numbers, such as 3,5")
-    return tuple(map(int, parts))
 
 
 def fail(line: str, code: int) -> NoReturn:

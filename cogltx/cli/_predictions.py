@@ -254,11 +254,6 @@ def to_line(task: Task, example: Example, prediction: Prediction) -> str:
     return json.dumps(fields, ensure_ascii=False) + "\n"
 
 
-def read_predictions(path: Path) -> Iterator[Prediction]:
-    """Read a file of predictions; raises DataError if it cannot be read, or a line is not a prediction."""
-    return (prediction for prediction, _ in saved_predictions(path))
-
-
 def task_of(path: Path, default: Task) -> Task:
     """Return the task, with its tuned options, of the model that made a file of predictions, or the default."""
     stored = _beside(path, ".settings.json")

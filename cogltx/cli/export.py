@@ -39,12 +39,13 @@ def export(
 def _trained(run: Path, judge: str | None) -> dict[str, Any]:
     """Return a run's data and settings for the model card; metrics only if it was validated with this judge."""
     from cogltx._files import read_json
+    from cogltx.cli._yaml_config import validated
     from cogltx.training._run_folder import CONFIG_FILE
     from cogltx.training.config import RunConfig
 
     if not (run / CONFIG_FILE).is_file():
         return {}
-    config, summary = RunConfig.model_validate(read_json(run / CONFIG_FILE)), read_json(run / "run.json")
+    config, summary = validated(RunConfig, read_json(run / CONFIG_FILE)), read_json(run / "run.json")
     training = config.training.model_dump(mode="json", include={"epochs", "batch_size", "seed"})
     metrics = summary.get("metrics", {}) if judge == config.judge.name else {}
     return {"data": config.data.train_files, "training": training, "metrics": metrics}

@@ -67,7 +67,8 @@ def _prepare_task(
 
 
 def _prepare_table(table: Path, documents: Sequence[Path], output: Path, as_json: bool) -> None:
-    from cogltx.tasks._from_table import counted, prepare_table
+    from cogltx._messages import counted
+    from cogltx.tasks._from_table import prepare_table
 
     report = prepare_table(table, documents, output)
     for line in (*report.notes, *report.not_found):

@@ -189,15 +189,8 @@ class Layout:
 
     def windows(self) -> Iterator[Window]:
         """Build the fewest windows that show the whole document in order."""
-        return (self.window(self.candidates[i] for i in run) for run in self._runs())
-
-    @property
-    def n_windows(self) -> int:
-        """The number of ``windows``."""
-        return len(self._runs())
-
-    def _runs(self) -> list[list[int]]:
-        return pack(self.blocks.sizes[self.candidates].tolist(), self.room)
+        runs = pack(self.blocks.sizes[self.candidates].tolist(), self.room)
+        return (self.window(self.candidates[place] for place in run) for run in runs)
 
 
 def pack(sizes: Sequence[int], room: int) -> list[list[int]]:

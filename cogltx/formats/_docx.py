@@ -154,12 +154,13 @@ class _Reader:
         properties = cell.find("{*}tcPr")
         with self._notes.inside():
             blocks = self._blocks(cell)
+        has_table = cell.find("{*}tbl") is not None
         if properties is None:
-            return tables.Cell(blocks)
+            return tables.Cell(blocks, has_table=has_table)
         span, merge = value(properties, "gridSpan"), properties.find("{*}vMerge")
         if merge is not None and xml.attribute(merge, "val", "continue") == "continue":
             blocks = []
-        return tables.Cell(blocks, int(span) if span.isdigit() else 1, has_table=cell.find("{*}tbl") is not None)
+        return tables.Cell(blocks, int(span) if span.isdigit() else 1, has_table=has_table)
 
     def _inline(self, parent: etree._Element) -> str:
         """The text in an element, without blocks."""

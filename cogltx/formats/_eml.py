@@ -5,11 +5,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from cogltx._messages import some
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS
 from cogltx.formats import _html as html
 from cogltx.formats._encoding import decode, decode_markup
-from cogltx.formats._sections import Sections, some
+from cogltx.formats._sections import Sections
 
 _HEADERS = ("Subject", "From", "To", "Cc", "Date")
 _MOST_MESSAGES = 20  # within each other

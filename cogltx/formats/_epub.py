@@ -9,11 +9,12 @@ from zlib import error as zlib_error
 
 from lxml import etree
 
+from cogltx._messages import some
 from cogltx.errors import DataError
 from cogltx.formats import _html as html
 from cogltx.formats import _xml as xml
 from cogltx.formats._encoding import decode_markup
-from cogltx.formats._sections import Sections, some
+from cogltx.formats._sections import Sections
 
 _UNREADABLE = (BadZipFile, zlib_error, EOFError, RuntimeError, NotImplementedError, OSError)
 _PICTURES = ("image/", "audio/", "video/")

@@ -72,11 +72,14 @@ class Limits:
 
     def memory_is_used(self) -> bool:
         """Check whether this process has needed about as much memory as it may; False where that is not known."""
-        status = Path("/proc/self/status")
-        lines = status.read_text().splitlines() if status.exists() else []
-        return any(
-            int(line.split()[1]) * 1024 > _NEARLY * self.megabytes * _MEGABYTE for line in lines if "VmHWM" in line
-        )
+        return high_water_mark() > _NEARLY * self.megabytes * _MEGABYTE
+
+
+def high_water_mark(process: str = "self") -> int:
+    """Peak resident memory of a process in bytes, by ``/proc``; 0 on systems without it."""
+    status = Path("/proc", process, "status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
 
 
 def extend(seconds: float, megabytes: float) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 HYPHEN = "-\u2010\u00ad\ufffe\x02"  # the last two are pdfium's marks of a hyphen at the end of a line
 _WORDS = re.compile(r"[^\W\d_]+(?:[-‐][^\W_]+)*")
-_PARTS = re.compile(r"([^\s\-‐]*)$")
 _BEGINNING = re.compile(r"[^\W_]+(?:[-‐][^\W_]+)*")
 _COMPOUND = re.compile(r"^(?:well|self|non|multi|semi|half|ex|all)$|-(?:to|of|the|in|on|by|and|or|und|et|de|à)$")
 

@@ -18,7 +18,7 @@ from cogltx.document import Document
 from cogltx.errors import DataError
 from cogltx.formats._limits import Limits
 from cogltx.formats._parse import parse
-from cogltx.formats._worker import MORE, NO_MEMORY, READY, unpack
+from cogltx.formats._worker import MORE, NO_MEMORY, READY
 
 _CODE = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from cogltx.formats._worker import main; main()"
 _START_SECONDS, _GRACE_SECONDS = 60.0, 5.0
@@ -129,7 +129,8 @@ def read_apart(path: Path, name: str, module: str, noun: str, limits: Limits) ->
     """
     job = {"do": "read", "path": os.path.abspath(path), "module": module, "noun": noun}
     try:
-        return unpack(_done(job, name, limits))
+        values = _done(job, name, limits)
+        return Document.from_dict(values) if values else None
     except OSError as error:
         _warn(str(error))
         with _here:
@@ -149,16 +150,18 @@ def page_picture(path: Path, name: str, number: int, scale: float, limits: Limit
 
 def _rendered(job: dict[str, Any], name: str, limits: Limits) -> dict[str, Any]:
     try:
-        values = _done({"do": "render", **job}, name, limits)
+        return _done({"do": "render", **job}, name, limits)
     except OSError as error:
         raise DataError(f"{name}: {error}") from None
-    if "error" in values:
-        raise DataError(values["error"])
-    return values
 
 
 def _done(job: dict[str, Any], name: str, limits: Limits) -> dict[str, Any]:
-    """Let another process do a job within limits; raises DataError if it exceeds them, OSError without a process."""
+    """Let another process do a job within limits.
+
+    Raises:
+        DataError: that of the process, or the job exceeds the limits.
+        OSError: no process can be started.
+    """
     job |= {"name": name, "seconds": limits.seconds, "megabytes": limits.megabytes}
     while True:
         try:
@@ -176,6 +179,8 @@ def _done(job: dict[str, Any], name: str, limits: Limits) -> dict[str, Any]:
                 _idle.append(process)
             else:
                 process.end()
+            if "error" in values:
+                raise DataError(values["error"])
             return values
         finally:
             _busy.discard(process)

@@ -1,22 +1,13 @@
 """Builds a document from paragraphs, headings and pages."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from cogltx.document import BETWEEN_PARAGRAPHS, Document, Line, Segment
 
 _HEADING_CHARACTERS = 120  # of a heading before each block
 _UNPRINTABLE = re.compile(r"[\0\ud800-\udfff]")
-
-
-def some(names: Sequence[str], most: int) -> str:
-    """List the first names, and the number of the others.
-
-    >>> some(["a", "b", "c", "d"], 2)
-    'a, b and 2 more'
-    """
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 class Sections:

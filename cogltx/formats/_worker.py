@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cogltx.document import Document, Line, Segment
 from cogltx.errors import DataError
 from cogltx.formats import _limits
 from cogltx.formats._limits import Limits
@@ -58,7 +57,7 @@ def _read(name: str, limits: Limits, path: str, module: str, noun: str) -> dict[
     load_reader(module, noun, name)  # takes time once
     with limits.in_force():
         document = parse(Path(path), name, module, noun, limits)
-    return {} if document is None else pack(document)
+    return {} if document is None else document.to_dict()
 
 
 def _render(name: str, limits: Limits, path: str, number: int | None, scale: float) -> dict[str, Any]:
@@ -69,31 +68,3 @@ def _render(name: str, limits: Limits, path: str, number: int | None, scale: flo
         if number is None:
             return {"sizes": [file.get_page_size(index) for index in range(len(file))]}
         return {"png": base64.b64encode(_pdf_pages.png(file, number, scale)).decode()}
-
-
-def pack(document: Document) -> dict[str, Any]:
-    """Return a document as plain values."""
-    return {
-        "text": document.text,
-        "id": document.id,
-        "segments": [(one.start, one.end, one.heading) for one in document.segments],
-        "pages": document.pages,
-        "lines": [(one.start, one.end, one.page, one.box) for one in document.lines],
-        "notes": document.notes,
-    }
-
-
-def unpack(values: dict[str, Any]) -> Document | None:
-    """Make a document of a reply; None without text. Raises the DataError of a file that cannot be read."""
-    if "error" in values:
-        raise DataError(values["error"])
-    if not values:
-        return None
-    return Document(
-        values["text"],
-        values["id"],
-        tuple(Segment(*one) for one in values["segments"]),
-        pages=tuple((first, number) for first, number in values["pages"]),
-        lines=tuple(Line(start, end, page, tuple(box)) for start, end, page, box in values["lines"]),
-        notes=tuple(values["notes"]),
-    )

@@ -14,7 +14,7 @@ from cogltx.formats._sections import Sections
 
 _NOT_SHOWN = re.compile(r'"([^"]*)"|\\(.)|\[(?:\$([^\]-]*))?[^\]]*\]|_.|\*.')  # texts, currencies, colours, widths
 _SCIENTIFIC = re.compile(r"[0#]E[+-]")
-_DIGITS = re.compile(r"[#0?][#0?,]*(?:\.([0#?]+))?")
+_DIGITS = re.compile(r"[#0?][#0?,]*(?:\.([0#?]+),*)?")  # commas at the end divide by thousands
 
 
 def read(content: bytes) -> Sections:
@@ -52,6 +52,8 @@ def _number(value: float, code: str) -> str:
 
     >>> _number(1234.5, '#,##0.00 "EUR"'), _number(0.256, "0.0%"), _number(3.0, "General"), _number(-2, "0;(0)")
     ('1,234.50 EUR', '25.6%', '3', '(2)')
+    >>> _number(1234567, '0.0,"k"'), _number(5000000, '#,##0,," M"')
+    ('1234.6k', '5 M')
     """
     sections = code.split(";")
     is_negative = value < 0 and len(sections) > 1 and bool(sections[1])
@@ -60,10 +62,11 @@ def _number(value: float, code: str) -> str:
     digits = _DIGITS.search(shown)
     if digits is None or _SCIENTIFIC.search(shown) or "/" in shown or shown in ("General", "@"):
         return f"{value:.15g}"
-    percent = "%" in shown
-    decimals, thousands = len(digits[1] or ""), "," if "," in digits[0].rstrip(",") else ""
+    whole_part = digits[0].rstrip(",")
+    factor = (100.0 if "%" in shown else 1.0) / 1000.0 ** (len(digits[0]) - len(whole_part))
+    decimals, thousands = len(digits[1] or ""), "," if "," in whole_part else ""
     least = len((digits[1] or "").rstrip("#?"))
-    number = f"{(abs(value) if is_negative else value) * (100 if percent else 1):{thousands}.{decimals}f}"
+    number = f"{(abs(value) if is_negative else value) * factor:{thousands}.{decimals}f}"
     if least < decimals:
         whole, _, rest = number.partition(".")
         number = f"{whole}.{rest[:least]}{rest[least:].rstrip('0')}".rstrip(".")

@@ -12,7 +12,7 @@ from cogltx.blocks import Blocks, split
 from cogltx.document import Query, Segment
 from cogltx.encoding.layout import Layout, WindowFormat, pack
 from cogltx.index import splitter_key
-from cogltx.judges.base import Judge, Memory, WrappedJudge
+from cogltx.judges.base import Judge, Memory
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class _Pieces:
         return np.flatnonzero(np.isin(self.block_of, blocks)).tolist()
 
 
-class ModelJudge(WrappedJudge):
+class ModelJudge(Judge):
     """Scores blocks with the judge of another model. A block is as relevant as its most relevant piece.
 
     Args:
@@ -42,7 +42,7 @@ class ModelJudge(WrappedJudge):
     """
 
     def __init__(self, judge: Judge, form: WindowFormat, max_block_tokens: int) -> None:
-        super().__init__(judge)
+        self.judge, self.probabilities = judge, judge.probabilities
         self.form, self.max_block_tokens = form, max_block_tokens
         self._pieces: WeakKeyDictionary[Blocks, _Pieces] = WeakKeyDictionary()
 
@@ -71,14 +71,6 @@ class ModelJudge(WrappedJudge):
             np.nan_to_num(self._block_scores(memory, scores)[list(memory.kept)])
             for memory, scores in zip(memories, fine, strict=True)
         ]
-
-    def competition_scores(self, memory: Memory, coarse: Float[np.ndarray, " blocks"]) -> Float[np.ndarray, " blocks"]:
-        """See ``Judge.competition_scores``; other bonuses of the other model do not count."""
-        return coarse
-
-    def decay_scores(self, memory: Memory) -> Float[np.ndarray, " kept"]:
-        """See ``Judge.decay_scores``; other bonuses of the other model do not count."""
-        return np.array(memory.relevance)
 
     @property
     def index_key(self) -> str:

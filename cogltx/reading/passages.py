@@ -1,4 +1,4 @@
-"""The reasoner reads whole passages: the paragraphs of the best blocks, which share the window.
+"""The reasoner reads the blocks of z, as in the paper, or whole passages: paragraphs, which share the window.
 
 Training builds the reasoner's windows by the same function, ``passages_of``.
 """
@@ -16,6 +16,11 @@ from cogltx.errors import ConfigError
 from cogltx.judges.base import Judge
 from cogltx.reading.pairs import PairModel
 from cogltx.recall import BlockScores, Recall, Search
+
+
+def read_blocks(searches: Sequence[Search], judge: Judge) -> list[Recall]:
+    """Read all of z: the blocks that stay, and those that fill the window."""
+    return [search.read(search.z, judge) for search in searches]
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ class ReasonerConfig(BaseModel):
         return self
 
     def unknown_labels(self, example: Example) -> list[str]:
-        """Return the gold labels of an example that the model was not trained on; none for reasoners without labels."""
+        """Return the gold labels of an example that the model was not trained on; none where a task has no labels."""
         return []
 
     def threshold_candidates(

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from pydantic import Field
 from torch import Tensor, nn
 
+from cogltx._messages import unknown_label
 from cogltx.blocks import Blocks
 from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
@@ -23,7 +24,6 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.linear import LinearModel, WordsModel
 from cogltx.prediction import Answer, Label, Prediction
-from cogltx.reasoners._labels import unknown_label
 from cogltx.reasoners._pooling import window_pooling
 from cogltx.reasoners.base import IsRight, KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from cogltx._messages import unknown_label
 from cogltx.blocks import Blocks
 from cogltx.display import entities_text
 from cogltx.document import Document, Entity, Example
@@ -24,7 +25,6 @@ from cogltx.encoding.layout import Layout, Window
 from cogltx.errors import ConfigError, DataError
 from cogltx.prediction import PredictedEntity, Prediction
 from cogltx.reasoners._crf import FORBIDDEN, OUTSIDE, begin, decode, forbidden, inside, negative_log_likelihood
-from cogltx.reasoners._labels import unknown_label
 from cogltx.reasoners.base import KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 
@@ -54,6 +54,10 @@ class TaggingConfig(ReasonerConfig):
         if not types:
             raise DataError("no example has an entity, which the reasoner tagging learns")
         return self.model_copy(update={"labels": self.labels or tuple(sorted(types))})
+
+    def unknown_labels(self, example: Example) -> list[str]:
+        """See ``ReasonerConfig.unknown_labels``."""
+        return [entity.label for entity in example.entities or () if entity.label not in self.labels]
 
     def format(
         self, prediction: Prediction, documents: Sequence[Document] = (), *, bold: Callable[[str], str] = str

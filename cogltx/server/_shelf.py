@@ -26,7 +26,6 @@ from cogltx._languages import model_for
 from cogltx._progress import logger
 from cogltx.blocks import Blocks
 from cogltx.document import Document, named_apart
-from cogltx.formats._worker import pack, unpack
 from cogltx.server._work import Lane, Work
 
 _JOINED = 16  # combinations of documents that are joined once
@@ -74,8 +73,7 @@ class Held:
         """The document, read from its file when it is used first."""
         if self.loaded is None:
             assert self.file is not None
-            self.loaded = unpack(json.loads(self.file.read_text(encoding="utf-8")))
-            assert self.loaded is not None
+            self.loaded = Document.from_dict(json.loads(self.file.read_text(encoding="utf-8")))
         return self.loaded
 
     @cached_property
@@ -177,7 +175,7 @@ class Shelf:
         held = Held(secrets.token_urlsafe(12), client, len(document.text), self.clock(), loaded=document)
         files = {_PDF: pdf} if pdf is not None else {}
         if self.keeps:
-            files[_TEXT] = json.dumps(pack(document)).encode()
+            files[_TEXT] = json.dumps(document.to_dict()).encode()
             files[_ABOUT] = json.dumps({"client": client, "characters": len(document.text)}).encode()
         if files:
             held.folder = self.folder / f"{_NEW}{held.id}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 
+from cogltx._messages import counted
 from cogltx._progress import first_of, progress
 from cogltx.document import Document, Example, Query, Span
 from cogltx.errors import DataError
@@ -60,11 +61,6 @@ class TableReport:
         missing = f"; {len(self.not_found):,} not found" if self.not_found else ""
         documents = counted(self.documents, "document")
         return f"{self.found:,} of {counted(self.answers, 'answer')} found in {documents}{missing}"
-
-
-def counted(count: int, noun: str) -> str:
-    """Format a number of things, such as "1 answer"."""
-    return f"{count:,} {noun}{'s'[: count != 1]}"
 
 
 def prepare_table(table: Path, documents: Sequence[Path], output: Path) -> TableReport:

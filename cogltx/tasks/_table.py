@@ -3,7 +3,7 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -80,9 +80,14 @@ def read_questions(path: Path) -> list[GivenQuestion]:
     if not questions:
         raise DataError(f"{path}: the table has no questions")
     return [
-        GivenQuestion(id or str(answers[0].line), answers[0].line, text, document, tuple(answers))
+        GivenQuestion(id or _unused(str(answers[0].line), ids), answers[0].line, text, document, tuple(answers))
         for (text, document, id), answers in questions.items()
     ]
+
+
+def _unused(line: str, ids: Container[str]) -> str:
+    """Return the number of a line as an id, marked if the table gives it to another question."""
+    return f"line {line}" if line in ids else line
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, list[str]]]]:

@@ -94,7 +94,9 @@ class HotpotQA(Task):
         return numbers | super().per_example(replace(example, answers=None), prediction)
 
     def describe(self, example: Example, prediction: Prediction) -> dict[str, object]:
-        """The predicted supporting facts, as in the official prediction file."""
+        """The predicted supporting facts, as in the official prediction file; none for data without sentences."""
+        if "sentences" not in example.extra:
+            return {}
         return {"supporting_facts": [list(fact) for fact in self._predicted_facts(example, prediction)]}
 
     def tuned(self, pairs: Sequence[tuple[Example, Prediction]]) -> Self:

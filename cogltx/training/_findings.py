@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from cogltx._messages import counted, some
 from cogltx._progress import first_of
 from cogltx.document import Example
 from cogltx.errors import DataError, shorten
-from cogltx.tasks._from_table import counted
 from cogltx.training._data import Source
 
 _FEWEST_TEXTS, _FEWEST_ENTITIES, _FEWEST_VALIDATION = 5, 10, 20
@@ -82,5 +82,4 @@ def choice_of_epoch(validation: Sequence[Example]) -> Iterator[str]:
 
 def _named(numbers: Mapping[str, object]) -> str:
     """Format names with their numbers, at most 20."""
-    names = [f"{name} ({number})" for name, number in sorted(numbers.items())]
-    return ", ".join(names[:_MOST_NAMED]) + f" and {len(names) - _MOST_NAMED} more" * (len(names) > _MOST_NAMED)
+    return some([f"{name} ({number})" for name, number in sorted(numbers.items())], _MOST_NAMED)

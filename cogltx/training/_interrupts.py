@@ -24,6 +24,7 @@ class Interrupts:
     @contextmanager
     def deferred(self, report: Callable[[str], None]) -> Iterator[None]:
         """Only note the first interrupt; outside the main thread, which receives the signals, nothing changes."""
+        self.wanted = 0
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -34,7 +34,7 @@ _MAX_REASON = 200
 
 @dataclass
 class Progress:
-    """Progress of a run.
+    """Progress of a run, and its result.
 
     Attributes:
         epochs: number of epochs of the run, 0 where steps are counted; ``epoch``: number of those that are done.
@@ -47,6 +47,7 @@ class Progress:
         logged: bytes of the log.
         counts: figures of the epoch so far.
         stopped: a callback ended the training.
+        skipped: number of examples without a known target, at the end.
     """
 
     data: str = ""
@@ -64,6 +65,7 @@ class Progress:
     logged: NonNegativeInt = 0
     counts: dict[str, float] = field(default_factory=dict)
     stopped: bool = False
+    skipped: NonNegativeInt = 0
 
 
 class TrainingLoop:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from cogltx.tasks._from_table import counted
+from cogltx._messages import counted
 from cogltx.training._display import spoken, table
 from cogltx.training._loop import Progress
 from cogltx.training.optimizer import Optimizer
@@ -53,7 +53,7 @@ def final_lines(done: Progress, main: str, n_validation: int, kept_epoch: str) -
         yield f"a callback ended the training after epoch {done.epoch} of {done.epochs}"
     heading = f"{counted(n_validation, 'validation example')}; metrics in percent, losses of the training:"
     yield f"{heading}\n{table(rows, main)}"
-    values = [row[main] for _, row in rows]
+    values = [row[main] for name, row in rows if name != "before training"]  # a model that could not be kept
     why = f"its {spoken(main)} is the highest"
     if kept_epoch == "last":
         why = "the last one"

@@ -119,10 +119,10 @@ def train_run(
                 callbacks=callbacks,
             )  # fmt: skip
         with run_folder(run, output, resume):
-            summary = trainer.run(resume=resume)
-    if summary.skipped:
+            done = trainer.run(resume=resume)
+    if done.skipped:
         gold = f"{run.reasoner.gold}; the reasoner does not learn from them"
-        report(f"{summary.skipped} training examples have no known {gold}")
+        report(f"{done.skipped:,} training examples have no known {gold}")
 
 
 def _read(

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
@@ -35,7 +35,7 @@ from cogltx.tasks import Task, make_task
 from cogltx.training._callbacks import Callbacks
 from cogltx.training._costs import AGAIN, unit_costs
 from cogltx.training._display import Display, Estimate
-from cogltx.training._loop import TrainingLoop
+from cogltx.training._loop import Progress, TrainingLoop
 from cogltx.training._relevance import FIRST_EPOCH, RelevanceLabels, asks_by_block
 from cogltx.training._reporting import epoch_line, final_lines, likely_faults
 from cogltx.training._steps import JudgeSteps, ReasonerSteps, RetrieverSteps
@@ -46,24 +46,6 @@ from cogltx.training.optimizer import Optimizer, OptimizerConfig
 
 _EPOCH = re.compile(r"epoch-\d+")
 _RETRIEVER = OptimizerConfig(learning_rate=2e-4, head_rate=10.0)
-
-
-class _Summary(NamedTuple):
-    """Result of a training.
-
-    Attributes:
-        before: validation metrics of the model that the run started from; empty for a new model.
-        start: the same with tuned thresholds.
-        history: validation metrics after each epoch.
-        best_epoch: number of the epoch whose model is kept, from 1; 0 is that of ``start``.
-        skipped: number of examples without a known target.
-    """
-
-    before: dict[str, float]
-    start: dict[str, float]
-    history: list[dict[str, float]]
-    best_epoch: int
-    skipped: int
 
 
 class Trainer:
@@ -145,12 +127,12 @@ class Trainer:
             for name, (part, settings, counts) in parts.items()
         }
 
-    def run(self, *, resume: bool = False) -> _Summary:
+    def run(self, *, resume: bool = False) -> Progress:
         """Train to the end, or continue; the best epoch's model is in the folder of the run.
 
         Raises:
             TrainingError: a loss is not finite, or the disk is full; the last checkpoint is kept.
-            KeyboardInterrupt: the training was interrupted; its text says what is saved.
+            KeyboardInterrupt: the training was interrupted; the last step is saved.
         """
         model = self.reader.model
         if model.linear is not None:
@@ -170,7 +152,8 @@ class Trainer:
         assert done.best_epoch is not None, "a run has at least one epoch"
         if processes.is_first() and not (folder := self._name_best()).is_dir():
             raise ModelError(f"{folder}: the model of the best epoch is missing; train again in another folder")
-        return _Summary(done.before, done.start, done.history, done.best_epoch, len(self.reasoner_steps.skipped))
+        done.skipped = len(self.reasoner_steps.skipped)
+        return done
 
     def report(self, line: str) -> None:
         """Report a line of progress, above the bar."""

@@ -103,8 +103,11 @@ def test_mistakes(tmp_path: Path) -> None:
     made = fitted(multi_label=False)
     made.save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "weights.safetensors").write_bytes(to_safetensors({"idf": torch.zeros(3)}))
-    with pytest.raises(ModelError, match="are not those of one linear model"):
-        load_reader(tmp_path / "model")
+    for terms in (None, "{}"):
+        if terms:
+            (tmp_path / "model" / "terms.json").write_text(terms)
+        with pytest.raises(ModelError, match="are not those of one linear model"):
+            load_reader(tmp_path / "model")
     run = RunConfig(**model_config(multi_label=False).model_dump(), data=DataConfig(train="texts.jsonl"))
     assert isinstance(_build(run, EXAMPLES), BagOfWords)
 
@@ -214,6 +217,7 @@ def test_mistakes_with_convolutions(tmp_path: Path) -> None:
     made = TextCNN(settings)
     made.fit(EXAMPLES[:4])
     made.save_pretrained(tmp_path / "model")
-    (tmp_path / "model" / "words.json").write_text('{"words": ["fox"]}')
-    with pytest.raises(ModelError, match="are not those of one network"):
-        load_reader(tmp_path / "model")
+    for words in ('{"words": ["fox"]}', "{}"):
+        (tmp_path / "model" / "words.json").write_text(words)
+        with pytest.raises(ModelError, match="are not those of one network"):
+            load_reader(tmp_path / "model")

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from command_line import COUNT, Call, Files
+from reference import commands
 
 from cogltx import __version__
 from cogltx.cli import app
-from cogltx.cli._reference import commands
 from cogltx.errors import Interrupted
 
 

@@ -19,7 +19,6 @@ from cogltx.document import Document, Line, Segment
 from cogltx.errors import DataError
 from cogltx.formats import FORMATS, _processes, ending, read_document
 from cogltx.formats._limits import Limits
-from cogltx.formats._worker import pack, unpack
 
 TEXT = "Anna has a boat."
 READ = f"from cogltx.formats._sections import Sections\n\ndef read(content):\n    one = Sections()\n    one.paragraph({TEXT!r})\n    return one\n"
@@ -240,7 +239,7 @@ def test_documents_travel_whole() -> None:
         "A — 語\n\nB", "ü\n.pdf", (Segment(0, 5, "Ä"),), pages=((0, 1), (7, "slide 4")),
         lines=(Line(0, 5, 1, (0.1, 2.5, 1 / 3, 4.0)),), notes=("page 2 is a picture",),
     )  # fmt: skip
-    assert unpack(json.loads(json.dumps(pack(document)))) == document
+    assert Document.from_dict(json.loads(json.dumps(document.to_dict()))) == document
 
 
 def test_the_limits_of_a_file() -> None:

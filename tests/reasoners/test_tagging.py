@@ -131,6 +131,12 @@ def test_types_are_taken_from_the_examples() -> None:
         TaggingConfig(name="tagging").fitted([Example(id="c", document=Document("Acme"))])
 
 
+def test_types_that_a_model_does_not_know() -> None:
+    config = TaggingConfig(labels=("LOC",))
+    example = Example(id="a", document=Document("Anna in York"), entities=(Entity(0, 4, "PER"), Entity(8, 12, "LOC")))
+    assert config.unknown_labels(example) == ["PER"]
+
+
 def test_what_is_refused(encoder_folder: Path) -> None:
     with pytest.raises(DataError, match="example 'a': the model was not trained on the label 'ORG', only on LOC, PER"):
         _word_tags("a", (Entity(0, 3, "ORG"),), BLOCKS, LABELS)

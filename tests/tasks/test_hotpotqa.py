@@ -128,6 +128,8 @@ def test_a_test_file_without_gold(tmp_path: Path) -> None:
     assert HotpotQA().per_example(example, prediction) == {}
     assert HotpotQA().metrics([(example, prediction)]) == {}
     assert HotpotQA().describe(example, prediction) == {"supporting_facts": [["Ann Lee", 1]]}
+    own = Example(id=example.id, document=example.document, query=example.query)
+    assert HotpotQA().describe(own, prediction) == {}, "data of one's own has no sentences"
 
 
 def test_predicted_facts(tmp_path: Path) -> None:

@@ -117,6 +117,11 @@ def test_wrong_tables(tmp_path: Path, content: str | bytes, expected: str) -> No
     assert "\n" not in str(error.value)
 
 
+def test_a_line_whose_number_is_the_id_of_another(tmp_path: Path) -> None:
+    found = read_questions(table(tmp_path, "id,question,answer\n3,A?,b\n,C?,d\n,E?,f\n"))
+    assert [question.id for question in found] == ["3", "line 3", "4"]
+
+
 def test_other_tables(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"t\.xlsx: save the table as CSV \(UTF-8\)$"):
         read_questions(table(tmp_path, b"PK", "t.xlsx"))

@@ -26,7 +26,7 @@ from cogltx.training._run_folder import check_folder, interruptible
 from cogltx.training._validation import Validation
 from cogltx.training.config import RunConfig, TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.trainer import Trainer, _Summary
+from cogltx.training.trainer import Progress, Trainer
 
 FAST = OptimizerConfig(learning_rate=1e-3)
 
@@ -214,7 +214,7 @@ def interrupted_at(calls: int, monkeypatch: pytest.MonkeyPatch, target: Any, nam
 
 
 @pytest.fixture(scope="module")
-def undisturbed(corpus_encoder: Path, saved: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[_Summary, bytes]:
+def undisturbed(corpus_encoder: Path, saved: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Progress, bytes]:
     folder = tmp_path_factory.mktemp("undisturbed")
     summary = trainer(corpus_encoder, folder, init_from=str(saved), kept_epoch="last").run()
     return summary, (folder / "epoch-2" / "reasoner.safetensors").read_bytes()
@@ -230,7 +230,7 @@ def undisturbed(corpus_encoder: Path, saved: Path, tmp_path_factory: pytest.Temp
 )  # fmt: skip
 def test_interrupted_in_validation(
     corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, calls: int,
-    where: str, undisturbed: tuple[_Summary, bytes],
+    where: str, undisturbed: tuple[Progress, bytes],
 ) -> None:  # fmt: skip
     options = {"init_from": str(saved), "kept_epoch": "last"}
     with monkeypatch.context() as patched:
@@ -248,25 +248,27 @@ def test_interrupted_in_validation(
 @pytest.mark.parametrize("calls", [1, 5, 8])
 def test_interrupted_in_a_step(
     corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, calls: int,
-    undisturbed: tuple[_Summary, bytes],
+    undisturbed: tuple[Progress, bytes],
 ) -> None:  # fmt: skip
     """The step is finished, and the checkpoint has it."""
     lines: list[str] = []
     options = {"init_from": str(saved), "kept_epoch": "last"}
     with monkeypatch.context() as patched:
         interrupted_at(calls, patched, torch.nn.utils, "clip_grad_norm_")
+        made = trainer(corpus_encoder, tmp_path, lines, **options)
         with pytest.raises(Interrupted, match="everything is saved"), interruptible(tmp_path):
-            trainer(corpus_encoder, tmp_path, lines, **options).run()
+            made.run()
     assert "stopping after this step; interrupt again to stop at once" in lines
     log = (tmp_path / "log.jsonl").read_text().splitlines()
     assert sum("/loss" in line for line in log) == calls
-    assert trainer(corpus_encoder, tmp_path, **options).run(resume=True) == undisturbed[0]
+    resumed = made if calls == 5 else trainer(corpus_encoder, tmp_path, **options)
+    assert resumed.run(resume=True) == undisturbed[0]
     assert (tmp_path / "epoch-2" / "reasoner.safetensors").read_bytes() == undisturbed[1]
 
 
 def test_interrupted_twice_in_a_step(
     corpus_encoder: Path, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    undisturbed: tuple[_Summary, bytes],
+    undisturbed: tuple[Progress, bytes],
 ) -> None:  # fmt: skip
     """The second one ends the step where it is; the last checkpoint stays."""
     options = {"init_from": str(saved), "kept_epoch": "last"}

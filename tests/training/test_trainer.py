@@ -35,7 +35,7 @@ from cogltx.training._relevance import RelevanceConfig
 from cogltx.training._thresholds import main_metric, tuned
 from cogltx.training.config import TrainingConfig
 from cogltx.training.optimizer import OptimizerConfig
-from cogltx.training.trainer import Trainer, _Summary
+from cogltx.training.trainer import Progress, Trainer
 
 JSONL = make_task("jsonl", {})
 FAST = OptimizerConfig(learning_rate=1e-3)
@@ -58,7 +58,7 @@ def reader(
 def train(
     made: WindowReader, output: Path, *, examples: list[Example] | None = None, validation: list[Example] | None = None,
     task: Task = JSONL, resume: bool = False, **options: Any,
-) -> _Summary:  # fmt: skip
+) -> Progress:  # fmt: skip
     examples = examples or corpus.make(8)
     validation = validation or examples[:4]
     defaults = {
