@@ -14,6 +14,8 @@ from cogltx.formats._pdf_words import Box, Frame, Style, Word
 
 _FAR = 1.2  # type sizes between two pieces of text on one baseline
 _TOUCHING = 0.08
+_OVERHANG = 0.2  # of an italic f and j over the space beside it
+_NO_SPACE = 0.8  # in scripts without spaces
 _RAISED, _SMALL = 0.15, 0.88  # baseline and size of a raised figure, in the sizes of the line
 _SAME_ROW = 0.35  # type sizes
 _DROP_CAP = 1.8  # least size, in those of the text
@@ -177,7 +179,10 @@ def _is_apart(last: Word, word: Word) -> bool:
     if word.position == last.position + len(last.text) and word.left - last.right < word.size:  # pdfium saw no space
         return False
     gap = max(word.left - last.right, last.left - word.right) / max(last.size, word.size)
-    return gap > (0.8 if without_spaces(last.text[-1], word.text[0]) else _TOUCHING)
+    if without_spaces(last.text[-1], word.text[0]):
+        return gap > _NO_SPACE
+    overhang = _OVERHANG * (last.text[-1] == "f" or word.text[0] in "fj")
+    return gap + overhang > _TOUCHING
 
 
 def _raised(text: str, piece: str, spaced: bool) -> tuple[str, bool]:

@@ -21,6 +21,8 @@ _MOST_CHARACTERS, _MOST_OBJECTS = 200_000, 200_000  # of a page
 _ASCENT, _DESCENT = 0.8, 0.2  # of the type size: upper and lower edge of a line's box around its baseline
 _WORD = re.compile("[^\\s\ufffe\x02]*[\ufffe\x02]|\\S+")  # a word ends at pdfium's mark of a hyphen at a line's end
 _MOST_RULES, _LEAST_RULE, _THIN = 4000, 6.0, 3.0  # count, length and breadth in points
+_OBJECTS = [pdfium.FPDF_PAGEOBJ_TEXT, pdfium.FPDF_PAGEOBJ_PATH, pdfium.FPDF_PAGEOBJ_FORM]
+_WHOLE = 0.97  # share of the page
 _STROKE, _UNDER = 1.5, 3.0  # length of a stroke at least; how far an underscore is below the baseline at most
 _GAP, _SPREAD = 0.22, 0.06  # type sizes between words; between the letters of a word that is set wide
 _BEGINNINGS = frozenset(f"({ascii_letters}{digits}")
@@ -28,14 +30,21 @@ _NO_WIDTH = 0.01
 _CONTROLS = re.compile("[\0-\x01\x03-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\uffff]")
 _LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0e\x0f", "ﬀﬁﬂﬃﬄﬀﬁﬃﬄ", strict=True))  # codes of old fonts of TeX
 _LIGATURE = re.compile("(?:(?<=[a-z]{2})[{0}]|[{0}](?=[a-z]{2}))".replace("{0}", "".join(_LIGATURES)))
+_CODE = re.compile(f"[{''.join(_LIGATURES)}]")
 _FIXED_PITCH, _FORCE_BOLD = 1, 1 << 18
 _BOLD = 600  # weight
 _BOLD_NAME = re.compile("bold|black|heavy|demi(?!t)|-bd|cmbx")
-_FIXED_NAME = re.compile("mono|courier|typewriter|consol|cmtt|sftt|ectt|txtt")
+_PLAIN_NAME = re.compile(r"regu|roman|(?:^|\+)(?:sf|ec|cm)(?:rm|r|ti|sl|tt|st|it|ss|csc|cc)\d")  # whatever its weight
+_FIXED_NAME = re.compile(
+    r"mono|monaco|nimbusmon|courier|typewriter|consol|cm(?:sl|i|v)?tt|(?:sf|ec)(?:tt|st|it)\d|t1?xb?tt"
+)
 _SLANT = 0.1  # quarters of a turn
 _ACCENTS = dict(zip("¨´ˆ˜ˇ˘˚˙˝¯¸", "\u0308\u0301\u0302\u0303\u030c\u0306\u030a\u0307\u030b\u0304\u0327", strict=True))
-_ACCENTED = re.compile(f"[{''.join(_ACCENTS)}](?=[^\\W\\d_])")
 _GRAVE = "\u0300"  # pdfium's reading of a spacing grave accent, an opening quote of TeX, after the words around it
+_ACCENTS |= {"`": _GRAVE, _GRAVE: _GRAVE}
+_ACCENT = re.compile(f"[{''.join(_ACCENTS)}]")
+_NEAR_ACCENT = 150  # characters of the content between an accent and its letter at most
+_GONE = "\x01"  # in place of a character that joined another
 _text_object = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(
     ctypes.cast(pdfium.FPDFText_GetTextObject, ctypes.c_void_p).value or 0
 )
@@ -132,14 +141,23 @@ def _look_at_objects(page: pypdfium2.PdfPage) -> tuple[list[Rule], list[Rule]]:
     """
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
     shown, rules, strokes = to_shown(page), list[Rule](), list[Rule]()
-    for item in page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT, pdfium.FPDF_PAGEOBJ_PATH], max_depth=4):
+    (x0, y0, x1, y1), forms = page.get_bbox(), [pypdfium2.PdfMatrix()]
+    for item in page.get_objects(filter=_OBJECTS, max_depth=4):
+        del forms[item.level + 1 :]
+        if item.type == pdfium.FPDF_PAGEOBJ_FORM:
+            forms.append(item.get_matrix().multiply(forms[-1]))
+            continue
         pdfium.FPDFPageObj_GetBounds(item.raw, left, bottom, right, top)
-        width, height = right.value - left.value, top.value - bottom.value
+        bounds = forms[-1].on_rect(left.value, bottom.value, right.value, top.value)
+        width, height = bounds[2] - bounds[0], bounds[3] - bounds[1]
         if item.type == pdfium.FPDF_PAGEOBJ_PATH:
+            if width > _WHOLE * (x1 - x0) and height > _WHOLE * (y1 - y0):
+                continue  # the background
+            edges = *shown(*bounds[:2]), *shown(*bounds[2:])
             if len(rules) < _MOST_RULES and max(width, height) > _LEAST_RULE:
-                rules += _edges(*shown(left.value, bottom.value), *shown(right.value, top.value))
+                rules += _edges(*edges)
             elif len(strokes) < _MOST_RULES and min(width, height) < _STROKE < max(width, height):
-                strokes.append(Rule(*shown(left.value, bottom.value), *shown(right.value, top.value)))
+                strokes.append(Rule(*edges))
         elif width < _NO_WIDTH:
             pdfium.FPDFTextObj_SetTextRenderMode(item.raw, pdfium.FPDF_TEXTRENDERMODE_STROKE)
             pdfium.FPDFPageObj_SetStrokeWidth(item.raw, 1.0)
@@ -219,7 +237,6 @@ class _Reader:
             for key, start, end in self._runs(*match.span()):
                 if piece := _CONTROLS.sub("", text[start:end]):
                     source = self._sources.get(key) or self._source(key, start)
-                    piece = piece if piece.isascii() else self._with_accents(source, text, start, end)
                     word = self._word(source, piece, start, end)
                     if piece == _GRAVE:
                         _open_quote(found[source.frame], word)
@@ -244,16 +261,29 @@ class _Reader:
         for first, end in pairwise(cuts):
             yield word._replace(text=word.text[first:end], left=edges[first][0], right=edges[end - 1][1])
 
-    def _with_accents(self, source: _Source, text: str, start: int, end: int) -> str:
-        """Return a piece of the text, in which accents that old fonts of TeX draw above the next letter join it."""
-        piece = text[start:end]
-        for match in reversed(list(_ACCENTED.finditer(piece))):
-            left, right = self._extent(source, start + match.end())
-            _, edge = self._extent(source, start + match.start())
-            letter = unicodedata.normalize("NFC", piece[match.end()].replace("ı", "i") + _ACCENTS[match[0]])
-            if edge > (left + right) / 2 and len(letter) == 1:
-                piece = piece[: match.start()] + letter + piece[match.end() + 1 :]
-        return _CONTROLS.sub("", piece)
+    def _with_accents(self, text: str) -> str:
+        """Join the accents that old fonts of TeX draw above or below a letter, wherever pdfium puts them."""
+        characters = list(text)
+        for match in _ACCENT.finditer(text):
+            place, (x, y) = match.start(), self._middle(match.start())
+            near = range(max(0, place - _NEAR_ACCENT), min(len(text), place + _NEAR_ACCENT))
+            for index in sorted(near, key=lambda index: abs(index - place - 0.5)):
+                letter = characters[index]
+                accented = unicodedata.normalize("NFC", letter.replace("ı", "i") + _ACCENTS[match[0]])
+                if letter.isalpha() and len(accented) == 1 and self._is_inside(x, y, index):
+                    characters[index], characters[place] = accented, _GONE
+                    break
+        return "".join(characters)
+
+    def _middle(self, index: int) -> tuple[float, float]:
+        """Return the middle of a character's box."""
+        pdfium.FPDFText_GetLooseCharBox(self._page, index, self._box)
+        return (self._box.left + self._box.right) / 2, (self._box.bottom + self._box.top) / 2
+
+    def _is_inside(self, x: float, y: float, index: int) -> bool:
+        """Check whether a place is in a character's box."""
+        pdfium.FPDFText_GetLooseCharBox(self._page, index, self._box)
+        return bool(self._box.left < x < self._box.right and self._box.bottom < y < self._box.top)
 
     def _text(self) -> str:
         """Return the characters, one for each of pdfium's."""
@@ -262,7 +292,16 @@ class _Reader:
         text = buffer.raw.decode("utf-16-le", "surrogatepass").rstrip("\0")
         if len(text) != self._count:
             text = "".join(chr(pdfium.FPDFText_GetUnicode(self._page, index) or 32) for index in range(self._count))
-        return _LIGATURE.sub(lambda match: _LIGATURES[match[0]], text)
+        return self._with_accents(self._with_ligatures(text))
+
+    def _with_ligatures(self, text: str) -> str:
+        """Replace the codes of old fonts of TeX that are ligatures: those of a font that once are between letters."""
+        sure = {(self._font_of(match.start()), match[0]) for match in _LIGATURE.finditer(text)}
+        if not sure:
+            return text
+        return _CODE.sub(
+            lambda match: _LIGATURES[match[0]] if (self._font_of(match.start()), match[0]) in sure else match[0], text
+        )
 
     def _runs(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
         """Divide a word where its text object changes, as at a superscript."""
@@ -328,18 +367,22 @@ class _Reader:
 
     def _font(self, index: int) -> tuple[bool, bool]:
         """Return whether a character's font is bold, and of fixed pitch."""
-        item: Any = pdfium.FPDFText_GetTextObject(self._page, index)
-        font: Any = pdfium.FPDFTextObj_GetFont(item) if item else None
-        address = ctypes.cast(font, ctypes.c_void_p).value or 0 if font else 0
-        if address not in self._fonts:
+        font = self._font_of(index)
+        if font not in self._fonts:
             name, flags = ctypes.create_string_buffer(200), ctypes.c_int()
             pdfium.FPDFText_GetFontInfo(self._page, index, name, 200, flags)
             letters = name.value.decode("latin-1").lower()
             bold = _BOLD_NAME.search(letters) or flags.value & _FORCE_BOLD
             fixed = _FIXED_NAME.search(letters) or (flags.value & _FIXED_PITCH and "sans" not in letters)
-            weight = pdfium.FPDFText_GetFontWeight(self._page, index)
-            self._fonts[address] = bool(bold) or weight >= _BOLD, bool(fixed)
-        return self._fonts[address]
+            heavy = pdfium.FPDFText_GetFontWeight(self._page, index) >= _BOLD and not _PLAIN_NAME.search(letters)
+            self._fonts[font] = bool(bold or heavy), bool(fixed)
+        return self._fonts[font]
+
+    def _font_of(self, index: int) -> int:
+        """Return the address of a character's font; 0 if it has none."""
+        item: Any = pdfium.FPDFText_GetTextObject(self._page, index)
+        font: Any = pdfium.FPDFTextObj_GetFont(item) if item else None
+        return ctypes.cast(font, ctypes.c_void_p).value or 0 if font else 0
 
 
 def _open_quote(words: list[Word], grave: Word) -> None:

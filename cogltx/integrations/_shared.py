@@ -6,7 +6,7 @@ A model reads for one thread at a time. A query that leaves no room for a block 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
-from numbers import Integral, Real
+from numbers import Integral
 from threading import RLock
 from typing import Any
 
@@ -131,7 +131,7 @@ def pieces(text: str, max_tokens: int, tokenizer: str) -> list[tuple[int, int]]:
 
 def room(blocks: Blocks, budget: int | float) -> int:
     """Convert a budget to tokens; raises ConfigError if it is neither a number of tokens nor a share."""
-    if isinstance(budget, Real) and not isinstance(budget, Integral) and 0 < budget <= 1:
+    if isinstance(budget, float) and 0 < budget <= 1:
         return int(budget * blocks.sizes.sum())
     if not isinstance(budget, Integral) or isinstance(budget, bool) or budget < 1:
         raise ConfigError(f"budget is {budget!r}; give a whole number of tokens, or a share up to 1.0")

@@ -13,7 +13,7 @@ from fpdf import FPDF
 
 from cogltx import Document, read_document
 from cogltx.errors import DataError
-from cogltx.formats import _pdf, _pdf_ocr
+from cogltx.formats import _pdf, _pdf_ocr, _pdf_words
 
 Placed = tuple[float, float, str]  # left edge and baseline in points from the upper left corner, and the text
 
@@ -152,6 +152,17 @@ def test_accents_drawn_above_their_letters(read: Read) -> None:
     file = drawn([[(72, 200, "Peter\u00b4s and l\u00b4eau stay.")]])
     file._out(b"BT /F1 11 Tf 72 712 Td [(F\\250) 440 (ur die L\\250) 440 (ange, Andr\\264) 440 (e)] TJ ET")
     assert read(file).text.split("\n\n") == ["Für die Länge, André", "Peter\u00b4s and l\u00b4eau stay."]
+
+
+def test_accents_drawn_apart_from_their_letters(read: Read) -> None:
+    file = drawn([[(72, 100, "In Munster a lumiere, `quoted', is tres good."), (72, 113, "The code `a` stays.")]])
+    for before, accent in (
+        ("In M", "\u00a8"),
+        ("In Munster a lumi", "`"),
+        ("In Munster a lumiere, `quoted', is tr", "`"),
+    ):
+        file.text(72 + file.get_string_width(before) + 1.2, 100, accent)
+    assert read(file).text == "In Münster a lumière, `quoted', is très good. The code `a` stays."
 
 
 def test_rows_of_a_table_keep_their_cells(read: Read) -> None:
@@ -438,6 +449,58 @@ def test_underscores_that_are_drawn(read: Read) -> None:
 def test_ligatures_of_old_fonts(read: Read) -> None:
     file = drawn([[(72, 90, "It is speci\x1cd completely, at \x0crst glance.")]])
     assert read(file).text == "It is specifid completely, at first glance."
+    file = drawn([[(72, 90, "At \x0crst it did not \x0ct at all.")]])
+    assert read(file).text == "At first it did not fit at all."
+
+
+@pytest.mark.parametrize(
+    "name", ["NimbusMonL-Regu", "ABCDEF+CMSLTT10", "SFTT1095", "t1xtt", "Monaco", "CourierPS", "DejaVuSansMono"]
+)
+def test_names_of_fonts_of_fixed_pitch(name: str) -> None:
+    assert _pdf_words._FIXED_NAME.search(name.lower())
+
+
+@pytest.mark.parametrize("name", ["ABCDEF+SFRM1095", "CMR10", "NimbusRomNo9L-Regu", "Times-Roman"])
+def test_names_of_fonts_that_are_not_bold(name: str) -> None:
+    assert _pdf_words._PLAIN_NAME.search(name.lower())
+    assert not _pdf_words._FIXED_NAME.search(name.lower())
+
+
+def test_a_space_under_an_italic_letter(read: Read) -> None:
+    file = drawn([[]])
+    file._out(b"BT /F1 11 Tf 72 712 Td [(The Journal of ) 220 (Applied Statistics of ) 220 (fish)] TJ ET")
+    assert read(file).text == "The Journal of Applied Statistics of fish"
+
+
+def test_drawings_are_where_they_are_shown(tmp_path: Path) -> None:
+    """A figure that is placed on the page by a matrix is a table only where it is shown."""
+    drawing = FPDF(unit="pt", format=(612, 792))
+    drawing.add_page()
+    for x in (60, 160, 260, 400):
+        drawing.line(x, 80, x, 240)
+    for y in (80, 160, 240):
+        drawing.line(60, y, 400, y)
+    drawn([lines(72, 100, [*FOX, *OWL])]).output(str(tmp_path / "text.pdf"))
+    with pypdfium2.PdfDocument(tmp_path / "text.pdf") as file, pypdfium2.PdfDocument(bytes(drawing.output())) as other:
+        figure = other.page_as_xobject(0, file).as_pageobject()  # type: ignore[attr-defined]
+        figure.set_matrix(pypdfium2.PdfMatrix().scale(0.5, 0.5).translate(200, 50))
+        page = file[0]
+        page.insert_obj(figure)
+        page.gen_content()
+        file.save(tmp_path / "a.pdf")
+    assert paragraphs(read_document(tmp_path / "a.pdf")) == [" ".join(FOX), " ".join(OWL)]
+
+
+def test_a_background_is_no_table(read: Read) -> None:
+    file = drawn([[]])
+    file.set_fill_color(240)
+    file.rect(0, 0, 612, 792, style="F")
+    for number in range(3):
+        file.rect(204 * number, 772, 204, 20, style="F")
+        file.text(204 * number + 20, 786, ("Ann Lee", "Foxes", "May 2020")[number])
+    for left, baseline, text in lines(72, 100, [*FOX, *OWL]):
+        file.text(left, baseline, text)
+    assert paragraphs(read(file))[:2] == [" ".join(FOX), " ".join(OWL)]
 
 
 def test_code_keeps_its_dots_and_a_sentence_that_begins_with_code_is_text(read: Read) -> None:

@@ -136,8 +136,11 @@ def test_nothing_is_found(folder: Path) -> None:
     with pytest.raises(DataError, match=r"t\.csv: none of its documents can be read"):
         (folder / "bridge.html").write_text(" ")
         run(folder, "Who?,Anna,bridge.html")
-    with pytest.raises(DataError, match=r"t\.csv:3: the id '3' is already used at .*t\.csv:2"):
-        run(folder, "3,A?,Bo,mill.txt", ",B?,Bo,mill.txt", header="id,question,answer,document")
+
+
+def test_the_number_of_a_line_may_be_the_id_of_another(folder: Path) -> None:
+    examples, _ = run(folder, "3,A?,Bo,mill.txt", ",B?,Bo,mill.txt", header="id,question,answer,document")
+    assert [example.id for example in examples] == ["3", "line 3"]
 
 
 def test_files_of_one_name(folder: Path) -> None:
