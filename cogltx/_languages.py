@@ -1,4 +1,4 @@
-"""Choose a released model by the language of texts."""
+"""Choose a released model by the language of texts and questions."""
 
 import re
 from collections.abc import Sequence
@@ -10,12 +10,29 @@ _ENGLISH = frozenset({
     "the", "of", "and", "to", "in", "a", "is", "that", "for", "with", "on", "by", "as", "it", "was", "be", "or", "are",
     "from", "this", "not", "at",
 })  # fmt: skip
+_ASKING = frozenset({
+    "the", "of", "and", "to", "is", "that", "for", "with", "by", "from", "this", "are", "were", "does", "did", "do",
+    "has", "have", "can", "could", "should", "would", "what", "who", "whom", "whose", "which", "when", "where", "why",
+    "how", "many", "much", "if", "there", "any",
+})  # fmt: skip
 _FEWEST_WORDS, _ENGLISH_SHARE = 30, 0.1  # of English prose, a third are such words; of other languages hardly any
+_FEWEST_ASKED = 3
 
 
-def model_for(documents: Sequence[Document]) -> str:
-    """Name the released model that knows the language of documents."""
-    return DEFAULT_MODEL if all(_looks_english(document.text) for document in documents) else MULTILINGUAL_MODEL
+def model_for(documents: Sequence[Document], questions: Sequence[str] = ()) -> str:
+    """Name the released model that knows the language of documents and of questions about them."""
+    is_english = all(_looks_english(document.text) for document in documents) and all(map(_asks_in_english, questions))
+    return DEFAULT_MODEL if is_english else MULTILINGUAL_MODEL
+
+
+def _asks_in_english(question: str) -> bool:
+    """Check whether a question has a word of English questions, or too few words to say but ASCII letters.
+
+    >>> [_asks_in_english(one) for one in ("Who built it?", "Wer hat es gebaut?", "Anna Müller", "bridge width")]
+    [True, False, False, True]
+    """
+    words = re.findall(r"[^\W\d_]+", question.lower())
+    return not _ASKING.isdisjoint(words) or (len(words) < _FEWEST_ASKED and all(word.isascii() for word in words))
 
 
 def _looks_english(text: str) -> bool:

@@ -1,6 +1,7 @@
 """Progress bars and the log: both go to standard error, and both are quiet above the level INFO."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -26,8 +27,23 @@ def progress(
     """Show a progress bar on a terminal or in a notebook, unless the log is quiet; the arguments are those of tqdm."""
     seen = False if _in_notebook() else None  # None: hidden unless on a terminal
     hidden = True if not shown or logger.level > logging.INFO else seen
-    options: dict[str, Any] = {"desc": title, "unit": f" {unit}", "delay": delay, "disable": hidden, "leave": False}
+    options: dict[str, Any] = {
+        "desc": title,
+        "unit": f" {unit}",
+        "delay": delay,
+        "disable": hidden,
+        "leave": False,
+    } | _size()
     return tqdm(iterable, total=total, initial=initial, bar_format=bar_format, **options)
+
+
+def _size() -> dict[str, int]:
+    """A size for a terminal that states none, on which tqdm would show nothing."""
+    try:
+        is_stated = os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    except (OSError, ValueError, AttributeError):  # no terminal
+        return {}
+    return {} if is_stated else {"ncols": 80, "nrows": 24}
 
 
 def _in_notebook() -> bool:

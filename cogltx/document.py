@@ -202,7 +202,9 @@ class Document:
         return ", ".join(filter(None, (page_name(page) if page else "", self.heading(start))))
 
     def part(self, start: int) -> tuple[str, int, int]:
-        """Return id, first and end character of the joined document that a character is in."""
+        """Return id, first and end character of the joined document that a character is in; of itself without parts."""
+        if not self.parts:
+            return self.id, 0, len(self.text)
         number = bisect_right(self.parts, start, key=itemgetter(1)) - 1
         id, first = self.parts[number]
         is_last = number + 1 == len(self.parts)

@@ -234,10 +234,8 @@ class CogLTX(Reader):
             a score per text, in [0, 1] for judges that give probabilities; 0 for a text without a token.
 
         Raises:
-            DataError: the question is empty, or leaves no room for one block; ``texts`` is a text.
+            DataError: the question is empty, or leaves no room for one block; ``texts`` is a text, or one is none.
         """
-        if isinstance(texts, str):
-            raise DataError("relevance takes a list of texts; put one text into a list")
         question = Query(query) if isinstance(query, str) else query
         ranking, relevance = self.ranking(question, texts), dict[int, float]()
         for batch in batches_of_texts(ranking.judged, lambda number: len(texts[number])):
@@ -245,8 +243,15 @@ class CogLTX(Reader):
             relevance |= {number: recall.relevance for number, recall in zip(batch, recalls, strict=True)}
         return ranking.scores(relevance)
 
-    def ranking(self, question: Query, texts: Sequence[str]) -> "Ranking":
-        """Rank texts by the trained retriever, if its scores join the judge's; otherwise the judge scores all texts."""
+    def ranking(self, query: Query | str, texts: Sequence[str]) -> "Ranking":
+        """Rank texts by the trained retriever, if its scores join the judge's; otherwise the judge scores all texts.
+
+        Raises:
+            DataError: as ``relevance``.
+        """
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise DataError("give a list of texts, each a string; put one text into a list")
+        question = Query(query) if isinstance(query, str) else query
         with_text = [number for number, text in enumerate(texts) if has_token(text, self.model.tokenizer)]
         fusion, retriever, shortlist = self.config.judge.fusion, self.retriever, self.config.memrecall.shortlist
         if shortlist is not None and len(with_text) > shortlist and self.memrecall.judge.probabilities:
@@ -278,7 +283,9 @@ class CogLTX(Reader):
         if document is not None and not isinstance(document, Document | str | os.PathLike):
             document = Document.joined([Document(one) if isinstance(one, str) else one for one in document])
         if index is None:
-            return OpenDocument(self, _request(document or "", None)[0])
+            if document is None:
+                raise DataError("give a document, or an index")
+            return OpenDocument(self, _request(document, None)[0])
         judge = self.memrecall.judge
         loaded = Index.load(Path(index), self.model.tokenizer, self.config.max_block_tokens, judge.index_key)
         blocks = loaded.blocks

@@ -8,6 +8,7 @@ from pydantic import TypeAdapter
 
 from cogltx.display import report
 from cogltx.document import Document, named_apart
+from cogltx.errors import DataError
 
 NO_JUDGE = 0.5
 """Relevance that says nothing."""
@@ -33,7 +34,8 @@ class Evidence(_InDocument):
         score: the judge's fine score of the block next to all other key blocks; with ``memrecall.pairs``, its mean with
             the probability that the question needs its passage.
         step: the step of MemRecall that retrieved the block, from 1; 0 if the document was read whole.
-        kept: the block survived the last decay; the others only fill the reasoner's window.
+        kept: the block survived the last decay; the others only fill the reasoner's window. ``score`` is later: of all
+            blocks of the window together.
         document: id of the document, if several were joined; ``start`` and ``end`` count in it.
         page: number (from 1) or name ("slide 4") of the page on which the block begins; None without pages.
     """
@@ -172,10 +174,17 @@ class Prediction:
             question: the title of the page.
             links: the address of each document's file, by id; places in a PDF lead to their pages.
             whole_page: False renders a fragment.
+
+        Raises:
+            DataError: the documents are not those that were read.
         """
         given = [document] if isinstance(document, Document | str) else document or ()
         read = [Document(one) if isinstance(one, str) else one for one in given]
         documents = named_apart([part for one in read for part in one.separate])
+        for block in self.evidence if documents else ():
+            text = next((one.text for one in documents if one.id == block.document or len(documents) == 1), "")
+            if text[block.start : block.end] != block.text:
+                raise DataError("to_html: the documents are not those that were read")
         values = self.to_dict()
         return report(documents, values["evidence"], values, question=question, links=links, whole_page=whole_page)
 

@@ -53,7 +53,7 @@ def test_relevance(reader: CogLTX) -> None:
 
 
 def test_relevance_of_a_text_in_place_of_a_list(reader: CogLTX) -> None:
-    with pytest.raises(DataError, match="relevance takes a list of texts"):
+    with pytest.raises(DataError, match="give a list of texts, each a string"):
         reader.relevance(QUESTION, TEXTS[0])
 
 

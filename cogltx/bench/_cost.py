@@ -73,7 +73,7 @@ def measure(
         )  # fmt: skip
         cost["readers"][reader] = _with(row, length, outcome)
         text = f"more {outcome['beyond']} than allowed" if "beyond" in outcome else _cell(outcome)
-        report(f"{reader}, {length:,} tokens: {text}")
+        report(f"{reader}, {length:,} tokens (s, MiB): {text}")
         write_json(path, cost)
     if results is not None:
         kept = results / "cost.json"

@@ -131,7 +131,7 @@ class Blocks(Sequence[Block]):
     def paragraphs(self) -> Int[np.ndarray, " blocks"]:
         """Number of the paragraph per block; paragraphs end at blank lines or, without any, at line breaks."""
         document, ends = self.document, list[int]()
-        parts = [document.part(first) for _, first in document.parts] or [("", 0, len(document.text))]
+        parts = [document.part(first) for _, first in document.parts] or [document.part(0)]
         for _, first, last in parts:
             blank, any_line = (kind.finditer(document.text, first, last) for kind in (_BLANK_LINE, _LINE))
             ends += [match.end() for match in blank] or [match.end() for match in any_line]

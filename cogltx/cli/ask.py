@@ -73,7 +73,7 @@ def ask(
     paths, questions = _sort(given)
     files = {document.id: (file, document) for file, document in _read_documents(paths, seconds, megabytes)}
     documents = [document for _, document in files.values()]
-    model = model or model_for(documents)
+    model = model or model_for(documents, questions)
     reader = load_model(model, changes, judge, device)
     documents = _readable(documents, reader)
     searches = reader.uses_judge and _answers_questions(reader)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from cogltx.errors import ConfigError
+
 _MEGABYTE = 1_000_000
 _LEAST_SECONDS, _SECONDS_PER_MEGABYTE, _MOST_SECONDS = 1.5, 40.0, 600.0
 _LEAST_MEGABYTES, _MEGABYTES_PER_MEGABYTE, _MOST_MEGABYTES = 250.0, 50.0, 2000.0
@@ -25,7 +27,10 @@ class Limits:
 
     @classmethod
     def of(cls, size: int, seconds: float | None = None, megabytes: float | None = None) -> Self:
-        """Return the given limits; by default, those of a file of ``size`` bytes."""
+        """Return the given limits; by default, those of a file of ``size`` bytes. Raises ConfigError below zero."""
+        for name, limit in (("seconds", seconds), ("megabytes", megabytes)):
+            if limit is not None and not limit > 0:
+                raise ConfigError(f"{name} is {limit:g}; it must be above 0")
         file = size / _MEGABYTE
         default_seconds = min(max(_LEAST_SECONDS, _SECONDS_PER_MEGABYTE * file), _MOST_SECONDS)
         default_megabytes = min(_LEAST_MEGABYTES + _MEGABYTES_PER_MEGABYTE * file, _MOST_MEGABYTES)

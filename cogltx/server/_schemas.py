@@ -46,7 +46,16 @@ def _has(key: str) -> Discriminator:
     return Discriminator(lambda given: "<a>" if isinstance(given, dict) and key in given else "<b>")
 
 
-Ask = Annotated[Annotated[AskDocuments, Tag("<a>")] | Annotated[AskText, Tag("<b>")], _has("documents")]
+def _asked(given: Any) -> str | None:
+    """Tell by its key what a question is about; None if it has both keys or none."""
+    keys = [key for key in ("documents", "text") if key in given] if isinstance(given, dict) else ["text"]
+    return f"<{keys[0]}>" if len(keys) == 1 else None
+
+
+Ask = Annotated[
+    Annotated[AskDocuments, Tag("<documents>")] | Annotated[AskText, Tag("<text>")],
+    Discriminator(_asked, custom_error_type="asked", custom_error_message="give text or documents, one of them"),
+]
 
 
 class NewDocument(_Request):

@@ -116,10 +116,12 @@ class Service:
         self._files_of: weakref.WeakValueDictionary[str, CapacityLimiter] = weakref.WeakValueDictionary()
         self.stopping = asyncio.Event()
 
-    def _model_of(self, parts: Sequence[Held]) -> str:
-        """Name the model that reads documents together."""
+    def _model_of(self, parts: Sequence[Held], questions: Sequence[str] = ()) -> str:
+        """Name the model that reads documents together, and questions about them."""
         if self._load is None:
             return self.name
+        if model_for([], questions) == MULTILINGUAL_MODEL:
+            return MULTILINGUAL_MODEL
         models = {held.model for held in parts}
         return models.pop() if len(models) == 1 else MULTILINGUAL_MODEL
 
@@ -127,7 +129,7 @@ class Service:
         """Name the model of a short job, or of texts to rank."""
         if self._load is None:
             return self.name
-        return model_for([job.document or Document("\n".join([job.query.text, *job.texts]))])
+        return model_for([job.document or Document("\n".join([job.query.text, *job.texts]))], [job.query.text])
 
     def _reader(self, name: str) -> CogLTX:
         """Return a model, loaded when it is needed first."""
@@ -266,12 +268,12 @@ class Service:
     def _answer(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Prediction:
         recall = self._recall(parts, document, query, work)
         work.begin(ANSWERING)
-        [prediction] = self._reader(self._model_of(parts)).reason_over([recall])
+        [prediction] = self._reader(self._model_of(parts, [query.text])).reason_over([recall])
         work.finish()
         return prediction.within(document)
 
     def _recall(self, parts: Sequence[Held], document: Document, query: Query, work: Work) -> Recall:
-        name = self._model_of(parts)
+        name = self._model_of(parts, [query.text])
         reader, unprepared = self._reader(name), [held for held in parts if name not in held.blocks]
         work.plan(sum(held.n_characters for held in unprepared) / _CHARACTERS_PER_TOKEN)
         if unprepared:

@@ -11,6 +11,7 @@ from cogltx.prediction import Evidence
 READING, SEARCHING, ANSWERING = "reading", "searching", "answering"
 _WEIGHT = 0.2  # of the newest measurement
 _NEARLY = 0.98
+_MEASURED = 0.02  # share of a stage after which its own pace counts
 
 
 class GivenUpError(Exception):
@@ -132,16 +133,18 @@ class Work:
         """Describe how far the work is."""
         seconds = self.pace.seconds(self._plan)
         total = sum(seconds.values())
-        if self._ahead is not None and self._ahead._stage in self._plan:
-            stage, part = self._ahead._stage, self._ahead._part()
-        else:
-            stage, part = self._stage, self._part()
+        of = self._ahead if self._ahead is not None and self._ahead._stage in self._plan else self
+        stage, part = of._stage, of._part()
         if stage not in seconds or not total:
             return Progress("waiting", 0.0, None)
         stages = list(seconds)
-        done = sum(seconds[one] for one in stages[: stages.index(stage)]) + seconds[stage] * part
+        before, after = stages[: stages.index(stage)], stages[stages.index(stage) + 1 :]
+        done = sum(seconds[one] for one in before) + seconds[stage] * part
         self._share = max(self._share, round(done / total, 3))  # estimates change, but nobody likes to go back
-        return Progress(stage, self._share, round(total - done, 1))
+        left = seconds[stage] * (1 - part)
+        if part > _MEASURED:  # the pace of this work says more than that of others
+            left = (time.monotonic() - of._at[0]) * (1 - part) / part
+        return Progress(stage, self._share, round(left + sum(seconds[one] for one in after), 1))
 
     def _part(self) -> float:
         """The share of the current stage that is done."""

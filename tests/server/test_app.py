@@ -120,7 +120,8 @@ def test_texts_are_ranked_in_both_forms(client: TestClient, reader: CogLTX) -> N
     ("path", "body", "wording"),
     [
         ("/answer", {"text": "a"}, "question: Field required"),
-        ("/answer", {"question": "Who?"}, "text: Field required"),
+        ("/answer", {"question": "Who?"}, "give text or documents, one of them"),
+        ("/answer", {"question": "Who?", "text": "a", "documents": ["b"]}, "give text or documents, one of them"),
         ("/answer", {"question": "Who?", "text": "a", "more": 1}, "more: Extra inputs are not permitted"),
         ("/answer", {"question": "Who?", "documents": []}, "documents: List should have at least 1 item"),
         ("/answer", [], "the body is not a JSON object; send one, with the header Content-Type: application/json"),
