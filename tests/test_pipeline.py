@@ -411,6 +411,10 @@ def test_texts_that_are_opened_together_are_told_apart(tiny_encoder: Path) -> No
         assert sources[block.document][block.start : block.end] == block.text
     assert "document 2" in prediction.to_html(texts)
     assert prediction.to_html(opened.document) == prediction.to_html(texts)
+    with pytest.raises(DataError, match="the documents are not those that were read"):
+        prediction.to_html(texts[::-1])
+    with pytest.raises(DataError, match="give a document, or an index"):
+        model.open()
 
 
 def test_entities_of_documents_that_are_opened_together() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cogltx.document import Document, Line, Segment
-from cogltx.errors import DataError
+from cogltx.errors import ConfigError, DataError
 from cogltx.formats import FORMATS, _processes, ending, read_document
 from cogltx.formats._limits import Limits
 
@@ -247,6 +247,8 @@ def test_the_limits_of_a_file() -> None:
     sizes = (0, 100_000, 1_000_000, 10**9)
     assert [Limits.of(size).seconds for size in sizes] == [1.5, 4.0, 40.0, 600.0]
     assert [Limits.of(size).megabytes for size in sizes] == [250, 255, 300, 2000]
+    with pytest.raises(ConfigError, match="seconds is -1; it must be above 0"):
+        Limits.of(1, seconds=-1)
     assert Limits.of(5, seconds=9.0) == Limits(9.0, Limits.of(5).megabytes)
     assert Limits.of(5, megabytes=900).expanded_bytes == 300_000_000
 

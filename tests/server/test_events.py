@@ -176,6 +176,9 @@ def test_other_languages_are_read_by_the_other_model(reader: CogLTX, tiny_encode
             client.post("/rerank", json={"query": "Who wrote it?", "texts": ["Ein Wort", english]}).status_code == 200
         )
         assert not loaded
+        german_question = ask | {"question": "Wer hat den Bericht geschrieben?"}
+        assert client.post("/answer", json=german_question).status_code == 200
+        assert loaded == ["qa-multilingual"]
         ask["documents"].append(hold(client, german, "german"))  # type: ignore[attr-defined]
         assert client.post("/answer", json=ask).status_code == 200
         assert client.post("/recall", json={"question": QUESTION, "text": german}).status_code == 200

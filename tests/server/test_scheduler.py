@@ -196,6 +196,17 @@ def test_progress_goes_from_stage_to_stage() -> None:
     assert pace.seconds(pace.plan(1000)) != Pace().seconds(Pace().plan(1000)), "it has learned"
 
 
+def test_the_time_left_follows_the_pace_of_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr("cogltx.server._work.time.monotonic", lambda: now[0])
+    work = Work()
+    work.plan(1000, asks=False)
+    work.begin(READING)
+    for seconds, n_tokens, left in ((30, 300, 70.0), (60, 400, 90.0), (90, 900, 10.0)):
+        now[0], work.n_tokens = 100.0 + seconds, n_tokens
+        assert work.progress().seconds_left == left
+
+
 def test_who_waits_for_a_preparation_sees_its_progress() -> None:
     first, second = Work(lane=Lane.BACKGROUND), Work()
     first.plan(1000, asks=False)
