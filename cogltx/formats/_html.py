@@ -36,13 +36,15 @@ _NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORE
 _HEADING = re.compile("h[1-6]")
 _SPACE = re.compile("[ \t\n\r\xa0\u2007\u202f]+")
 _NAMED = re.compile(
-    r"(?<![a-z])(nav\w*|menu|toc|contents|breadcrumbs?|(sphinx)?sidebar\w*|related|pager|pagination|header|footer"
+    r"(?<![a-z])(?<!table-)(?<!example-)(nav\w*|menu|toc|contents|breadcrumbs?|(sphinx)?sidebar\w*|related|pager|pagination|header|footer"
     r"|skip\w*|share|social|tabs|banner|contentinfo)(?![a-z])",
     re.IGNORECASE,
 )
 _COOKIES = re.compile(r"cookie[-_\s]?(banner|consent|notice|bar|popup|law)", re.IGNORECASE)
 _LINKED = 0.5  # share of the letters of a block, named as navigation, from which it is that
 _ENTRIES = 3  # links of a table of contents
+_PAGE_LETTERS = 100  # outside links, in a block named contents, from which it is the text of the page
+_PAGE_HEADINGS = 2  # likewise
 _NOTE_LINKS = re.compile(r"(?<![a-z])(noteref|footnote-?ref(erence)?)(?![a-z])", re.IGNORECASE)
 _ARROWS = frozenset("¶#§^↩↑⤴🔗")
 _EMPTY_LINE = re.compile(f"(?:{inline.BREAK} ?){{2,}}")
@@ -278,7 +280,9 @@ class _Reader:
         if frame.linked <= _LINKED * frame.letters:
             return False
         is_contents = name in ("ul", "ol") and frame.links >= _ENTRIES and not frame.outside
-        return is_contents or name in ("header", "footer", "aside") or _NAMED.search(_names(element)) is not None
+        if is_contents or name in ("header", "footer", "aside"):
+            return True
+        return _NAMED.search(_names(element)) is not None and not _is_page(frame, element)
 
     def _in_table(self) -> bool:
         return bool(self._framed) and xml.local(self._framed[-1].tag).lower() == "table"
@@ -354,6 +358,15 @@ class _Reader:
 def _names(element: etree._Element) -> str:
     """Names that say what an element is for."""
     return " ".join(element.get(name, "") for name in ("id", "class", "role"))
+
+
+def _is_page(frame: _Frame, element: etree._Element) -> bool:
+    """Check whether a block named contents is the page's text, or one named header holds its title, as in Doxygen."""
+    names = _names(element).split()
+    has_text = frame.letters - frame.linked > _PAGE_LETTERS or sum(one for one, _ in frame.blocks) >= _PAGE_HEADINGS
+    return ("contents" in names and has_text) or (
+        "header" in names and element.find(".//{*}div[@class='title']") is not None
+    )
 
 
 def _cell(element: etree._Element, frame: _Frame) -> tables.Cell:

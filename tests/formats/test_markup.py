@@ -145,6 +145,20 @@ def test_text_that_only_looks_like_navigation(tmp_path: Path) -> None:
     assert paragraphs(tmp_path, "<div class=toc><a href=a>Ropes</a></div><nav>Boats</nav>") == ["Ropes", "Boats"]
 
 
+def test_pages_that_are_mostly_links(tmp_path: Path) -> None:
+    """The text of Doxygen's pages, their titles, and tables of DocBook are read; tables of contents are not."""
+    link = "<a href=a>of a rope or of a boat</a>"
+    for text in (f"<h2>Ropes</h2>{link}<h2>Ropes</h2>{link}", f"<p>Ropes{', thick or thin' * 9}<p>{link * 9}"):
+        page = paragraphs(tmp_path, f"<div class=header>{link}</div><div class=contents>{text}</div><p>End")
+        assert page[0].startswith("Ropes")
+        assert page[1].startswith("of a rope or of a boat")
+    header = f"<div class=header>{link}<div class=headertitle><div class=title>Rope Class</div></div></div>"
+    assert paragraphs(tmp_path, f"{header}<p>End") == ["of a rope or of a boat", "Rope Class", "End"]
+    table = f"<div class=table-contents><table><tr><td>{link}<td>5 m</table></div>"
+    assert paragraphs(tmp_path, f"{table}<div class=table-of-contents>{link}</div>") == ["of a rope or of a boat | 5 m"]
+    assert paragraphs(tmp_path, f"<div class=contents><h2>Contents</h2>{link}</div><p>End") == ["End"]
+
+
 def test_lines_and_paragraphs_of_html(tmp_path: Path) -> None:
     html = "one<br>line<br> <br>two<dl><dt>Term<dd>Meaning</dl><details><summary>More</summary>text</details>"
     assert paragraphs(tmp_path, f"{html}<pre>a\n  b<br>c</pre><blockquote><h2>Said</h2></blockquote>") == [
