@@ -1,6 +1,7 @@
 """EPUB files: the chapters in reading order, each an HTML file in the archive (EbookLib's licence is AGPL)."""
 
 import posixpath
+import re
 from collections.abc import Iterator
 from io import BytesIO
 from urllib.parse import unquote
@@ -18,6 +19,7 @@ from cogltx.formats._sections import Sections
 
 _UNREADABLE = (BadZipFile, zlib_error, EOFError, RuntimeError, NotImplementedError, OSError)
 _PICTURES = ("image/", "audio/", "video/")
+_CONTAINER = re.compile(r"((?:[^/]+/)?)META-INF/container\.xml")
 _NAMED = 3  # chapters that a note names
 
 
@@ -25,10 +27,12 @@ def read(content: bytes) -> Sections:
     """Read an EPUB file; raises DataError if no chapter is readable."""
     sections, problems = Sections(), list[str]()
     with ZipFile(BytesIO(content)) as archive:
-        container = xml.parse(archive.read("META-INF/container.xml"))
-        package_path = next(container.iter("{*}rootfile")).attrib["full-path"]
+        top = _top(archive)
+        container = xml.parse(archive.read(f"{top}META-INF/container.xml"))
+        package_path = top + next(container.iter("{*}rootfile")).attrib["full-path"]
         package, folder = xml.parse(archive.read(package_path)), posixpath.dirname(package_path)
-        chapters, titles, encrypted = _chapters(package, folder), _titles(archive, package, folder), _encrypted(archive)
+        chapters, titles = _chapters(package, folder), _titles(archive, package, folder)
+        encrypted = _encrypted(archive, top)
         for name in chapters:
             try:
                 if name in encrypted:
@@ -51,6 +55,12 @@ def read(content: bytes) -> Sections:
     return sections
 
 
+def _top(archive: ZipFile) -> str:
+    """The folder that holds the book, with a slash; empty if that is the archive itself."""
+    matches = map(_CONTAINER.fullmatch, archive.namelist())
+    return min((match[1] for match in matches if match), default="")
+
+
 def _path(folder: str, link: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(link.partition("#")[0])))
 
@@ -67,12 +77,13 @@ def _chapters(package: etree._Element, folder: str) -> list[str]:
     return list(dict.fromkeys(main + beside))
 
 
-def _encrypted(archive: ZipFile) -> set[str]:
+def _encrypted(archive: ZipFile, top: str) -> set[str]:
     """Files that are encrypted; fonts often are, in free books too."""
-    if "META-INF/encryption.xml" not in archive.namelist():
+    name = f"{top}META-INF/encryption.xml"
+    if name not in archive.namelist():
         return set()
-    references = xml.parse(archive.read("META-INF/encryption.xml")).iter("{*}CipherReference")
-    return {_path("", reference.get("URI", "")) for reference in references}
+    references = xml.parse(archive.read(name)).iter("{*}CipherReference")
+    return {_path(top, reference.get("URI", "")) for reference in references}
 
 
 def _titles(archive: ZipFile, package: etree._Element, folder: str) -> dict[str, set[str]]:

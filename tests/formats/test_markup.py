@@ -216,6 +216,14 @@ def test_a_book_with_bad_chapters(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         book(tmp_path / "c.epub", {"a.xhtml": ""})
 
 
+def test_a_book_in_a_folder_of_its_archive(tmp_path: Path) -> None:
+    book(tmp_path / "a.epub", {"one.xhtml": "<p>One</p>"})
+    with ZipFile(tmp_path / "a.epub") as plain, ZipFile(tmp_path / "b.epub", "w") as nested:
+        for name in plain.namelist():
+            nested.writestr(f"epub/{name}", plain.read(name))
+    assert read_document(tmp_path / "b.epub").text == "One"
+
+
 def test_the_reading_order_of_a_book(tmp_path: Path) -> None:
     """Places within a chapter, chapters named twice, chapters beside the reading order, and names with signs."""
     spine = '<itemref idref="n" linear="no"/><itemref idref="p"/><itemref idref="c0"/><itemref idref="q"/>'
