@@ -28,6 +28,7 @@ _WIDER = {  # as browsers read these names
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "utf-16": "utf-8",
     "utf-16-le": "utf-8", "utf-16-be": "utf-8",
 }  # fmt: skip
+_ONE_BYTE = re.compile(r"cp(?:125|8)\d+|iso8859.*|mac.*|koi8.*")  # per character
 _NAMES = re.compile(r"cp(?=125\d)")
 _PUNCTUATION = frozenset("€‚„…†‡‰‘’“”•–—™¡§©«®°±¹²³´µ¶·»¼½¾¿×÷£¥¢ªº\xa0\xad")
 _IN_WORDS = re.compile("(?<=[^\\W\\d_])[^\\w\\s·´’\xad](?=[^\\W\\d_])|(?<=[^\\W\\d_])[ªº¹²³](?=[^\\W\\d_])")
@@ -50,11 +51,11 @@ _FEW = 0.001  # share of wrong bytes in a text that is read all the same
 
 
 def decode(content: bytes, declared: str = "") -> tuple[str, str]:
-    """Decode the bytes of a text file; also returns a note if a detector chose the encoding, else an empty string.
+    """Decode the bytes of a text file; also returns a note if the file does not state its encoding, else "".
 
     Args:
         content: the whole file.
-        declared: an encoding that the file names; a byte order mark outranks it.
+        declared: an encoding that the file names; a byte order mark outranks it, and so does UTF-8 without a fault.
 
     Raises:
         DataError: the encoding is not stated, and no encoding is sure.
@@ -62,6 +63,9 @@ def decode(content: bytes, declared: str = "") -> tuple[str, str]:
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return content.removeprefix(codecs.BOM_UTF8).decode(encoding, "replace"), ""
+    is_one_byte = bool(declared) and _ONE_BYTE.fullmatch(codecs.lookup(declared).name)
+    if is_one_byte and not content.isascii() and _fits(content, "utf-8"):
+        return content.decode(), f"read as utf-8 (the file states {_name(declared)})"
     if declared:
         text = content.decode(declared, "replace")
         wrong = text.count("\ufffd") - content.count("\ufffd".encode())

@@ -71,6 +71,17 @@ def test_an_encoding_that_the_file_states(tmp_path: Path, start: str, encoding: 
     assert (document.text, document.notes) == (text, ())
 
 
+@pytest.mark.parametrize(
+    ("stated", "note"), [("iso-8859-1", "windows-1252"), ("windows-1250", "windows-1250"), ("koi8-r", "koi8-r")]
+)
+def test_utf_8_that_states_another_encoding(tmp_path: Path, stated: str, note: str) -> None:
+    (tmp_path / "a.html").write_bytes(f"<meta charset={stated}><p>{FRENCH}</p>".encode())
+    document = read_document(tmp_path / "a.html")
+    assert (document.text, document.notes) == (FRENCH, (f"read as utf-8 (the file states {note})",))
+    (tmp_path / "a.eml").write_bytes(f"Subject: x\nContent-Type: text/plain; charset={stated}\n\n{FRENCH}".encode())
+    assert FRENCH in read_document(tmp_path / "a.eml").text
+
+
 def test_bytes_that_are_not_of_the_stated_encoding(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_bytes(b"<meta charset=utf-8><p>caf\xe9</p>")
     document = read_document(tmp_path / "a.html")
