@@ -13,6 +13,7 @@ from lxml import etree
 from cogltx.errors import DataError
 from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
+from cogltx.formats import _symbols as symbols
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
 from cogltx.formats._numbering import Numbering, value
@@ -178,7 +179,8 @@ class _Reader:
 
     def _run(self, run: etree._Element) -> str:
         """The text of a run; superscript letters are marked, hidden ones left out."""
-        text, properties = self._inline(run), run.find("{*}rPr")
+        properties, fonts = run.find("{*}rPr"), run.find("{*}rPr/{*}rFonts")
+        text = symbols.plain(self._inline(run), "" if fonts is None else xml.attribute(fonts, "ascii"))
         if properties is None or not text:
             return text
         hidden = properties.find("{*}vanish")
@@ -248,8 +250,7 @@ class _Reader:
         return inline.with_reading(*("".join(map(self._inline, part)) for part in parts))
 
     def _symbol(self, element: etree._Element) -> str:
-        code = int(xml.attribute(element, "char") or "0", 16)
-        return chr(code) if code < 0xE000 else ""  # private letters of symbol fonts
+        return symbols.character(int(xml.attribute(element, "char") or "0", 16), xml.attribute(element, "font"))
 
 
 def _within(parent: etree._Element, name: str) -> Iterator[etree._Element]:

@@ -12,6 +12,7 @@ from lxml import etree
 from cogltx.errors import DataError
 from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
+from cogltx.formats import _symbols as symbols
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
 from cogltx.formats._office import Notes, open_zip
@@ -160,7 +161,7 @@ class _Reader:
                     yield tables.Cell(blocks, has_table=has_table)
 
     def _paragraph(self, paragraph: etree._Element, is_heading: bool) -> list[tables.Block]:
-        text = inline.plain(self._inline(paragraph)).strip(" \n")
+        text = inline.plain(symbols.plain(self._inline(paragraph))).strip(" \n")
         number, self._label = self._label, ""
         if is_heading and not number and attribute(paragraph, "is-list-header") != "true":
             number = self._count("outline", self._outline, int(attribute(paragraph, "outline-level", "1")))
@@ -228,6 +229,7 @@ class _Reader:
             return text
         if attribute(properties, "display") == "none":
             return ""
+        text = symbols.plain(text, attribute(properties, "font-name"))
         position = attribute(properties, "text-position")
         is_raised = position.startswith("super") or (position[:1].isdigit() and not position.startswith("0%"))
         return inline.raised(text) if is_raised and text and inline.NOTE not in text else text

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from cogltx.formats import _symbols as symbols
+
 Box = tuple[float, float, float, float]
 
 _MOST_CHARACTERS, _MOST_OBJECTS = 200_000, 200_000  # of a page
@@ -231,7 +233,7 @@ class _Reader:
         """Read all words."""
         if self._count > _MOST_CHARACTERS:
             raise TooMuchError
-        text = self._text()
+        text = symbols.one_by_one(self._text())
         found: dict[Frame, list[Word]] = defaultdict(list)
         for match in _WORD.finditer(text):
             for key, start, end in self._runs(*match.span()):

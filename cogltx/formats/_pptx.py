@@ -11,6 +11,7 @@ from lxml import etree
 from cogltx.errors import DataError
 from cogltx.formats import _formulas as formulas
 from cogltx.formats import _inline as inline
+from cogltx.formats import _symbols as symbols
 from cogltx.formats import _tables as tables
 from cogltx.formats import _xml as xml
 from cogltx.formats._office import Package
@@ -122,7 +123,7 @@ def _piece(element: etree._Element) -> str:
     if name == "br":
         return "\n"
     if name in ("r", "fld"):
-        text, properties = element.findtext("{*}t") or "", element.find("{*}rPr")
+        text, properties = symbols.plain(element.findtext("{*}t") or ""), element.find("{*}rPr")
         is_raised = properties is not None and not properties.get("baseline", "0").startswith(("0", "-"))
         return inline.raised(text) if is_raised else text
     if name in ("AlternateContent", "m"):

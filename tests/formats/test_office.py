@@ -135,6 +135,22 @@ def test_letters_of_word_that_are_not_plain(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_letters_of_symbol_fonts(tmp_path: Path) -> None:
+    def sym(font: str, code: str) -> str:
+        return f'<w:r><w:sym w:font="{font}" w:char="{code}"/></w:r>'
+
+    body = (
+        par(sym("Symbol", "F0B3") + run(" 5 ") + sym("Symbol", "6D") + run("g, 20 \uf0b1 2 \uf0e6x\uf0f6, 3\uf0b4s"))
+        + par(sym("Wingdings", "F0FE") + run("yes") + sym("Wingdings 2", "00A3") + run("no"))
+        + par(run("\uf0d8", '<w:rFonts w:ascii="Wingdings"/>') + run("\uf0a7 item") + sym("Webdings", "F041"))
+        + par(sym("Calibri", "00E9") + sym("Sans", "F041"))
+    )  # fmt: skip
+    assert word(tmp_path, body).text == "≥ 5 μg, 20 ± 2 x, 3×s\n\n☑yes☐no\n\n➢▪ item\n\né"
+    styles = '<style:style style:name="W"><style:text-properties style:font-name="Wingdings"/></style:style>'
+    body = '<text:p>10\uf02d3 <text:span text:style-name="W">\uf0fc</text:span> \uf8eb\ue083</text:p>'
+    assert odf(tmp_path / "a.odt", body, styles).text == "10−3 ✓ +"
+
+
 def test_notes_of_word(tmp_path: Path) -> None:
     """Notes follow the paragraph or the table that cites them; one that cites itself ends."""
     cite = '<w:r><w:{0}Reference w:id="{1}"/></w:r>'.format
