@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from more_itertools import rstrip, spy
 
@@ -107,18 +108,17 @@ def _fill(texts: list[str], below: list[int]) -> None:
 def add_sheet(sections: Sections, rows: Iterable[tuple[int, Sequence[str]]], sheet: str = "") -> None:
     """Add the rows of a sheet, each with its number; "sheet Prices, row 12" is the place of the twelfth.
 
-    The first row of short texts or years that is about as wide as those after it names the columns: later rows read
-    ``Item: Widget | Price: 3.50``. Other rows keep their cells, empty ones too.
+    The first row of short texts or years that is about as wide as those after it names the columns, or a later one if
+    only that names all of them: later rows read ``Item: Widget | Price: 3.50``. Other rows keep their cells, empty ones
+    too.
     """
     first, filled = spy(_filled(rows), _FIRST_ROWS)
-    width = max((len(cells) for _, cells in first), default=0)
-    rows_of = [cells for _, cells in first]
-    header = next((first[i][0] for i in range(len(first) - 1) if _are_names(rows_of[i], rows_of[i + 1 :], width)), None)
+    header = _header([cells for _, cells in first])
     names = list[str]()
     for number, cells in filled:
         sections.page(f"sheet {sheet}, row {number}" if sheet else f"row {number}")
         sections.paragraph(_labelled(names, cells) if names and len(cells) > 1 else row(cells))
-        if number == header:
+        if header is not None and number == first[header][0]:
             names = cells
 
 
@@ -127,6 +127,24 @@ def _filled(rows: Iterable[tuple[int, Sequence[str]]]) -> Iterator[tuple[int, li
     for number, row in rows:
         if cells := list(rstrip((" ".join(cell.split()) for cell in row), lambda cell: not cell)):
             yield number, cells
+
+
+def _header(rows: Sequence[Sequence[str]]) -> int | None:
+    """Index of the row that names the columns: the first one, or else the first that names all, some of numbers."""
+    header, width = None, max(map(len, rows), default=0)
+    for index, cells in enumerate(rows[:-1]):
+        if _are_names(cells, rows[index + 1 :], width):
+            columns = [list(filter(None, column)) for column in zip_longest(*rows[index + 1 :], fillvalue="")]
+            names_all = all(name for name, column in zip_longest(cells, columns, fillvalue="") if column)
+            if names_all and (header is None or any(map(_are_numbers, columns))):
+                return index
+            header = index if header is None else header
+    return header
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    """More than half of the cells have no letters."""
+    return 2 * sum(any(map(str.isalpha, cell)) for cell in cells) < len(cells)
 
 
 def _are_names(cells: Sequence[str], below: Sequence[Sequence[str]], width: int) -> bool:

@@ -309,6 +309,8 @@ def test_sheets(tmp_path: Path) -> None:
         ("a.csv", ",Q1,Q2\nNorth,10,12\n", ["| Q1 | Q2", "North | Q1: 10 | Q2: 12"]),
         ("a.csv", "Item,Price,Price\nRope,3,4\n", ["Item | Price | Price", "Item: Rope | Price: 3 | Price: 4"]),
         ("a.csv", "Item,Price,\nRope,3,new\n", ["Item | Price", "Item: Rope | Price: 3 | new"]),
+        ("a.csv", "a,few,,notes\nName,Age,Kids,Town\nAda,36,3,Ely\n", ["a | few |  | notes", "Name | Age | Kids | Town", "Name: Ada | Age: 36 | Kids: 3 | Town: Ely"]),
+        ("a.csv", ",Rope,Boat\nUse,ties,swims\nColor,red,blue\n", ["| Rope | Boat", "Use | Rope: ties | Boat: swims", "Color | Rope: red | Boat: blue"]),
         ("a.csv", "7,2020,2021\n8,5,6\n", ["7 | 2020 | 2021", "8 | 5 | 6"]),
         ("a.csv", 'one "quoted\nword', ["one \"quoted", "word"]),
     ],
