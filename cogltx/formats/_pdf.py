@@ -27,6 +27,7 @@ _HEADING_SIZE = 1.1  # of the text's size
 _PITCH = 0.6  # width of a letter of fixed pitch, in type sizes
 _MOST_HEADING = 200  # characters
 _LABEL = re.compile(r"^(?:[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?\s+")  # of an appendix or a part
+_SECTION = re.compile(r"(?:\d+|[A-Z])(?:\.\d+)*\.?\s+\S")  # begins with a section number
 _IN_ADDRESS = re.compile(r"[\w%~.-]*(?:[/=_?&]|\w\.\w)")
 _ADDRESS = re.compile(r"(?:https?|ftp)://\S*(?<=[./=_])$")
 _MARKS = str.maketrans(dict.fromkeys("\ufffe\x02", "-"))
@@ -152,13 +153,26 @@ def _with_headings(
 ) -> Iterator[Paragraph]:
     """Mark the headings: paragraphs in the outline, or without an outline those in larger or bold type."""
     for paragraph in paragraphs.all(pages):
-        if paragraph.kind == "text":
-            if titles:
-                is_heading = not _forms(_plain(paragraph)).isdisjoint(titles[paragraph.lines[0].page])
-            else:
-                is_heading = _looks_like_heading(paragraph, paragraphs.size)
-            paragraph.kind = "heading" if is_heading else "text"
+        if titles:
+            is_heading = _is_in_outline(paragraph, titles, paragraphs.size)
+        else:
+            is_heading = paragraph.kind == "text" and _looks_like_heading(paragraph, paragraphs.size)
+        if is_heading:
+            paragraph.kind = "heading"
         yield paragraph
+
+
+def _is_in_outline(paragraph: Paragraph, titles: Titles, size: float) -> bool:
+    """Check for a title of the page; code that repeats one has no section number and no larger or bold type."""
+    if paragraph.kind == "code" and not (_SECTION.match(paragraph.text) or _stands_out(paragraph, size)):
+        return False
+    return paragraph.kind in {"text", "code"} and not _forms(_plain(paragraph)).isdisjoint(
+        titles[paragraph.lines[0].page]
+    )
+
+
+def _stands_out(paragraph: Paragraph, size: float) -> bool:
+    return paragraph.size > _HEADING_SIZE * size or all(line.is_bold for line in paragraph.lines)
 
 
 def _plain(paragraph: Paragraph) -> str:

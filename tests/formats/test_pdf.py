@@ -393,6 +393,19 @@ def test_headings_from_the_outline(read: Read) -> None:
 
 
 @pytest.mark.parametrize(
+    ("printed", "bold", "size"), [("3.1 jump(fox)", "", 11), ("jump(fox)", "B", 11), ("jump(fox)", "", 16)]
+)
+def test_headings_in_fixed_type_from_the_outline(read: Read, printed: str, bold: str, size: float) -> None:
+    file = drawn([[*lines(72, 90, FOX), *lines(72, 250, OWL)]])
+    file.start_section("jump(fox)")
+    file.set_font("Courier", size=11)
+    file.text(90, 200, "jump(fox)")  # code that repeats the title
+    file.set_font("Courier", bold, size)
+    file.text(72, 60, printed)
+    assert [(segment.start, segment.heading) for segment in read(file).segments] == [(0, printed)]
+
+
+@pytest.mark.parametrize(
     ("title", "printed"),
     [
         ("A Copying information", "Appendix A Copying information"), ("Free licence", "A.1 Free licence"),
