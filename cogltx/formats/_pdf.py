@@ -22,8 +22,10 @@ from cogltx.formats._pdf_tables import grids
 from cogltx.formats._pdf_words import Frame, Rule, TooMuchError, Word, page_words
 from cogltx.formats._sections import Sections
 
-Titles = dict[int, set[str]]  # letters of the titles of the outline, by page
+Titles = dict[int, set[frozenset[str]]]  # by page: the letters of each title of the outline, with and without its label
 _HEADING_SIZE = 1.1  # of the text's size
+_LEAST_TITLES = 0.5  # share of the outline's titles that are in the text, if it has all headings
+_LEAST_PER_PAGE = 1 / 6  # such titles
 _PITCH = 0.6  # width of a letter of fixed pitch, in type sizes
 _MOST_HEADING = 200  # characters
 _LABEL = re.compile(r"^(?:[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?\s+")  # of an appendix or a part
@@ -117,13 +119,13 @@ def _titles(file: pypdfium2.PdfDocument) -> Titles:
         destination = bookmark.get_dest()
         index = destination.get_index() if destination else None
         if index is not None:
-            titles[index + 1] |= _forms(bookmark.get_title())
+            titles[index + 1].add(_forms(bookmark.get_title()))
     return titles
 
 
-def _forms(title: str) -> set[str]:
+def _forms(title: str) -> frozenset[str]:
     """Return the letters of a title, with and without a label such as "A.1" or "IV.", which only one side may have."""
-    return {_letters(title), _letters(_LABEL.sub("", title.strip()))} - {""}
+    return frozenset({_letters(title), _letters(_LABEL.sub("", title.strip()))} - {""})
 
 
 def _letters(text: str) -> str:
@@ -148,16 +150,14 @@ def _write(pages: list[list[Line]], titles: Titles, sections: Sections) -> None:
         _add(paragraph, hyphens, sections)
 
 
-def _with_headings(
-    paragraphs: Paragraphs, pages: list[list[Block]], titles: dict[int, set[str]]
-) -> Iterator[Paragraph]:
-    """Mark the headings: paragraphs in the outline, or without an outline those in larger or bold type."""
-    for paragraph in paragraphs.all(pages):
-        if titles:
-            is_heading = _is_in_outline(paragraph, titles, paragraphs.size)
-        else:
-            is_heading = paragraph.kind == "text" and _looks_like_heading(paragraph, paragraphs.size)
-        if is_heading:
+def _with_headings(paragraphs: Paragraphs, pages: list[list[Block]], titles: Titles) -> Iterator[Paragraph]:
+    """Mark the headings: paragraphs in the outline, and if it is missing or poor, those in larger or bold type."""
+    listed = list(paragraphs.all(pages))
+    in_outline = {id(paragraph) for paragraph in listed if _is_in_outline(paragraph, titles, paragraphs.size)}
+    is_poor = len(in_outline) < max(_LEAST_TITLES * sum(map(len, titles.values())), _LEAST_PER_PAGE * len(pages))
+    for paragraph in listed:
+        by_type = is_poor and paragraph.kind == "text" and _looks_like_heading(paragraph, paragraphs.size)
+        if by_type or id(paragraph) in in_outline:
             paragraph.kind = "heading"
         yield paragraph
 
@@ -166,9 +166,8 @@ def _is_in_outline(paragraph: Paragraph, titles: Titles, size: float) -> bool:
     """Check for a title of the page; code that repeats one has no section number and no larger or bold type."""
     if paragraph.kind == "code" and not (_SECTION.match(paragraph.text) or _stands_out(paragraph, size)):
         return False
-    return paragraph.kind in {"text", "code"} and not _forms(_plain(paragraph)).isdisjoint(
-        titles[paragraph.lines[0].page]
-    )
+    forms = _forms(_plain(paragraph)) if paragraph.kind in {"text", "code"} else frozenset()
+    return any(map(forms.intersection, titles[paragraph.lines[0].page]))
 
 
 def _stands_out(paragraph: Paragraph, size: float) -> bool:

@@ -406,6 +406,23 @@ def test_headings_in_fixed_type_from_the_outline(read: Read, printed: str, bold:
 
 
 @pytest.mark.parametrize(
+    ("n_pages", "outline", "headings"),
+    [(2, ["Foxes"], ["Foxes"]), (2, ["a.dvi", "b.dvi", "Foxes"], ["Foxes", "Owls"]), (8, ["Foxes"], ["Foxes", "Owls"])],
+)
+def test_a_poor_outline_is_completed_by_type(
+    read: Read, n_pages: int, outline: Sequence[str], headings: Sequence[str]
+) -> None:
+    file = drawn([[*lines(72, 90, FOX), *lines(72, 250, OWL)], *([lines(72, 90, OWL)] * (n_pages - 1))])
+    file.page = 1
+    for title in outline:
+        file.start_section(title)
+    file.set_font("Helvetica", "B", 11)
+    file.text(72, 60, "Foxes")
+    file.text(72, 220, "Owls")
+    assert [segment.heading for segment in read(file).segments] == headings
+
+
+@pytest.mark.parametrize(
     ("title", "printed"),
     [
         ("A Copying information", "Appendix A Copying information"), ("Free licence", "A.1 Free licence"),
