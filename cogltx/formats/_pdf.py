@@ -29,7 +29,7 @@ _LEAST_PER_PAGE = 1 / 6  # such titles
 _PITCH = 0.6  # width of a letter of fixed pitch, in type sizes
 _MOST_HEADING = 200  # characters
 _LABEL = re.compile(r"^(?:[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?\s+")  # of an appendix or a part
-_SECTION = re.compile(r"(?:\d+|[A-Z])(?:\.\d+)*\.?\s+\S")  # begins with a section number
+_SECTION = re.compile(r"(?:\d{1,2}|[A-Z]\.\d+)(?:\.\d+)*\.?\s+\S")  # begins with a section number
 _IN_ADDRESS = re.compile(r"[\w%~.-]*(?:[/=_?&]|\w\.\w)")
 _ADDRESS = re.compile(r"(?:https?|ftp)://\S*(?<=[./=_])$")
 _MARKS = str.maketrans(dict.fromkeys("\ufffe\x02", "-"))
@@ -179,17 +179,16 @@ def _plain(paragraph: Paragraph) -> str:
 
 
 def _looks_like_heading(paragraph: Paragraph, size: float) -> bool:
-    text = paragraph.text
+    text, is_bold = paragraph.text, all(line.is_bold for line in paragraph.lines)
+    is_numbered = is_bold and len(paragraph.lines) == 1 and _SECTION.match(text)
     if (
         paragraph.lines[0].frame.is_slanted
         or len(text) > _MOST_HEADING
         or not any(map(str.isalpha, text))
-        or text[-1] in ".,;"
+        or text[-1] in (",;" if is_numbered else ".,;")
     ):
         return False
-    return paragraph.size > _HEADING_SIZE * size or (
-        all(line.is_bold for line in paragraph.lines) and paragraph.size > 0.97 * size and text[-1] != ":"
-    )
+    return paragraph.size > _HEADING_SIZE * size or (is_bold and paragraph.size > 0.97 * size and text[-1] != ":")
 
 
 def _is_in_address(text: str, following: str) -> bool:

@@ -405,6 +405,14 @@ def test_headings_in_fixed_type_from_the_outline(read: Read, printed: str, bold:
     assert [(segment.start, segment.heading) for segment in read(file).segments] == [(0, printed)]
 
 
+def test_a_numbered_heading_may_end_in_a_full_stop(read: Read) -> None:
+    file = drawn([lines(72, 90, FOX)])
+    file.set_font("Helvetica", "B", 11)
+    for left, baseline, text in [(72, 60, "1.2. Foxes!."), (72, 200, "Foxes are quick."), (72, 240, "2 Owls.")]:
+        file.text(left, baseline, text)
+    assert [segment.heading for segment in read(file).segments] == ["1.2. Foxes!.", "2 Owls."]
+
+
 @pytest.mark.parametrize(
     ("n_pages", "outline", "headings"),
     [(2, ["Foxes"], ["Foxes"]), (2, ["a.dvi", "b.dvi", "Foxes"], ["Foxes", "Owls"]), (8, ["Foxes"], ["Foxes", "Owls"])],
