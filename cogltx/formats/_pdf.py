@@ -151,23 +151,30 @@ def _write(pages: list[list[Line]], titles: Titles, sections: Sections) -> None:
 
 
 def _with_headings(paragraphs: Paragraphs, pages: list[list[Block]], titles: Titles) -> Iterator[Paragraph]:
-    """Mark the headings: paragraphs in the outline, and if it is missing or poor, those in larger or bold type."""
+    """Mark the headings: paragraphs in the outline; if it is missing or poor, also those in larger or bold type."""
     listed = list(paragraphs.all(pages))
-    in_outline = {id(paragraph) for paragraph in listed if _is_in_outline(paragraph, titles, paragraphs.size)}
-    is_poor = len(in_outline) < max(_LEAST_TITLES * sum(map(len, titles.values())), _LEAST_PER_PAGE * len(pages))
+    candidates = [paragraph for paragraph in listed if paragraph.kind in {"text", "code"} or _is_first_cell(paragraph)]
+    headings = {id(paragraph) for paragraph in candidates if _is_in_outline(paragraph, titles, paragraphs.size)}
+    if len(headings) < max(_LEAST_TITLES * sum(map(len, titles.values())), _LEAST_PER_PAGE * len(pages)):
+        by_type = (paragraph for paragraph in candidates if paragraph.kind != "code")
+        headings |= {id(paragraph) for paragraph in by_type if _looks_like_heading(paragraph, paragraphs.size)}
     for paragraph in listed:
-        by_type = is_poor and paragraph.kind == "text" and _looks_like_heading(paragraph, paragraphs.size)
-        if by_type or id(paragraph) in in_outline:
-            paragraph.kind = "heading"
+        if id(paragraph) in headings:
+            paragraph.kind, paragraph.lines[-1].after = "heading", ""
         yield paragraph
 
 
+def _is_first_cell(paragraph: Paragraph) -> bool:
+    """Check for a row of a table with a single line, in its first cell, as a heading above the other rows is."""
+    line = paragraph.lines[0]
+    return paragraph.kind == "table" and len(paragraph.lines) == 1 and bool(line.after) and not line.before
+
+
 def _is_in_outline(paragraph: Paragraph, titles: Titles, size: float) -> bool:
-    """Check for a title of the page; code that repeats one has no section number and no larger or bold type."""
-    if paragraph.kind == "code" and not (_SECTION.match(paragraph.text) or _stands_out(paragraph, size)):
+    """Check for a title of the page; code or a cell may only repeat one, without its number and its type."""
+    if paragraph.kind != "text" and not (_SECTION.match(paragraph.text) or _stands_out(paragraph, size)):
         return False
-    forms = _forms(_plain(paragraph)) if paragraph.kind in {"text", "code"} else frozenset()
-    return any(map(forms.intersection, titles[paragraph.lines[0].page]))
+    return any(map(_forms(_plain(paragraph)).intersection, titles[paragraph.lines[0].page]))
 
 
 def _stands_out(paragraph: Paragraph, size: float) -> bool:

@@ -413,6 +413,16 @@ def test_a_numbered_heading_may_end_in_a_full_stop(read: Read) -> None:
     assert [segment.heading for segment in read(file).segments] == ["1.2. Foxes!.", "2 Owls."]
 
 
+def test_a_heading_above_the_rows_of_a_table(read: Read) -> None:
+    rows = ["Fox", "", "Owl", "", "Hen", ""]
+    file = drawn([[*lines(72, 116, rows, 16), *lines(200, 116, ["fast", "", "wise", "", "fat", ""], 16)]])
+    file.text(72, 164 - 16, "Hare")
+    file.set_font("Helvetica", "B", 11)
+    file.text(72, 100, "Animals")
+    document = read(file)
+    assert [(segment.start, segment.heading) for segment in document.segments] == [(0, "Animals")]
+
+
 @pytest.mark.parametrize(
     ("n_pages", "outline", "headings"),
     [(2, ["Foxes"], ["Foxes"]), (2, ["a.dvi", "b.dvi", "Foxes"], ["Foxes", "Owls"]), (8, ["Foxes"], ["Foxes", "Owls"])],
