@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from statistics import median
 
 from cogltx.formats._pdf_lines import LEADER, Line, lines_of, with_drop_caps
@@ -12,6 +12,8 @@ _GUTTER = 0.7  # least width of the space between columns, in type sizes
 _LABEL = re.compile(r"\W{1,3}|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivxlcIVXLC]{1,5})[.)\]:]{0,2}|[(\[]?\d+(?:\.\d+)+\.?[)\]]?")
 Block = list[Line]  # of a column from top to bottom; some may be rows of a table
 Gaps = list[tuple[float, float]]
+_LEAST_DRAWN = 8  # pieces of a column that is drawn apart from the next one
+_REACH = 0.5  # type sizes that its lines reach into the next one
 _PROSE = 18  # least characters of most lines of a column of prose
 
 
@@ -21,7 +23,11 @@ def blocks(parts: Sequence[Line]) -> list[Block]:
 
 
 def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
-    """Divide a region into runs of rows that share the space between columns, and rows that do not."""
+    """Divide a region into columns that are drawn apart, or runs of rows that share a space, and rows that do not."""
+    if depth < 4 and len(columns := _drawn_apart(parts)) > 1:
+        for column in columns:
+            yield from _ordered(column, depth + 1)
+        return
     rows = _rows(parts)
     size = median(part.size for part in parts) if parts else 0
     start, single = 0, list[Line]()
@@ -35,11 +41,12 @@ def _ordered(parts: list[Line], depth: int) -> Iterator[Block]:
         yield lines_of(single)
         single = []
         inside = [part for row in rows[start:end] for part in row]
-        if kind == "table":
-            yield from _table(rows[start:end], gutters)
-        else:
-            for column in _divided(inside, gutters):
+        columns = _divided(inside, gutters) if kind == "columns" else _drawn_apart(inside)
+        if len(columns) > 1:
+            for column in columns:
                 yield from _ordered(column, depth + 1)
+        else:
+            yield from _table(rows[start:end], gutters)
         start = end
     yield lines_of(single)
 
@@ -127,6 +134,18 @@ def _kind(rows: list[list[Line]], gutters: Gaps) -> str:
     if prose and both >= 2:
         return "columns"
     return "table" if both >= 2 else ""
+
+
+def _drawn_apart(parts: list[Line]) -> list[list[Line]]:
+    """Divide two columns that are drawn one after the other, even if a line of the left one touches the right one."""
+    ordered = sorted(parts, key=lambda part: part.index)
+    rights = list(accumulate((part.right for part in ordered), max))
+    lefts = list(accumulate((part.left for part in reversed(ordered)), min))[::-1]
+    for number in range(_LEAST_DRAWN, len(ordered) - _LEAST_DRAWN + 1):
+        last, following = ordered[number - 1], ordered[number]
+        if rights[number - 1] < lefts[number] + _REACH * last.size and following.y < last.y:
+            return [ordered[:number], ordered[number:]]
+    return [ordered]
 
 
 def _is_prose(column: list[Line]) -> bool:

@@ -84,6 +84,20 @@ def test_three_columns_under_a_title(read: Read) -> None:
     ]  # fmt: skip
 
 
+def test_columns_of_tables_drawn_one_after_the_other(read: Read) -> None:
+    rows = [[f"The {animal} of the {place}", f"{animal}({place})"] for animal in ("fox", "owl") for place in "abcdef"]
+    rows[3][1] = "a name that reaches into the next column"
+    placed = [
+        (left + column, 100.0 + 14 * number, cell)
+        for left, half in [(40, rows[:6]), (350, rows[6:])]
+        for number, row in enumerate(half)
+        for column, cell in zip((0, 110), row, strict=True)
+    ]
+    assert paragraphs(read(drawn([[(200, 60, "The names of all the animals"), *placed]]))) == [
+        "The names of all the animals", *map(" | ".join, rows)
+    ]  # fmt: skip
+
+
 def test_running_heads_go_and_a_sentence_over_pages_is_whole(read: Read) -> None:
     texts = [FOX[:2], [*FOX[2:], *OWL], ["The end of it."]]
     pages = [
