@@ -24,7 +24,7 @@ ReleasedModelOption = Annotated[
     typer.Option(
         "--model",
         help="A run, a model folder, or a name, also owner/name on the Hugging Face hub; "
-        f"by default {DEFAULT_MODEL} for English texts, {MULTILINGUAL_MODEL} for others.",
+        f"by default {DEFAULT_MODEL} for English texts and questions, {MULTILINGUAL_MODEL} for others.",
     ),
 ]
 JudgeOption = Annotated[
