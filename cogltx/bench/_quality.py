@@ -19,7 +19,7 @@ from cogltx._files import changed, check_settings, read_json, write_json
 from cogltx.baselines import reader_class
 from cogltx.bench._origin import origin, sha256
 from cogltx.bench._process import run_command
-from cogltx.bench._readers import READERS, Reader, select_readers
+from cogltx.bench._readers import READERS, Row, select_readers
 from cogltx.bench._results import save, section
 from cogltx.cli._predictions import saved_predictions, task_of
 from cogltx.cli._yaml_config import load_yaml, parse_changes, validated
@@ -75,7 +75,7 @@ class Comparison:
         named = [(match[1] if match else None, text) for match, text in zip(split, self.changes, strict=True)]
         return [text.removeprefix(f"{name}:") for name, text in named if name == reader]
 
-    def changes_of(self, reader: Reader) -> list[str]:
+    def changes_of(self, reader: Row) -> list[str]:
         """Return the changes that a reader makes, without settings that the run's reasoner or task lacks."""
         known = {
             "reasoner": type(self.run.reasoner).model_fields, "task.options": TASKS[self.run.task.name].model_fields
@@ -84,7 +84,7 @@ class Comparison:
         parts = [re.match(r"(reasoner|task\.options)\.(\w+)", change) for change in changes]
         return [change for change, of in zip(changes, parts, strict=True) if of is None or of[2] in known[of[1]]]
 
-    def model_of(self, reader: Reader) -> ModelConfig:
+    def model_of(self, reader: Row) -> ModelConfig:
         """Configuration of the model that a reader evaluates; raises ConfigError if a change is wrong."""
         changes = [*self.special(None), *self.changes_of(READERS[reader.trained or reader.name])]
         model = load_yaml(RunConfig, self.config, changes).model_part()
@@ -97,7 +97,7 @@ class Comparison:
         """File or folder of a reader with a seed."""
         return self.output / kind / f"{name}-{seed}{suffix}"
 
-    def commands(self, reader: Reader, seed: int) -> tuple[list[str], list[str]]:
+    def commands(self, reader: Row, seed: int) -> tuple[list[str], list[str]]:
         """Arguments of the commands that train a reader, or the one whose model it uses, and evaluate it."""
         trained = READERS[reader.trained or reader.name]
         folder = str(self.path("runs", trained.name, seed))
@@ -157,7 +157,7 @@ def compare(comparison: Comparison, results: Path | None = None) -> tuple[dict[s
     return measured, "\n".join(section(measured))
 
 
-def _row(comparison: Comparison, reader: Reader) -> dict[str, Any]:
+def _row(comparison: Comparison, reader: Row) -> dict[str, Any]:
     """Measure a reader with every seed; the row's origin is that of its oldest run."""
     runs = [_measure(comparison, reader, seed) for seed in comparison.seeds]
     origins = [one.pop("origin") for one in runs]
@@ -169,7 +169,7 @@ def _row(comparison: Comparison, reader: Reader) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _measure(comparison: Comparison, reader: Reader, seed: int) -> dict[str, Any]:
+def _measure(comparison: Comparison, reader: Row, seed: int) -> dict[str, Any]:
     """Train and evaluate a reader with one seed, or load the result."""
     train, evaluate = comparison.commands(reader, seed)
     record = comparison.path("results", reader.name, seed, ".json")

@@ -24,7 +24,7 @@ _SLIDING = ("reader=sliding_window",)  # with the scores of the linear model, wh
 _BY_DEFAULT = 8  # readers; then the paper's ablations, of its own method, and its further baselines
 
 
-class Reader(NamedTuple):
+class Row(NamedTuple):
     """One row of the comparison.
 
     Attributes:
@@ -46,30 +46,28 @@ class Reader(NamedTuple):
 
 
 _ALL = (
-    Reader("cogltx", "CogLTX, as configured"),
-    Reader("paper", "CogLTX, as in the paper", None, _PAPER),
-    Reader("bm25", "BM25 as judge", "cogltx", (), "bm25", "question"),
-    Reader("embedding", "sentence vectors as judge", "cogltx", (), "embedding", "question"),
-    Reader("random", "random blocks", "cogltx", _ALL_BLOCKS, f"{__name__}:RandomJudge"),
-    Reader("sliding_window", "sliding window", None, _SLIDING),
-    Reader("truncation", "truncation", "sliding_window", ("reader=truncation",)),
-    Reader("bag_of_words", "TF-IDF and SVM", None, ("reader=bag_of_words", _NO_LINEAR), None, "labels"),
-    Reader("one_stride", "paper, one step", "paper", ("memrecall.strides=[8]",)),
-    Reader("no_rehearsal", "paper, no rehearsal", "paper", ("memrecall.rehearse=false",)),
-    Reader(
+    Row("cogltx", "CogLTX, as configured"),
+    Row("paper", "CogLTX, as in the paper", None, _PAPER),
+    Row("bm25", "BM25 as judge", "cogltx", (), "bm25", "question"),
+    Row("embedding", "sentence vectors as judge", "cogltx", (), "embedding", "question"),
+    Row("random", "random blocks", "cogltx", _ALL_BLOCKS, f"{__name__}:RandomJudge"),
+    Row("sliding_window", "sliding window", None, _SLIDING),
+    Row("truncation", "truncation", "sliding_window", ("reader=truncation",)),
+    Row("bag_of_words", "TF-IDF and SVM", None, ("reader=bag_of_words", _NO_LINEAR), None, "labels"),
+    Row("one_stride", "paper, one step", "paper", ("memrecall.strides=[8]",)),
+    Row("no_rehearsal", "paper, no rehearsal", "paper", ("memrecall.rehearse=false",)),
+    Row(
         "random_training_blocks", "paper, trained on random blocks", None, (*_PAPER, "training.reasoner_blocks=random")
     ),
-    Reader(
-        "no_interventions", "paper, no interventions", None, (*_PAPER, "training.relevance.budget=0"), None, "labels"
-    ),
-    Reader("mlp", "sliding window, MLP", None, (*_SLIDING, _NO_LINEAR, "reasoner.over_windows=mlp"), None, "labels"),
-    Reader("lstm", "sliding window, LSTM", None, (*_SLIDING, _NO_LINEAR, "reasoner.over_windows=lstm"), None, "labels"),
-    Reader("text_cnn", "TextCNN", None, ("reader=text_cnn", _NO_LINEAR), None, "labels"),
+    Row("no_interventions", "paper, no interventions", None, (*_PAPER, "training.relevance.budget=0"), None, "labels"),
+    Row("mlp", "sliding window, MLP", None, (*_SLIDING, _NO_LINEAR, "reasoner.over_windows=mlp"), None, "labels"),
+    Row("lstm", "sliding window, LSTM", None, (*_SLIDING, _NO_LINEAR, "reasoner.over_windows=lstm"), None, "labels"),
+    Row("text_cnn", "TextCNN", None, ("reader=text_cnn", _NO_LINEAR), None, "labels"),
 )
 READERS = {reader.name: reader for reader in _ALL}
 
 
-def select_readers(names: Sequence[str] | None, examples: Sequence[Example]) -> list[Reader]:
+def select_readers(names: Sequence[str] | None, examples: Sequence[Example]) -> list[Row]:
     """Return the named readers, or those by default that suit the examples.
 
     Raises:

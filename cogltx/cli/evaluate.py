@@ -138,7 +138,7 @@ def _read(reader: Any, data: str, split: Split, limit: int | None, longer_than: 
 
 def _measure(task: "Task", pairs: Sequence["Pair"]) -> dict[str, Any]:
     """Name of the task, number of examples, metrics in percent, calibration, scores per label."""
-    from cogltx.tasks.metrics import Calibration, scored_predictions
+    from cogltx.tasks.metrics import CalibrationError, scored_predictions
 
     n_unlabelled = sum(
         example.answers is None and example.labels is None and example.entities is None and example.relevant is None
@@ -146,7 +146,7 @@ def _measure(task: "Task", pairs: Sequence["Pair"]) -> dict[str, Any]:
     )
     has_gold = n_unlabelled < len(pairs)
     metrics = task.metrics(pairs) if has_gold else {}
-    calibration = Calibration.of(scored_predictions(pairs)) if has_gold else None
+    calibration = CalibrationError.of(scored_predictions(pairs)) if has_gold else None
     if not metrics:
         what = f"what the task {task.name} measures; see --set task.name"
         what = what if has_gold else "gold answers, labels, entities or relevant passages"

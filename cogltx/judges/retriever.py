@@ -69,7 +69,7 @@ def _runs(layout: Layout) -> list[list[int]]:
     return [group[run].tolist() for group, runs in packed for run in runs]
 
 
-def block_means(window: Window, tokens: Float[Tensor, "tokens width"]) -> Float[Tensor, "blocks width"]:
+def block_vectors(window: Window, tokens: Float[Tensor, "tokens width"]) -> Float[Tensor, "blocks width"]:
     """Average the token vectors of each block of a window, in the order of the blocks."""
     in_block = window.block >= 0
     _, places, counts = np.unique(window.block[in_block], return_inverse=True, return_counts=True)
@@ -152,7 +152,7 @@ class TrainedRetriever(Retriever):
             document = layout.form.layout(None, layout.blocks)
             runs = _runs(document)
             for window, tokens in self._run(map(document.window, runs), len(runs)):
-                vectors[window.blocks] = block_means(window, torch.from_numpy(tokens))
+                vectors[window.blocks] = block_vectors(window, torch.from_numpy(tokens))
             self.use_vectors(layout.blocks, vectors)
         return self._vectors[layout.blocks]
 

@@ -22,8 +22,8 @@ _PRIOR_WEIGHT = 2.0  # in examples, per number and unit
 
 
 @dataclass(frozen=True)
-class Evident:
-    """Uncalibrated probabilities of one question, by reader and judge.
+class Uncalibrated:
+    """Probabilities of one question, by reader and judge.
 
     Attributes:
         answers: probability in [0, 1] of each answer by the reader, best first.
@@ -53,14 +53,14 @@ class Calibration(BaseModel):
     no_answer: float = 0.0
     wrong: float = 0.0
 
-    def probabilities(self, one: Evident) -> tuple[list[float], float]:
+    def probabilities(self, one: Uncalibrated) -> tuple[list[float], float]:
         """Return the probability that each answer is right, in the order of the answers, and that there is none."""
         numbers = np.array([self.sharpness, self.relevance, self.no_answer, self.wrong])
         no_answer, _, *answers = np.exp(log_softmax(_logits(numbers, *_columns([one]))[0])).tolist()
         return answers, no_answer
 
     @classmethod
-    def fitted(cls, known: Sequence[tuple[Evident, int | None]], before: Self | None = None) -> Self | None:
+    def fitted(cls, known: Sequence[tuple[Uncalibrated, int | None]], before: Self | None = None) -> Self | None:
         """Fit the numbers by maximum likelihood; None for fewer than 20 questions and no calibration before.
 
         Args:
@@ -88,7 +88,7 @@ class Calibration(BaseModel):
 
 
 def _columns(
-    questions: Sequence[Evident],
+    questions: Sequence[Uncalibrated],
 ) -> tuple[Float[np.ndarray, "questions answers"], Float[np.ndarray, " questions"], Float[np.ndarray, " questions"]]:
     """Logarithms of the probabilities of the answers, −inf where a question has fewer, and of no answer; log-odds."""
     answers = np.full((len(questions), max(len(one.answers) for one in questions)), -np.inf)

@@ -168,7 +168,7 @@ def choose_labels(
 ) -> Prediction:  # fmt: skip
     """Choose labels by their probabilities and, if there are any, the margins of a linear model.
 
-    The score is the lowest of the chosen labels; see ``ClassificationConfig.apply_thresholds``.
+    The confidence is the lowest of the chosen labels; see ``ClassificationConfig.apply_thresholds``.
     """
     said = [None] * len(config.labels) if margins is None else margins.tolist()
     scores = zip(config.labels, probabilities.tolist(), said, strict=True)

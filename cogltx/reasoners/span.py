@@ -25,7 +25,7 @@ from cogltx.document import Example
 from cogltx.encoding.encoder import Batch, Encoder
 from cogltx.encoding.layout import Layout, Window
 from cogltx.prediction import NO_JUDGE, Answer, Evidence, Prediction
-from cogltx.reasoners._confidence import Calibration, Evident, log_softmax
+from cogltx.reasoners._confidence import Calibration, Uncalibrated, log_softmax
 from cogltx.reasoners.base import IsRight, KeyBlocks, Reasoner, ReasonerConfig, WindowOutputs, whole_document
 
 SPAN, YES, NO, NO_ANSWER = range(4)
@@ -77,7 +77,7 @@ class SpanReasonerConfig(ReasonerConfig):
     ) -> list[Self]:
         """Return the configuration with the calibration of the examples, which few of them change little."""
         known = [
-            (_evident(prediction), _right(prediction, example.answers, is_right))
+            (_uncalibrated(prediction), _right(prediction, example.answers, is_right))
             for example, prediction in zip(examples, predictions, strict=True)
             if example.answers is not None and prediction.no_answer_confidence is not None
         ]
@@ -98,7 +98,7 @@ class SpanReasonerConfig(ReasonerConfig):
             return prediction
         answers, no_answer = prediction.candidates, prediction.no_answer_confidence
         if self.calibration is not None:
-            confidences, no_answer = self.calibration.probabilities(_evident(prediction))
+            confidences, no_answer = self.calibration.probabilities(_uncalibrated(prediction))
             answers = tuple(
                 replace(one, confidence=confidence) for one, confidence in zip(answers, confidences, strict=True)
             )
@@ -111,10 +111,10 @@ class SpanReasonerConfig(ReasonerConfig):
         )  # fmt: skip
 
 
-def _evident(prediction: Prediction) -> Evident:
+def _uncalibrated(prediction: Prediction) -> Uncalibrated:
     """Collect the probabilities that a calibration takes from a prediction without one."""
     answers = tuple(one.confidence for one in prediction.candidates)
-    return Evident(answers, prediction.no_answer_confidence or 0.0, prediction.relevance)
+    return Uncalibrated(answers, prediction.no_answer_confidence or 0.0, prediction.relevance)
 
 
 def _right(prediction: Prediction, gold: Sequence[str], is_right: IsRight) -> int | None:

@@ -52,7 +52,7 @@ class Info(BaseModel):
     model_dtype: Literal["float32", "bfloat16"]
     model_type: ModelType = ModelType()
     max_concurrent_requests: int = Field(description="Requests that may wait.")
-    max_input_length: int = Field(description="Tokens of a text; texts of any length are read, as a request allows.")
+    max_input_length: int = Field(description="Bytes of a text; texts of any length are read, as a request allows.")
     max_batch_tokens: int
     max_client_batch_size: int = Field(description="Texts of a request to rank.")
     auto_truncate: bool = Field(False, description="Nothing is truncated.")

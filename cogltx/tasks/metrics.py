@@ -141,18 +141,18 @@ class _Bin:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class CalibrationError:
     """Expected calibration error in [0, 1] (Guo et al. 2017, eq. 3), over ten bins of equal width."""
 
     error: float
     bins: tuple[_Bin, ...]
 
     @classmethod
-    def of(cls, scored: Iterable[tuple[float, float]]) -> "Calibration | None":
+    def of(cls, scored: Iterable[tuple[float, float]]) -> "CalibrationError | None":
         """Measure pairs of a score in [0, 1] and 1 for right or 0 for wrong; None if there are none.
 
-        >>> Calibration.of([(0.75, 1), (0.75, 0)])
-        Calibration(error=0.25, bins=(_Bin(count=2, mean_score=0.75, accuracy=0.5),))
+        >>> CalibrationError.of([(0.75, 1), (0.75, 0)])
+        CalibrationError(error=0.25, bins=(_Bin(count=2, mean_score=0.75, accuracy=0.5),))
         """
         by_bin: dict[int, list[tuple[float, float]]] = defaultdict(list)
         for score, right in scored:

@@ -21,7 +21,7 @@ from cogltx.encoding.encoder import Batch, padded_length
 from cogltx.encoding.layout import Layout, Window
 from cogltx.judges import Memory, TrainedRetriever
 from cogltx.judges.encoder import WindowJudge
-from cogltx.judges.retriever import block_means
+from cogltx.judges.retriever import block_vectors
 from cogltx.pipeline import CogLTX
 from cogltx.training._interventions import ReasonerTarget, intervene
 from cogltx.training._relevance import RelevanceLabels, asks_by_block, key_of
@@ -81,7 +81,7 @@ class RetrieverSteps(_RecallSteps):
             layout, windows, relevant = lessons[first.index(group[0])]
             asked = layout.window(())
             question = model(self.optimizer.runner.tensors([asked])).float()[0, : asked.n_prefix].mean(dim=0)
-            vectors = torch.cat(list(map(block_means, windows, model(batch).float())))
+            vectors = torch.cat(list(map(block_vectors, windows, model(batch).float())))
             blocks = np.concatenate([window.blocks for window in windows])
             words = torch.from_numpy(retriever.bm25.shares(Memory(layout))[blocks]).to(vectors)
             logits = retriever.encoder.scores(question, vectors, words)
@@ -144,7 +144,7 @@ class JudgeSteps(_RecallSteps):
 
 def _document_ranking(lesson: _Lesson, logits: Float[Tensor, "windows tokens"]) -> Tensor:
     """The ranking loss over all blocks that a document's windows show; a block's score is as in ``WindowJudge``."""
-    means = [block_means(window, row.sigmoid()[:, None]) for window, row in zip(lesson.windows, logits, strict=False)]
+    means = [block_vectors(window, row.sigmoid()[:, None]) for window, row in zip(lesson.windows, logits, strict=False)]
     blocks = np.concatenate([np.unique(window.block[window.block >= 0]) for window in lesson.windows])
     return _ranking_loss(torch.cat(means)[:, 0].logit(eps=1e-6), lesson.relevant[blocks])
 

@@ -8,7 +8,7 @@ import tiny
 import yaml
 
 from cogltx.bench._quality import Comparison
-from cogltx.bench._readers import READERS, RandomJudge, Reader, select_readers
+from cogltx.bench._readers import READERS, RandomJudge, Row, select_readers
 from cogltx.document import Document, Example, Query
 from cogltx.judges import ScoringJudge
 
@@ -32,7 +32,7 @@ def test_readers_share_models_of_readers_that_are_trained() -> None:
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
 @pytest.mark.parametrize("reasoner", ["span", "classification"])
-def test_changes_are_settings(reasoner: str, reader: Reader, tmp_path: Path) -> None:
+def test_changes_are_settings(reasoner: str, reader: Row, tmp_path: Path) -> None:
     encoder = tiny.make_encoder(tmp_path / "encoder")
     values = fakes.config(encoder).model_dump(mode="json", exclude={"task", "reasoner", "judge"})
     values |= {"reasoner": {"name": reasoner}, "data": {"train": "train.jsonl"}}

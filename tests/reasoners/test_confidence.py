@@ -20,9 +20,9 @@ from cogltx.document import Query
 from cogltx.encoding.layout import WindowFormat
 from cogltx.prediction import Answer, Evidence, Prediction
 from cogltx.reasoners import SpanReasonerConfig
-from cogltx.reasoners._confidence import Calibration, Evident
+from cogltx.reasoners._confidence import Calibration, Uncalibrated
 from cogltx.reasoners.span import SpanReasoner, _apart, _distinct
-from cogltx.tasks.metrics import Calibration as Measured
+from cogltx.tasks.metrics import CalibrationError as Measured
 
 TOKENIZER = tiny.make_tokenizer()
 BLOCKS = split(sentences("Anna wrote the report.", "The fox jumps.", "A dog sat.", "Paris."), TOKENIZER)
@@ -35,15 +35,15 @@ CALIBRATIONS = st.builds(
 TRUE = Calibration(sharpness=0.4, relevance=0.7, no_answer=-0.5, wrong=-1.0)
 """The world of the simulation: the reader is too sure, and the judge knows whether there is an answer."""
 
-Known = tuple[Evident, int | None]
+Known = tuple[Uncalibrated, int | None]
 
 
 SAID = st.tuples(st.lists(PROBABILITIES, min_size=1, max_size=4), PROBABILITIES, PROBABILITIES)
 """What reader and judge say of a question: of each answer, that there is none, and of the best key block."""
 
 
-def evident(answers: Sequence[float], no_answer: float, relevance: float) -> Evident:
-    return Evident(tuple(sorted(answers, reverse=True)), no_answer, relevance)
+def evident(answers: Sequence[float], no_answer: float, relevance: float) -> Uncalibrated:
+    return Uncalibrated(tuple(sorted(answers, reverse=True)), no_answer, relevance)
 
 
 def simulated(count: int, seed: int) -> list[Known]:
@@ -124,7 +124,7 @@ def test_an_answer_is_more_probable_if_the_reader_says_so(
     raised = list(one.answers)
     raised[number] = data.draw(st.floats(raised[number], 1))
     before, none_before = calibration.probabilities(one)
-    after, none_after = calibration.probabilities(Evident(tuple(raised), one.no_answer, one.relevance))
+    after, none_after = calibration.probabilities(Uncalibrated(tuple(raised), one.no_answer, one.relevance))
     assert after[number] >= before[number] - 1e-12
     assert none_after <= none_before + 1e-12
     others = set(range(len(raised))) - {number}
