@@ -15,7 +15,7 @@ from cogltx.encoding.encoder import Batch
 from cogltx.encoding.layout import Window
 from cogltx.errors import ConfigError
 from cogltx.judges import Memory, TrainedRetriever
-from cogltx.judges.retriever import block_means
+from cogltx.judges.retriever import block_vectors
 from cogltx.memrecall import MemRecall
 from cogltx.model import Model
 from cogltx.pipeline import CogLTX
@@ -71,7 +71,7 @@ def test_block_means_are_in_the_order_of_the_blocks(tiny_encoder: Path) -> None:
     layout = reader(tiny_encoder).model.layout(Document(TEXT), QUESTION)
     window = layout.window([2, 5])
     tokens = torch.from_numpy(window.block.astype(np.float32))[:, None]
-    assert block_means(window, tokens).flatten().tolist() == [2, 5]
+    assert block_vectors(window, tokens).flatten().tolist() == [2, 5]
 
 
 def test_vectors_are_computed_once_until_the_encoder_changes(tiny_encoder: Path) -> None:
