@@ -152,7 +152,7 @@ def test_a_folder_keeps_what_was_computed(tiny_encoder: Path, tmp_path: Path, mo
         expected = client.post("/answer", json={"question": QUESTION, "documents": [id]}).json()
         assert client.get(f"/documents/{id}").json()["prepared"] == 1.0
     restarted = made()
-    monkeypatch.setattr("cogltx.judges.retriever.block_means", None)  # the vectors are not computed again
+    monkeypatch.setattr("cogltx.judges.retriever.block_vectors", None)  # the vectors are not computed again
     with connected(restarted, config) as client:
         assert client.get(f"/documents/{id}").json()["prepared"] == 1.0
         assert client.post("/answer", json={"question": QUESTION, "documents": [id]}).json() == expected
