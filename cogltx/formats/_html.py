@@ -40,6 +40,15 @@ _NAMED = re.compile(
     r"|skip\w*|share|social|tabs|banner|contentinfo)(?![a-z])",
     re.IGNORECASE,
 )
+_OF_DOCBOOK = re.compile(r"(?<![a-z])nav(?:header|footer)(?![a-z])")  # with titles of other pages
+_LEADING = re.compile(  # such as "[Prev] | [Up] | [Next]"
+    r"(?:\W*(?:previous|prev|next|up|top|home|(?:table\ of\ )?contents|index|back|forward|first|last|about"
+    r"|zurück|weiter|vor|nach\ oben|hoch|inhalt(?:sverzeichnis)?|anfang|précédent|suivant|sommaire|remonter|accueil"
+    r"|(?:página\ )?(?:anterior|siguiente|próxima)|subir|inicio|início|índice(?:\ general)?|indietro|avanti|indice"
+    r"|前へ|次へ|上に戻る|ホーム|目次|上一页|下一页|起始页|目录|назад|вперёд|вверх|содержание)){2,}\W*",
+    re.IGNORECASE | re.VERBOSE,
+)
+_LEADING_LETTERS = 200  # at most
 _COOKIES = re.compile(r"cookie[-_\s]?(banner|consent|notice|bar|popup|law)", re.IGNORECASE)
 _LINKED = 0.5  # share of the letters of a block, named as navigation, from which it is that
 _ENTRIES = 3  # links of a table of contents
@@ -148,6 +157,7 @@ class _Reader:
         self._framed: list[etree._Element] = []  # elements of the frames but the first
         self._lists: list[_List] = []
         self._label = ""  # number of a list item, before its first block
+        self._linked = 0  # letters of links in the open block
         self._places = set[str]()  # of this page, to which links may lead
         self._open: Counter[str] = Counter()  # open elements by name
         put = self._pieces.append
@@ -215,6 +225,7 @@ class _Reader:
             name in _SKIPPED
             or name == "nav"
             or role == "navigation"
+            or _OF_DOCBOOK.search(attributes.get("class", "")) is not None
             or bool(name in _BLOCKS and attributes and _COOKIES.search(_names(element)))
             or (name == "a" and len(element) == 0 and (element.text or "").strip(" \ufe0e\ufe0f") in _ARROWS)
         )
@@ -246,13 +257,16 @@ class _Reader:
             letters = sum(map(str.isalnum, text))
             frame = self._frames[-1]
             frame.letters += letters
-            frame.linked += letters if self._open["link"] else 0
+            if self._open["link"]:
+                frame.linked += letters
+                self._linked += letters
 
     def _flush(self, is_heading: bool = False) -> None:
         """End a block."""
-        text = "".join(self._pieces)
+        text, linked = "".join(self._pieces), self._linked
         self._pieces.clear()
-        if not text or text.isspace():
+        self._linked = 0
+        if not text or text.isspace() or (linked and not self._with_navigation and _leads(text, linked)):
             return
         text = (
             text.strip("\n").rstrip() if self._open["pre"] else _AROUND_BREAK.sub(inline.BREAK, _SPACE.sub(" ", text))
@@ -280,7 +294,8 @@ class _Reader:
         if frame.linked <= _LINKED * frame.letters:
             return False
         is_contents = name in ("ul", "ol") and frame.links >= _ENTRIES and not frame.outside
-        if is_contents or name in ("header", "footer", "aside"):
+        text = " ".join(text for _, text in frame.blocks[:_LEADING_LETTERS])
+        if is_contents or name in ("header", "footer", "aside") or _leads(text, frame.linked):
             return True
         return _NAMED.search(_names(element)) is not None and not _is_page(frame, element)
 
@@ -358,6 +373,17 @@ class _Reader:
 def _names(element: etree._Element) -> str:
     """Names that say what an element is for."""
     return " ".join(element.get(name, "") for name in ("id", "class", "role"))
+
+
+def _leads(text: str, linked: int) -> bool:
+    """A text is nothing but links to the next page and the like.
+
+    Args:
+        text: a text.
+        linked: its number of letters in links.
+    """
+    is_short = len(text) <= _LEADING_LETTERS
+    return is_short and linked > _LINKED * sum(map(str.isalnum, text)) and _LEADING.fullmatch(text) is not None
 
 
 def _is_page(frame: _Frame, element: etree._Element) -> bool:

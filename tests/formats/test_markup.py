@@ -1,6 +1,7 @@
 """HTML, Markdown and EPUB: what a reader of the page sees, in rows, lists, notes and formulas."""
 
 import logging
+import re
 import time
 from pathlib import Path
 from zipfile import ZipFile
@@ -125,6 +126,10 @@ def test_formulas_in_markdown(tmp_path: Path) -> None:
         "<p>Seen.<nav>Not.</nav><div role=navigation>Not.</div><button>Not</button><p>Seen.",
         "<p>Seen.<div class='site-menu'><a href=a>Not</a> | <a href=b>Not</a></div><p>Seen.",
         "<p>Seen.<table class=header><tr><td>[<a href=a> &lt;&lt; </a>]<td>[<a href=b> Up </a>]<td>[<a href=c> ? </a>]</table><p>Seen.",
+        "<p>Seen.<div class=navheader><table><tr><td>A long title<td><a href=a>Next</a></table></div><p>Seen.",
+        "<p>Seen.<table><tr><td>[ &lt; ]<td>[<a href=a> Up </a>]<td>[<a href=b>Contents</a>]</table><p>Seen.",
+        "<p>Seen.<hr><a href=a><img src=p alt=Previous></a> <a href=b>Next</a><hr><p>Seen.",
+        "<p>Seen.<ul><li><a href=a>上一页</a><li><a href=b>下一页</a></ul><p>Seen.",
         "<p>Seen.<div id='cookie-banner'>We use cookies for all we do.</div><p>Seen.",
         "<p>Seen.<ul><li><a href='#a'>Not</a><li><a href='#b'>Not</a><li><a href='#c'>Not</a></ul><p>Seen.",
         "<p>Seen.<ul><li><a href='m.html#a'>Not</a><li><a href='m.html#b'>Not</a><li><a href='#c'>Not</a></ul><p id=a>Seen.<a name=b></a>",
@@ -143,6 +148,8 @@ def test_text_that_only_looks_like_navigation(tmp_path: Path) -> None:
     html = "<div class=sidebar>Founded in 1900 by <a href=x>Ada</a></div><ul><li>See <a href='#a'>a</a> soon</ul>"
     assert paragraphs(tmp_path, html) == ["Founded in 1900 by Ada", "See a soon"]
     assert paragraphs(tmp_path, "<div class=toc><a href=a>Ropes</a></div><nav>Boats</nav>") == ["Ropes", "Boats"]
+    for words in ("Up next", "<a href=a>Index</a>", "<a href=a>Up</a> the next hill"):
+        assert paragraphs(tmp_path, f"<p>{words}<p>End") == [re.sub("<.*?>", "", words), "End"]
 
 
 def test_pages_that_are_mostly_links(tmp_path: Path) -> None:
