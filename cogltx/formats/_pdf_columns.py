@@ -14,6 +14,7 @@ Block = list[Line]  # of a column from top to bottom; some may be rows of a tabl
 Gaps = list[tuple[float, float]]
 _LEAST_DRAWN = 8  # pieces of a column that is drawn apart from the next one
 _REACH = 0.5  # type sizes that its lines reach into the next one
+_NOTE_SIZE = 0.9  # most type size of notes in the margin, in that of the text
 _PROSE = 18  # least characters of most lines of a column of prose
 
 
@@ -131,9 +132,17 @@ def _kind(rows: list[list[Line]], gutters: Gaps) -> str:
     prose = all(_is_prose(column) for column in columns)
     if switches < len(columns) * 1.5 and min(map(len, columns)) >= 2:
         return "columns"
-    if prose and both >= 2:
+    if both >= 2 and (prose or _has_margin_notes(columns)):
         return "columns"
     return "table" if both >= 2 else ""
+
+
+def _has_margin_notes(columns: list[list[Line]]) -> bool:
+    """Check for a column of prose with smaller type beside it, which is no code."""
+    if len(columns) != 2 or not _is_prose(columns[0]) or median(part.style.fixed for part in columns[1]):
+        return False
+    left, right = (median(part.size for part in column) for column in columns)
+    return right < _NOTE_SIZE * left
 
 
 def _drawn_apart(parts: list[Line]) -> list[list[Line]]:

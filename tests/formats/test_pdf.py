@@ -373,6 +373,16 @@ def test_footnotes_follow_the_paragraph(read: Read) -> None:
     ]  # fmt: skip
 
 
+def test_notes_in_the_margin_are_no_cells(read: Read) -> None:
+    file, notes = drawn([[]]), {1: "1 A red fox", 3: "2 A barn owl"}
+    for number, (left, baseline, text) in enumerate(lines(72, 90, [*FOX, *OWL])):
+        file.set_font_size(11)
+        file.text(left, baseline, text)
+        file.set_font_size(8)
+        file.text(420, baseline, notes.get(number, ""))
+    assert paragraphs(read(file)) == [" ".join(FOX), " ".join(OWL), *notes.values()]
+
+
 def test_lists_code_contents_and_headings(read: Read) -> None:
     file = drawn([[]])
     file.set_font("Helvetica", "B", 16)
