@@ -18,6 +18,7 @@ _MOST = 0.4  # share of the rows at a place that are repeated, if all of them ar
 _LEAST_PAGES, _MOST_PAGES = 0.15, 0.5  # least share of the pages with a running head, and with its further lines
 _LEAST = 0.2  # share of the text that is not repeated
 _MOST_ROUNDS = 4  # lines of a running head
+_LARGE = 1.2  # least type size of titles of slides, in that of the text
 _ROMAN = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 Row = tuple[int, list[Line], str, float]  # page, pieces, text, baseline
@@ -37,9 +38,13 @@ def _without_watermarks(pages: Sequence[list[Line]]) -> list[list[Line]]:
 
 
 def _without_edge(pages: list[list[Line]], edge: int) -> list[list[Line]]:
+    sizes = Counter[float]()
+    for part in (part for page in pages for part in page):
+        sizes[part.size] += len(part.text)
+    size = _LARGE * max(sizes, key=sizes.__getitem__, default=0)
     for number in range(_MOST_ROUNDS):
         rows = [_outermost(index, page, edge) for index, page in enumerate(pages) if page]
-        removed = {id(part) for row in _running(rows, _MOST_PAGES if number else _LEAST_PAGES) for part in row[1]}
+        removed = {id(part) for row in _running(rows, _MOST_PAGES if number else _LEAST_PAGES, size) for part in row[1]}
         if not removed:
             break
         pages = [[part for part in page if id(part) not in removed] for page in pages]
@@ -55,8 +60,11 @@ def _outermost(number: int, page: list[Line], edge: int) -> Row:
     return number, parts, " ".join(text.split()), first.y
 
 
-def _running(rows: list[Row], least: float) -> list[Row]:
-    """Find the places where rows are repeated, or count the pages; all rows there are running heads or footers."""
+def _running(rows: list[Row], least: float, size: float) -> list[Row]:
+    """Find the places where rows are repeated, or count the pages; all rows there are running heads or footers.
+
+    Rows in type above ``size``, most of which differ, are titles of slides.
+    """
     repeated: set[int] = set()
     for group in _groups(rows, lambda row: [part.text.lower() for part in row[1] if len(part.text) > 1]):
         if len(group) >= min(3, max(2, len(rows))):
@@ -73,6 +81,8 @@ def _running(rows: list[Row], least: float) -> list[Row]:
     for row in (row for row in rows if id(row) in repeated):
         near = [other for other in rows if abs(other[3] - row[3]) < _NEAR]
         count = sum(id(other) in repeated for other in near)
+        if row[1][0].size > size and len({_NUMBER.sub("#", other[2]) for other in near}) > 0.5 * len(near):
+            continue
         if count > _MOST * len(near) and count > least * len(rows):
             found |= {id(other): other for other in near if id(other) in repeated or not _PROSE.search(other[2])}
     return list(found.values())

@@ -115,6 +115,18 @@ def test_running_heads_go_and_a_sentence_over_pages_is_whole(read: Read) -> None
     assert [line.page for line in document.lines] == [1, 1, 2, 2, 2, 2, 3]
 
 
+def test_titles_of_slides_are_no_running_heads(read: Read) -> None:
+    titles = ["Outline", "Foxes (1/3)", "Foxes (2/3)", "Foxes (3/3)", "Outline", "Owls", "Hens", "Outline", "Hares"]
+    file = drawn([])
+    for number, title in enumerate(titles):
+        file.add_page()
+        file.set_font_size(16)
+        file.text(72, 60, title)
+        file.set_font_size(11)
+        file.text(72, 120 + 40 * number, f"{[*FOX, *OWL][number % 6]} and no other place.")
+    assert [segment.heading for segment in read(file).segments] == titles
+
+
 def test_heads_of_left_and_right_pages_and_roman_numbers(read: Read) -> None:
     story = [
         f"{words} of the long story goes on here."
