@@ -29,6 +29,8 @@ _STROKE, _UNDER = 1.5, 3.0  # length of a stroke at least; how far an underscore
 _GAP, _SPREAD = 0.22, 0.06  # type sizes between words; between the letters of a word that is set wide
 _BEGINNINGS = frozenset(f"({ascii_letters}{digits}")
 _NO_WIDTH = 0.01
+_BACKWARDS = re.compile("[\u0590-\u065f\u066d-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")  # letters
+_FORWARDS = re.compile(rf"(?:(?!{_BACKWARDS.pattern})\w)(?:(?!{_BACKWARDS.pattern})\S)+")
 _CONTROLS = re.compile("[\0-\x01\x03-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\uffff]")
 _LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0e\x0f", "ﬀﬁﬂﬃﬄﬀﬁﬃﬄ", strict=True))  # codes of old fonts of TeX
 _LIGATURE = re.compile("(?:(?<=[a-z]{2})[{0}]|[{0}](?=[a-z]{2}))".replace("{0}", "".join(_LIGATURES)))
@@ -227,6 +229,7 @@ class _Reader:
         self._fonts: dict[int, tuple[bool, bool]] = {}
         self._box = pdfium.FS_RECTF()
         self._count = pdfium.FPDFText_CountChars(self._page)
+        self._is_backwards = False  # whether the page has text from right to left
         self._has_gaps = page.pdf.get_metadata_value("Creator").startswith("groff")  # through Ghostscript
 
     def words(self) -> dict[Frame, list[Word]]:
@@ -234,12 +237,15 @@ class _Reader:
         if self._count > _MOST_CHARACTERS:
             raise TooMuchError
         text = symbols.one_by_one(self._text())
+        self._is_backwards = _BACKWARDS.search(text) is not None
         found: dict[Frame, list[Word]] = defaultdict(list)
         for match in _WORD.finditer(text):
             for key, start, end in self._runs(*match.span()):
                 if piece := _CONTROLS.sub("", text[start:end]):
                     source = self._sources.get(key) or self._source(key, start)
                     word = self._word(source, piece, start, end)
+                    if self._is_backwards and len(piece) == end - start:
+                        word = self._as_printed(source, word, start)
                     if piece == _GRAVE:
                         _open_quote(found[source.frame], word)
                     elif self._has_gaps:  # parts of one position are apart if their places are
@@ -262,6 +268,18 @@ class _Reader:
         cuts = [0, *([] if is_spread else wide), len(word.text)]
         for first, end in pairwise(cuts):
             yield word._replace(text=word.text[first:end], left=edges[first][0], right=edges[end - 1][1])
+
+    def _as_printed(self, source: _Source, word: Word, start: int) -> Word:
+        """Put addresses and numbers in order, whose parts pdfium turns round at signs among text from right to left."""
+        runs = [match.span() for match in _FORWARDS.finditer(word.text)]
+        if not runs:
+            return word
+        edges = [self._extent(source, start + index) for index in range(len(word.text))]
+        order = list(range(len(word.text)))
+        for first, end in runs:
+            order[first:end] = sorted(order[first:end], key=edges.__getitem__)
+        text = "".join(word.text[index] for index in order)
+        return word._replace(text=text, left=min(edges)[0], right=max(edge for _, edge in edges))
 
     def _with_accents(self, text: str) -> str:
         """Join the accents that old fonts of TeX draw above or below a letter, wherever pdfium puts them."""

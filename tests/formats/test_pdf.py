@@ -304,6 +304,17 @@ def test_right_to_left(read: Read) -> None:
     assert read(file).text == " ".join(texts)
 
 
+def test_addresses_among_text_from_right_to_left(read: Read) -> None:
+    file = FPDF(unit="pt", format=(612, 792))
+    file.add_font("DejaVu", fname=Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
+    file.set_font("DejaVu", size=12)
+    file.add_page()
+    text = "קרא עוד על הגשר באתר http://www.example.org/a.b או בספר"
+    as_drawn = re.sub(r"[a-z]\S+", lambda match: match[0][::-1], text)[::-1]
+    file.text(500 - file.get_string_width(text), 90, as_drawn)
+    assert read(file).text == text
+
+
 def test_vertical_japanese(read: Read, tmp_path: Path) -> None:
     columns = ["吾輩は猫である名前はまだ", "無いどこで生れたかとんと", "見当がつかぬ。"]
     shows = " ".join(
