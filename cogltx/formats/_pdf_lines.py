@@ -14,7 +14,7 @@ from cogltx.formats._pdf_words import Box, Frame, Style, Word
 
 _FAR = 1.2  # type sizes between two pieces of text on one baseline
 _TOUCHING = 0.08
-_OVERHANG = 0.2  # of an italic f and j over the space beside it
+_OVERHANG = 0.2  # of an italic f over the space beside it
 _NO_SPACE = 0.8  # in scripts without spaces
 _RAISED, _SMALL = 0.15, 0.88  # baseline and size of a raised figure, in the sizes of the line
 _SAME_ROW = 0.35  # type sizes
@@ -181,7 +181,8 @@ def _is_apart(last: Word, word: Word) -> bool:
     gap = max(word.left - last.right, last.left - word.right) / max(last.size, word.size)
     if without_spaces(last.text[-1], word.text[0]):
         return gap > _NO_SPACE
-    overhang = _OVERHANG * (last.text[-1] == "f" or word.text[0] in "fj")
+    has_space = word.position > last.position + len(last.text)  # as pdfium sees it
+    overhang = _OVERHANG * (has_space and (last.text[-1] == "f" or word.text[0] == "f"))
     return gap + overhang > _TOUCHING
 
 
