@@ -92,9 +92,8 @@ def rankings(path: str) -> Iterator[Ranking]:
             yield from (Ranking(question, paragraphs, frozenset(found)) for question, found in right.items())
 
 
-def train_cross_encoder(model: str, path: str, output: Path, questions: int, epochs: int) -> None:
+def train_cross_encoder(model: str, path: str, output: Path, questions: int) -> None:
     """Train a cross-encoder on right paragraphs and four others each, in batches of 16 with a rate of 2e-4."""
-    import torch
     from datasets import Dataset
     from sentence_transformers import CrossEncoder
     from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
@@ -109,10 +108,10 @@ def train_cross_encoder(model: str, path: str, output: Path, questions: int, epo
     columns = dict(zip(("query", "passage", "label"), map(list, zip(*pairs, strict=True)), strict=True))
     encoder = CrossEncoder(model, num_labels=1, device="cpu")
     arguments = CrossEncoderTrainingArguments(
-        str(output / "log"), num_train_epochs=epochs, per_device_train_batch_size=16, learning_rate=2e-4,
-        warmup_ratio=0.1, bf16=True, use_cpu=True, save_strategy="no", report_to=[], seed=0, logging_steps=20,
+        str(output / "log"), num_train_epochs=1, per_device_train_batch_size=16, learning_rate=2e-4, warmup_ratio=0.1,
+        use_cpu=True, save_strategy="no", report_to=[], seed=0,
     )  # fmt: skip
-    loss = BinaryCrossEntropyLoss(encoder, pos_weight=torch.tensor(4.0))
+    loss = BinaryCrossEntropyLoss(encoder)
     CrossEncoderTrainer(model=encoder, args=arguments, train_dataset=Dataset.from_dict(columns), loss=loss).train()
     encoder.save_pretrained(str(output))
 
@@ -124,12 +123,11 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("--model")
     parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--output", type=Path, help="folder of the trained cross-encoder")
     parser.add_argument("--scores", type=Path, help="file for the reciprocal rank of each question, for interval.py")
     arguments = parser.parse_args()
     if arguments.ranker == "train-cross-encoder":
-        train_cross_encoder(arguments.model, arguments.data, arguments.output, arguments.questions, arguments.epochs)
+        train_cross_encoder(arguments.model, arguments.data, arguments.output, arguments.questions)
         return
     score = RANKERS[arguments.ranker](arguments.model)
     drawn = list(rankings(arguments.data))
