@@ -1,5 +1,6 @@
 """The options that several commands share, and the model that they name. Imports torch only to load it."""
 
+import socket
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
@@ -11,7 +12,7 @@ from cogltx._progress import logger
 from cogltx.errors import ConfigError
 
 if TYPE_CHECKING:
-    from cogltx.pipeline import Reader
+    from cogltx.pipeline import CogLTX, Reader
 
 Split = Literal["train", "validation", "test"]
 KeyBlocks = Literal["recall", "gold"]
@@ -64,3 +65,23 @@ def fail(line: str, code: int) -> NoReturn:
     """Print a line to standard error, even if the log is quiet, and exit."""
     print(f"cogltx: {line}", file=sys.stderr)
     sys.exit(code)
+
+
+def load_answering(name: str, changes: Sequence[str] | None, judge: str | None, device: str | None) -> "CogLTX":
+    """Load a model that answers questions by key blocks; raises ConfigError for others."""
+    from cogltx.pipeline import CogLTX
+
+    reader = load_model(name, changes, judge, device)
+    if reader.config.reasoner.pipeline_tag != "question-answering" or not isinstance(reader, CogLTX):
+        what = f"the reader {reader.config.reader} with the reasoner {reader.config.reasoner.name}"
+        raise ConfigError(f"--model {name}: {what} does not answer questions by key blocks")
+    return reader
+
+
+def listen(host: str, port: int, advice: str) -> socket.socket:
+    """Open a socket that waits for requests; raises ConfigError with advice if that is not possible."""
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (")[0].lower()
+        raise ConfigError(f"{host}:{port}: {reason}; {advice}") from None

@@ -2,14 +2,13 @@
 
 import logging
 import signal
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cogltx._languages import model_for
-from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, load_model, note
+from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, listen, load_answering, note
 from cogltx.cli.ask import _Megabytes, _read_documents, _readable, _Seconds
 from cogltx.errors import ConfigError
 
@@ -35,15 +34,12 @@ def mcp(
         from cogltx.integrations._mcp import make_server
     except ModuleNotFoundError as error:
         raise ConfigError(f'the package {error.name} is not installed; pip install "cogltx[mcp]"') from None
-    from cogltx.pipeline import CogLTX
 
     if Path("-") in files:
         raise ConfigError("mcp: the standard input is for the protocol; name files or folders")
     documents = [document for _, document in _read_documents(files, seconds, megabytes)]
     model = model or model_for(documents)
-    reader = load_model(model, changes, judge, device)
-    if reader.config.reasoner.pipeline_tag != "question-answering" or not isinstance(reader, CogLTX):
-        raise ConfigError(f"--model {model}: it does not answer questions by key blocks")
+    reader = load_answering(model, changes, judge, device)
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # mcp shows the log of every package
     server = make_server(reader, _readable(documents, reader))
     if http is None:
@@ -56,12 +52,7 @@ def _serve(server: "MCPServer", port: int) -> None:
     """Serve by HTTP on this machine until a signal comes."""
     import uvicorn
 
-    try:
-        listening = socket.create_server(("127.0.0.1", port))
-    except OSError as error:
-        reason = (error.strerror or str(error)).partition(" (")[0].lower()
-        raise ConfigError(f"--http {port}: {reason}; choose another port") from None
-    with listening:
+    with listen("127.0.0.1", port, "choose another port with --http") as listening:
         app = server.streamable_http_app(host="127.0.0.1")  # checks Host and Origin
         note(f"cogltx serves MCP at http://localhost:{listening.getsockname()[1]}/mcp")
         for number in (signal.SIGINT, signal.SIGTERM):

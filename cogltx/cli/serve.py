@@ -2,8 +2,8 @@
 
 import gc
 import signal
-import socket
 import sys
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from cogltx._folders import DEFAULT_MODEL
-from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, load_model, note
+from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, listen, load_answering, note
 from cogltx.errors import ConfigError
 
 _SWITCH_SECONDS = 0.0005  # of Python between threads; a batch of the model waits for it at each layer
@@ -49,7 +49,6 @@ def serve(
         from cogltx.server.app import create_app
     except ModuleNotFoundError as error:
         raise ConfigError(f'the package {error.name} is not installed; pip install "cogltx[serve]"') from None
-    from cogltx.pipeline import CogLTX
 
     config = ServerConfig(
         max_megabytes=max_megabytes,
@@ -62,19 +61,9 @@ def serve(
         allowed_hosts=tuple(allowed_host or ()),
         api_key=api_key or None,
     )
-    with _listen(host, port) as listening:
-        name = model or DEFAULT_MODEL
-        reader = load_model(name, changes, judge, device)
-        if reader.config.reasoner.pipeline_tag != "question-answering" or not isinstance(reader, CogLTX):
-            what = f"the reader {reader.config.reader} with the reasoner {reader.config.reasoner.name}"
-            raise ConfigError(f"--model {name}: {what} does not answer questions by key blocks")
-
-        def load(other: str) -> CogLTX:
-            loaded = load_model(other, changes, judge, device)
-            assert isinstance(loaded, CogLTX)
-            return loaded
-
-        app = create_app(reader, name.rstrip("/").rpartition("/")[2], config, load if model is None else None)
+    with listen(host, port, "choose others with --host and --port") as listening:
+        name, load = model or DEFAULT_MODEL, partial(load_answering, changes=changes, judge=judge, device=device)
+        app = create_app(load(name), name.rstrip("/").rpartition("/")[2], config, load if model is None else None)
 
         class Server(uvicorn.Server):
             """Gives up the work that is in progress when it is told to end."""
@@ -92,11 +81,3 @@ def serve(
         gc.freeze()  # what is loaded stays; to search it for garbage takes seconds, also at the end
         server.run(sockets=[listening])
     note("stopped")
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        reason = (error.strerror or str(error)).partition(" (")[0].lower()
-        raise ConfigError(f"{host}:{port}: {reason}; choose others with --host and --port") from None
