@@ -72,8 +72,8 @@ def measure(
             seconds=60 * minutes, limit=limit * (1 << 30),
         )  # fmt: skip
         cost["readers"][reader] = _with(row, length, outcome)
-        text = f"more {outcome['beyond']} than allowed" if "beyond" in outcome else _cell(outcome)
-        report(f"{reader}, {length:,} tokens (s, MiB): {text}")
+        text = f"more {outcome['beyond']} than allowed" if "beyond" in outcome else f"{_cell(outcome)} (s, MiB)"
+        report(f"{reader}, {length:,} tokens: {text}")
         write_json(path, cost)
     if results is not None:
         kept = results / "cost.json"

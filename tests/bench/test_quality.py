@@ -215,4 +215,4 @@ def test_the_command(measured: dict[str, Any], folder: Path, capsys: pytest.Capt
     assert invoke(*arguments) == 0
     assert [row["reader"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["cogltx", "bm25"]
     assert invoke(*arguments[:-2], "one") == 2
-    assert "--seeds: 'one' is not a list of whole numbers, such as 0,1" in capsys.readouterr().err
+    assert "--seeds: 'one' is not a list of whole numbers from 0, such as 1,2" in capsys.readouterr().err
