@@ -1,4 +1,4 @@
-"""Plain passes of an encoder by PyTorch, ONNX Runtime and OpenVINO (the fourth table of peers.md).
+"""Plain passes of an encoder by PyTorch, ONNX Runtime and OpenVINO (the fifth table of peers.md).
 
     python data/peers/backends.py FOLDER --rounds 8
 
