@@ -30,6 +30,7 @@ _PITCH = 0.6  # width of a letter of fixed pitch, in type sizes
 _MOST_HEADING = 200  # characters
 _LABEL = re.compile(r"^(?:[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?\s+")  # of an appendix or a part
 _SECTION = re.compile(r"(?:\d{1,2}|[A-Z]\.\d+)(?:\.\d+)*\.?\s+\S")  # begins with a section number
+_ENTRY = re.compile(r"(.+?)[\s.]+\d{1,4}")  # of a table of contents
 _IN_ADDRESS = re.compile(r"[\w%~.-]*(?:[/=_?&]|\w\.\w)")
 _ADDRESS = re.compile(r"(?:https?|ftp)://\S*(?<=[./=_])$")
 _MARKS = str.maketrans(dict.fromkeys("\ufffe\x02", "-"))
@@ -156,12 +157,20 @@ def _with_headings(paragraphs: Paragraphs, pages: list[list[Block]], titles: Tit
     candidates = [paragraph for paragraph in listed if paragraph.kind in {"text", "code"} or _is_first_cell(paragraph)]
     headings = {id(paragraph) for paragraph in candidates if _is_in_outline(paragraph, titles, paragraphs.size)}
     if len(headings) < max(_LEAST_TITLES * sum(map(len, titles.values())), _LEAST_PER_PAGE * len(pages)):
-        by_type = (paragraph for paragraph in candidates if paragraph.kind != "code")
-        headings |= {id(paragraph) for paragraph in by_type if _looks_like_heading(paragraph, paragraphs.size)}
+        texts = (paragraph for paragraph in candidates if paragraph.kind != "code")
+        by_type = [paragraph for paragraph in texts if _looks_like_heading(paragraph, paragraphs.size)]
+        headings |= {id(paragraph) for paragraph in by_type} - _entries(by_type)
     for paragraph in listed:
         if id(paragraph) in headings:
             paragraph.kind, paragraph.lines[-1].after = "heading", ""
         yield paragraph
+
+
+def _entries(headings: list[Paragraph]) -> set[int]:
+    """The entries of a table of contents among headings: each ends with a page, and comes again without it."""
+    last = {_letters(_plain(one)): number for number, one in enumerate(headings)}
+    entries = ((number, _ENTRY.fullmatch(_plain(one))) for number, one in enumerate(headings))
+    return {id(headings[number]) for number, match in entries if match and last.get(_letters(match[1]), 0) > number}
 
 
 def _is_first_cell(paragraph: Paragraph) -> bool:

@@ -561,6 +561,21 @@ def test_names_of_fonts_that_are_not_bold(name: str) -> None:
     assert not _pdf_words._FIXED_NAME.search(name.lower())
 
 
+def test_bold_lines_of_contents_are_no_headings(read: Read) -> None:
+    contents = ["Contents", "1 Of Foxes 1", "2 Of Owls 2", "3 The year 1984 3"]
+    file = FPDF(unit="pt", format=(612, 792))
+    for titles, text in (([*contents, "1 Of Foxes"], FOX), (["2 Of Owls"], OWL), (["3 The year 1984"], [*FOX, *OWL])):
+        file.add_page()
+        file.set_font("Helvetica", style="B", size=11)
+        for left, baseline, title in lines(72, 90, titles, step=30):
+            file.text(left, baseline, title)
+        file.set_font("Helvetica", size=11)
+        for left, baseline, line in lines(72, 300, text):
+            file.text(left, baseline, line)
+    headings = [segment.heading for segment in read(file).segments]
+    assert headings == ["Contents", "1 Of Foxes", "2 Of Owls", "3 The year 1984"]
+
+
 def test_a_space_under_an_italic_letter(read: Read) -> None:
     file = drawn([[]])
     file._out(b"BT /F1 11 Tf 72 712 Td [(The Journal of ) 220 (Applied Statistics of ) 220 (fish)] TJ ET")
