@@ -97,10 +97,7 @@ def evaluate(
     if other is not None and result["metrics"]:
         systems.append(other.answer(task, examples, device, blocks))
         result |= {"systems": [name, other.name], **compare(*systems)}
-    if matrix is not None:
-        _draw_confusion(pairs, matrix)
-    if curve is not None and result["calibration"] is not None:
-        _draw_reliability(result["calibration"]["bins"], curve)
+    _draw(pairs, result["calibration"], matrix, curve)
     if html is not None:
         write_page(html, systems, result, data)
         note(f"page: {html}")
@@ -173,6 +170,15 @@ def _per_label(pairs: Sequence["Pair"]) -> dict[str, dict[str, float]]:
         rows[label] = {"precision": 100 * score.precision, "recall": 100 * score.recall, "f1": 100 * score.f1}
         rows[label]["entities" if entities else "texts"] = counts[2]
     return rows
+
+
+def _draw(
+    pairs: "list[Pair]", calibration: dict[str, Any] | None, matrix: "Picture | None", curve: "Picture | None"
+) -> None:
+    if matrix is not None:
+        _draw_confusion(pairs, matrix)
+    if curve is not None and calibration is not None:
+        _draw_reliability(calibration["bins"], curve)
 
 
 def _draw_confusion(pairs: Sequence["Pair"], picture: "Picture") -> None:

@@ -2,17 +2,21 @@
 
 import gc
 import signal
+import socket
 import sys
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cogltx._folders import DEFAULT_MODEL
 from cogltx.cli._options import DeviceOption, JudgeOption, ReleasedModelOption, SetOption, listen, load_answering, note
 from cogltx.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 _SWITCH_SECONDS = 0.0005  # of Python between threads; a batch of the model waits for it at each layer
 
@@ -43,7 +47,7 @@ def serve(
 ) -> None:
     """Serve a web page and an HTTP API: ask about documents, find key blocks, rerank."""
     try:
-        import uvicorn
+        import uvicorn  # noqa: F401
 
         from cogltx.server._service import ServerConfig
         from cogltx.server.app import create_app
@@ -64,20 +68,26 @@ def serve(
     with listen(host, port, "choose others with --host and --port") as listening:
         name, load = model or DEFAULT_MODEL, partial(load_answering, changes=changes, judge=judge, device=device)
         app = create_app(load(name), name.rstrip("/").rpartition("/")[2], config, load if model is None else None)
-
-        class Server(uvicorn.Server):
-            """Gives up the work that is in progress when it is told to end."""
-
-            def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-                app.state.service.stop()
-                super().handle_exit(sig, frame)
-
-        server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="on"))
         address = "localhost" if host in ("127.0.0.1", "0.0.0.0") else f"[{host}]" if ":" in host else host
         note(f"cogltx serves {name} at http://{address}:{listening.getsockname()[1]}/")
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again when it has ended
-        sys.setswitchinterval(_SWITCH_SECONDS)
-        gc.freeze()  # what is loaded stays; to search it for garbage takes seconds, also at the end
-        server.run(sockets=[listening])
+        _run(app, listening)
     note("stopped")
+
+
+def _run(app: "FastAPI", listening: socket.socket) -> None:
+    """Serve until a signal comes."""
+    import uvicorn
+
+    class Server(uvicorn.Server):
+        """Gives up the work that is in progress when it is told to end."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            app.state.service.stop()
+            super().handle_exit(sig, frame)
+
+    server = Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1, lifespan="on"))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # uvicorn handles them, and raises them again when it has ended
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    gc.freeze()  # what is loaded stays; to search it for garbage takes seconds, also at the end
+    server.run(sockets=[listening])
