@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from operator import attrgetter
 
 import pypdfium2
@@ -30,7 +31,9 @@ _PITCH = 0.6  # width of a letter of fixed pitch, in type sizes
 _MOST_HEADING = 200  # characters
 _LABEL = re.compile(r"^(?:[A-Z]|[IVXLC]+)(?:\.\d+)*[.:)]?\s+")  # of an appendix or a part
 _SECTION = re.compile(r"(?:\d{1,2}|[A-Z]\.\d+)(?:\.\d+)*\.?\s+\S")  # begins with a section number
-_ENTRY = re.compile(r"(.+?)[\s.]+\d{1,4}")  # of a table of contents
+_ENTRY = re.compile(r"(.+?)[\s.]+(?:\d{1,4}|[ivxlc]{1,7})")  # of a table of contents
+_LEAST_ENTRIES, _ENTRIES_SHARE = 5, 0.5  # of a document, and of a paragraph's lines
+_MOST_BETWEEN, _MOST_ENTRY_LINES = 12, 2  # paragraphs from entry to entry, and lines of one between them
 _IN_ADDRESS = re.compile(r"[\w%~.-]*(?:[/=_?&]|\w\.\w)")
 _ADDRESS = re.compile(r"(?:https?|ftp)://\S*(?<=[./=_])$")
 _MARKS = str.maketrans(dict.fromkeys("\ufffe\x02", "-"))
@@ -163,7 +166,38 @@ def _with_headings(paragraphs: Paragraphs, pages: list[list[Block]], titles: Tit
     for paragraph in listed:
         if id(paragraph) in headings:
             paragraph.kind, paragraph.lines[-1].after = "heading", ""
-        yield paragraph
+    yield from _without_contents(listed)
+
+
+def _without_contents(paragraphs: list[Paragraph]) -> list[Paragraph]:
+    """Leave out the table of contents: lines that name headings after it, each with its page, and few between them."""
+    is_heading = [one.kind == "heading" for one in paragraphs]
+    places_of = {form: n for n, one in enumerate(paragraphs) if is_heading[n] for form in _forms(_plain(one))}
+    counts = [0 if is_heading[n] else _n_entries(one, places_of, n) for n, one in enumerate(paragraphs)]
+    if sum(counts) < _LEAST_ENTRIES:
+        return paragraphs
+    places = [n for n, one in enumerate(paragraphs) if counts[n] > _ENTRIES_SHARE * len(one.lines)]
+    gone = set(places)
+    for first, last in pairwise(places):
+        if last - first <= _MOST_BETWEEN and all(map(_may_be_entry, paragraphs[first + 1 : last])):
+            gone.update(range(first, last))
+    return [one for n, one in enumerate(paragraphs) if n not in gone]
+
+
+def _may_be_entry(paragraph: Paragraph) -> bool:
+    """Check for an entry of a table of contents whose heading is not known as one, or a part of it."""
+    return paragraph.kind != "heading" and len(paragraph.lines) <= _MOST_ENTRY_LINES and paragraph.text[-1] not in ".;:"
+
+
+def _n_entries(paragraph: Paragraph, places_of: dict[str, int], place: int) -> int:
+    """Count the lines of a paragraph that name later headings, each with its page; a title may have several lines."""
+    found, title = 0, list[str]()
+    for line in paragraph.lines:
+        title.append(line.text)
+        if entry := _ENTRY.fullmatch(LEADER.sub(" ", " ".join(title)).strip()):
+            found += len(title) * any(places_of.get(form, 0) > place for form in _forms(entry[1]))
+            title = []
+    return found
 
 
 def _entries(headings: list[Paragraph]) -> set[int]:

@@ -576,6 +576,32 @@ def test_bold_lines_of_contents_are_no_headings(read: Read) -> None:
     assert headings == ["Contents", "1 Of Foxes", "2 Of Owls", "3 The year 1984"]
 
 
+@pytest.mark.parametrize("n_sections", [4, 6])
+def test_contents_are_no_text(read: Read, n_sections: int) -> None:
+    """Lines that name five later headings or more, with their pages; one that does not, between them, goes with them."""
+    titles = [
+        f"{number} Of {what}" for number, what in enumerate(("Foxes", "Owls", "Bears", "Elks", "Hares", "Mice"), 1)
+    ]
+    entries = [f"{title} . . . . . . {number}" for number, title in enumerate(titles, 2)]
+    entries.insert(3, "A note that is no section . . . . 5")
+    file = FPDF(unit="pt", format=(612, 792))
+    file.add_page()
+    file.set_font("Helvetica", size=11)
+    for left, baseline, line in [*lines(72, 90, entries, step=20), *lines(72, 400, OWL)]:
+        file.text(left, baseline, line)
+    for title in titles[:n_sections]:
+        file.add_page()
+        file.set_font("Helvetica", style="B", size=14)
+        file.text(72, 90, title)
+        file.set_font("Helvetica", size=11)
+        for left, baseline, line in lines(72, 120, [*FOX, f"This is about {title}, 17"]):
+            file.text(left, baseline, line)
+    document = read(file)
+    assert [segment.heading for segment in document.segments] == titles[:n_sections]
+    assert document.text.startswith(" ".join(OWL)) == (n_sections > 5)
+    assert document.text.count("This is about") == n_sections
+
+
 def test_a_space_under_an_italic_letter(read: Read) -> None:
     file = drawn([[]])
     file._out(b"BT /F1 11 Tf 72 712 Td [(The Journal of ) 220 (Applied Statistics of ) 220 (fish)] TJ ET")
