@@ -24,7 +24,7 @@ _SKIPPED = frozenset(
     "style noscript template svg title button head datalist audio video canvas iframe rp noembed".split()
 )
 _REPLACED = frozenset("math select textarea script".split())
-_COPIES = frozenset(("katex-html", "MathJax_Preview", "link-target"))  # of formulas and of the addresses of links
+_COPIES = frozenset(("katex-html", "MathJax_Preview", "link-target", "ttc"))  # of formulas, links and their targets
 _TABLE_PARTS = frozenset("tr tbody thead tfoot caption".split())
 _FRAMES = frozenset("table td th ul ol header footer aside".split())
 _BLOCKS = frozenset(

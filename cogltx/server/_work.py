@@ -11,7 +11,6 @@ from cogltx.prediction import Evidence
 READING, SEARCHING, ANSWERING = "reading", "searching", "answering"
 _WEIGHT = 0.2  # of the newest measurement
 _NEARLY = 0.98
-_MEASURED = 0.02  # share of a stage after which its own pace counts
 
 
 class GivenUpError(Exception):
@@ -141,9 +140,8 @@ class Work:
         before, after = stages[: stages.index(stage)], stages[stages.index(stage) + 1 :]
         done = sum(seconds[one] for one in before) + seconds[stage] * part
         self._share = max(self._share, round(done / total, 3))  # estimates change, but nobody likes to go back
-        left = seconds[stage] * (1 - part)
-        if part > _MEASURED:  # the pace of this work says more than that of others
-            left = (time.monotonic() - of._at[0]) * (1 - part) / part
+        elapsed = time.monotonic() - of._at[0]  # the pace of this work says more, the longer it lasts
+        left = (1 - part) * ((1 - part) * seconds[stage] + elapsed)
         return Progress(stage, self._share, round(left + sum(seconds[one] for one in after), 1))
 
     def _part(self) -> float:

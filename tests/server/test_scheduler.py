@@ -202,7 +202,7 @@ def test_the_time_left_follows_the_pace_of_the_work(monkeypatch: pytest.MonkeyPa
     work = Work()
     work.plan(1000, asks=False)
     work.begin(READING)
-    for seconds, n_tokens, left in ((30, 300, 70.0), (60, 400, 90.0), (90, 900, 10.0)):
+    for seconds, n_tokens, left in ((30, 300, 21.0), (60, 400, 36.0), (90, 900, 9.0)):
         now[0], work.n_tokens = 100.0 + seconds, n_tokens
         assert work.progress().seconds_left == left
 

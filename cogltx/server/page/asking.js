@@ -51,7 +51,7 @@ export async function ask(item) {
     save();
     item.result = await answered(item, asked, leaving.signal);
     become(item, "answered");
-    announce(`Answer: ${words.verdict(item.result, item.documents.map(({ name }) => name))}`);
+    announce(`Answer: ${words.verdict(item.result, item.documents)}`);
   } catch (error) {
     if (!isLeaving) await failed(item, error);
   }

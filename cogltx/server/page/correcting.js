@@ -83,14 +83,22 @@ async function select() {
   else if (!item) end();
 }
 
-/** Find a typed answer, in the document in view first. */
+/** Where the passages of the question begin in a document; 0 if none is in it. */
+function nearAnswer(key) {
+  const starts = item.result.passages.filter((one) => one.document === key).map(({ start }) => start);
+  return starts.length ? Math.min(...starts) : 0;
+}
+
+/** Find a typed answer, in the document in view first, from the passages on. */
 async function find() {
   const wanted = $("typed").value;
   const held = documents.askable().sort((a, b) => (b.key === state.shown) - (a.key === state.shown));
   for (const one of wanted.trim() ? held : []) {
     const { text } = await documents.content(one);
-    const span = text.find(wanted);
-    if (span) return choose({ document: one.key, ...span, text: text.slice(span.start, span.end) });
+    const span = text.find(wanted, nearAnswer(one.key));
+    if (!span) continue;
+    choose({ document: one.key, ...span, text: text.slice(span.start, span.end) });
+    return viewer.reveal({ document: one.key, ...span });
   }
   choose(null);
   if (wanted.trim()) $("correction-quote").textContent = "This text is not in the documents.";

@@ -96,7 +96,8 @@ async function upload(held, send) {
   }
 }
 
-const complain = (name, message) => notify(message.includes(name) ? message : `${name}: ${message}`);
+const complain = (name, message) =>
+  notify(message.includes(name) ? message : `${name}: ${message}`, { about: `file ${name}` });
 
 /** A document was read. One that the server had lost takes its place again, so its answers lead to it. */
 function arrived(held, sent) {
@@ -105,6 +106,7 @@ function arrived(held, sent) {
   if (lost) drop(held);
   Object.assign(lost ?? held, sent, { lost: false });
   if (!state.documents.some((other) => other.lost)) dismiss("gone");
+  dismiss(`file ${sent.name}`);
   if (state.shown === held._before) state.shown = (lost ?? held).key; // of several, the first that is read
   announce(`${sent.name} is read: ${words.size(sent)}.`);
   poll();
@@ -131,6 +133,7 @@ export function remove(held) {
   const index = state.documents.indexOf(held);
   drop(held);
   forget(held);
+  if (!state.documents.some((other) => other.lost)) dismiss("gone");
   if (held.id && !held.lost) api.request(`/documents/${held.id}`, { method: "DELETE" }).catch(() => {});
   if (state.shown === held.key) state.shown = (state.documents[index] ?? state.documents[index - 1])?.key ?? "";
   changed();
@@ -142,6 +145,7 @@ export function remove(held) {
 export function choose(held) {
   state.shown = held.key;
   changed();
+  $("documents").querySelector(`[data-key="${held.key}"]`)?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function lose(missing) {

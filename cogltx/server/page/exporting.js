@@ -22,7 +22,7 @@ function markdown() {
     const other = (one) => `- less probable: ${plain(one.text)} (${words.sureness(one.confidence)}), ${where(one)}`;
     const others = item.result.alternatives.map(other);
     const passages = item.result.passages.map((one) => `> ${plain(one.text)}\n>\n> — ${where(one)}`);
-    parts.push(`## ${plain(item.question)}`, `**${plain(words.verdict(item.result, names))}**`);
+    parts.push(`## ${plain(item.question)}`, `**${plain(words.verdict(item.result, item.documents))}**`);
     const { correction } = item;
     if (correction) parts.push(`Corrected: ${correction.none ? "there is no answer" : plain(correction.text)}`);
     if (others.length && item.result.answer) parts.push(others.join("\n"));

@@ -40,8 +40,11 @@ export class Text {
     return count;
   }
 
-  /** Span, in code points, of the first place of a string, in any case; null if there is none. */
-  find(wanted) {
+  /** Span, in code points, of the first place of a string from an offset on, else of all; in any case; or null. */
+  find(wanted, from = 0) {
+    const start = this.unit(from);
+    const later = start ? new Text(this.text.slice(start)).find(wanted) : null;
+    if (later) return { start: later.start + from, end: later.end + from };
     const needle = wanted.trim();
     const pattern = needle.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/\s+/g, "\\s+");
     const found = needle && (new RegExp(pattern, "u").exec(this.text) ?? new RegExp(pattern, "iu").exec(this.text));

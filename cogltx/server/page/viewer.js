@@ -11,12 +11,13 @@ let shown = null; // {key, id, view, ready}
 let matches = [];
 let wanted = null; // the match that was asked for last
 let zoom = 1;
+let place = [0, 0]; // what is at the upper third of the pane, as shares of the height and width of the document
 
 const marksOf = (key) => matches.filter((match) => match.document === key && match.start !== null);
 
 /** Show the chosen document, if it is not shown yet. Resolves when it is there. */
 export function show() {
-  const held = documents.byKey(state.shown);
+  const held = documents.byKey(state.shown) ?? state.documents.find((one) => one._uploading);
   const [key, id] = [held?.key ?? "", held?.id ?? ""];
   if (shown?.key === key && shown.id === id && !shown.failed) return shown.ready;
   shown?.view?.close();
@@ -143,9 +144,21 @@ function lengthBefore(block, node, offset) {
   return range.toString().length;
 }
 
+function notePlace() {
+  const { scrollTop, scrollLeft, clientHeight, clientWidth, scrollHeight, scrollWidth } = $("viewer");
+  place = [(scrollTop + clientHeight / 3) / scrollHeight, (scrollLeft + clientWidth / 2) / scrollWidth];
+}
+
+/** Scroll to the place of before, after the document or the pane has another size. */
+function keepPlace() {
+  const { clientHeight, clientWidth, scrollHeight, scrollWidth } = $("viewer");
+  $("viewer").scrollTo(place[1] * scrollWidth - clientWidth / 2, place[0] * scrollHeight - clientHeight / 3);
+}
+
 function setZoom(step) {
   zoom = ZOOMS[Math.min(ZOOMS.length - 1, Math.max(0, ZOOMS.indexOf(zoom) + step))];
   $("viewer").style.setProperty("--zoom", zoom);
+  keepPlace();
   $("zoom-value").textContent = `${Math.round(100 * zoom)} %`;
   shown?.view?.resized?.();
 }
@@ -153,6 +166,8 @@ function setZoom(step) {
 export function start() {
   $("zoom-in").addEventListener("click", () => setZoom(1));
   $("zoom-out").addEventListener("click", () => setZoom(-1));
+  $("viewer").addEventListener("scroll", notePlace, { passive: true });
+  new ResizeObserver(keepPlace).observe($("viewer"));
   new ResizeObserver(settled(() => shown?.view?.resized?.(), 300)).observe($("viewer"));
   documents.onChange(() => (show(), showMap()));
   show();

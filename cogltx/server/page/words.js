@@ -5,7 +5,8 @@ const percent = (share) => `${(100 * share).toFixed(0)} %`;
 export const level = (confidence) => (confidence >= 0.8 ? "sure" : confidence >= 0.5 ? "probably" : "not sure");
 export const sureness = (confidence) => `${level(confidence)}, ${percent(confidence)}`;
 export const prepared = (share) => `prepared ${percent(Math.floor(100 * share) / 100)}`;
-export const uploaded = (share) => (share < 1 ? `uploading, ${percent(share)}` : "being read …");
+export const uploaded = (share) =>
+  share === 0 ? "waiting" : share < 1 ? `uploading, ${percent(share)}` : "being read …";
 
 export const pageName = (page) => (typeof page === "number" ? `page ${page}` : page);
 
@@ -60,15 +61,15 @@ function named(names) {
 
 export const notFound = (names, confidence) => `${confidence ? "Not found" : "No sure answer"} in ${listed(names)}`;
 
-/** The sentence that says what was found, for screen readers and for the exported conversation. */
-export function verdict(result, names) {
-  const said = result.confidence > 0 ? ` (${sureness(result.confidence)})` : "";
-  if (result.answer) return `${result.answer}${said}${result.place ? `, ${result.place}` : ""}`;
+/** The sentence that says what was found in documents, for screen readers and for the exported conversation. */
+export function verdict(result, documents) {
+  const nameOf = (one) => (documents.length > 1 ? documents.find(({ key }) => key === one.document)?.name : "");
+  const said = (one) => (one.confidence > 0 ? ` (${sureness(one.confidence)})` : "");
+  const found = (one, text) => [text + said(one), nameOf(one), one.place].filter(Boolean).join(", ");
+  if (result.answer) return found(result, result.answer);
   const [nearest] = result.alternatives;
-  const none = `${notFound(names, result.confidence)}${said}.`;
-  if (!nearest) return none;
-  const where = nearest.place ? `, ${nearest.place}` : "";
-  return `${none} The nearest is “${nearest.text}” (${sureness(nearest.confidence)})${where}.`;
+  const none = `${notFound(documents.map(({ name }) => name), result.confidence)}${said(result)}.`;
+  return nearest ? `${none} The nearest is ${found(nearest, `“${nearest.text}”`)}.` : none;
 }
 
 export const keeping = (store) =>
