@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 
 from more_itertools import split_when
@@ -71,11 +71,17 @@ class Line:
 
 
 def is_right_to_left(text: str) -> bool:
-    """Check whether most letters of a text are written from right to left."""
+    """Check whether most words of a text are written from right to left."""
     if text.isascii():
         return False
-    directions = Counter(map(unicodedata.bidirectional, text))
-    return directions["R"] + directions["AL"] > directions["L"]
+    directions = Counter(_direction(word) for word in text.split())
+    return directions["R"] > directions["L"]
+
+
+def _direction(word: str) -> str:
+    """The direction of the first letter: R or L; empty without one."""
+    strong = {"R": "R", "AL": "R", "L": "L"}
+    return next((strong[one] for one in map(unicodedata.bidirectional, word) if one in strong), "")
 
 
 def without_spaces(left: str, right: str) -> bool:
@@ -137,7 +143,38 @@ def _continues(last: Word, word: Word) -> bool:
     return drop < (0.25 if last.size == word.size else 0.6) * size
 
 
+def _from_right_to_left(words: Sequence[Word]) -> list[Word]:
+    """Put the words of a line in order, most of whose letters are written from right to left."""
+    ordered = sorted(words, key=lambda word: -word.right)
+    found = list[Word]()
+    for is_other, run in groupby(ordered, key=lambda word: not is_right_to_left(word.text)):
+        part = list(run)
+        is_latin = any(character.isascii() and character.isalpha() for word in part for character in word.text)
+        while is_other and is_latin and not any(map(str.isalnum, part[0].text)):
+            found.append(part.pop(0))
+        rest = list[Word]()
+        while is_other and is_latin and not any(map(str.isalnum, part[-1].text)):
+            rest.insert(0, part.pop())
+        found += (part[::-1] if is_other and is_latin else part) + rest
+    return _with_numbers(found)
+
+
+def _with_numbers(words: Sequence[Word]) -> list[Word]:
+    """Join the parts of a number, which touch; the left one comes first."""
+    joined = list[Word]()
+    for word in words:
+        last = joined[-1] if joined else None
+        is_number = any(map(str.isdigit, word.text)) and not any(map(str.isalpha, word.text))
+        if last and is_number and abs(last.left - word.right) < _TOUCHING * word.size and last.text[-1].isdigit():
+            joined[-1] = last._replace(text=word.text + last.text, left=word.left)
+        else:
+            joined.append(word)
+    return joined
+
+
 def _line(words: list[Word], frame: Frame, page: int) -> Line:
+    if is_right_to_left(" ".join(word.text for word in words)):
+        words = _from_right_to_left(words)
     styles = Counter[Style]()
     for word in words:
         styles[word.style] += len(word.text)
@@ -219,7 +256,7 @@ def with_drop_caps(parts: Sequence[Line]) -> list[Line]:
 
 def merged(parts: Sequence[Line], separator: str = " ") -> Line:
     """Join pieces on one baseline to a line, in the direction of their script."""
-    backwards = is_right_to_left("".join(part.text for part in parts))
+    backwards = is_right_to_left(" ".join(part.text for part in parts))
     ordered = sorted(parts, key=lambda part: -part.right if backwards else part.left)
     text = ordered[0].text
     for before, part in pairwise(ordered):

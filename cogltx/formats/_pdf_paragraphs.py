@@ -154,7 +154,7 @@ class Paragraphs:
         if run[0].cells:
             yield Paragraph("table", list(run[0].cells))
             return
-        backwards = is_right_to_left("".join(line.text for line in run[:3]))
+        backwards = is_right_to_left(" ".join(line.text for line in run[:3]))
         edge = self._edge(run, backwards)
         if _is_list(run):
             yield from (Paragraph(self._kind(line), [line], edge) for line in run)

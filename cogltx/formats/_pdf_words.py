@@ -30,7 +30,8 @@ _GAP, _SPREAD = 0.22, 0.06  # type sizes between words; between the letters of a
 _BEGINNINGS = frozenset(f"({ascii_letters}{digits}")
 _NO_WIDTH = 0.01
 _BACKWARDS = re.compile("[\u0590-\u065f\u066d-\u06ef\u06fa-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")  # letters
-_FORWARDS = re.compile(rf"(?:(?!{_BACKWARDS.pattern})\w)(?:(?!{_BACKWARDS.pattern})\S)+")
+_SIGNS_BEFORE = re.compile(rf"[^\w\s]+(?={_BACKWARDS.pattern})")
+_FORWARDS = re.compile(rf"(?:(?!{_BACKWARDS.pattern})\w)(?:(?!{_BACKWARDS.pattern})\S)*(?:(?!{_BACKWARDS.pattern})\w)")
 _CONTROLS = re.compile("[\0-\x01\x03-\x1f\x7f-\x9f\ufeff\ufff9-\ufffb\uffff]")
 _LIGATURES = dict(zip("\x1b\x1c\x1d\x1e\x1f\x0b\x0c\x0e\x0f", "ﬀﬁﬂﬃﬄﬀﬁﬃﬄ", strict=True))  # codes of old fonts of TeX
 _LIGATURE = re.compile("(?:(?<=[a-z]{2})[{0}]|[{0}](?=[a-z]{2}))".replace("{0}", "".join(_LIGATURES)))
@@ -272,12 +273,15 @@ class _Reader:
     def _as_printed(self, source: _Source, word: Word, start: int) -> Word:
         """Put addresses and numbers in order, whose parts pdfium turns round at signs among text from right to left."""
         runs = [match.span() for match in _FORWARDS.finditer(word.text)]
-        if not runs:
+        if not runs and not _SIGNS_BEFORE.match(word.text):
             return word
         edges = [self._extent(source, start + index) for index in range(len(word.text))]
         order = list(range(len(word.text)))
         for first, end in runs:
             order[first:end] = sorted(order[first:end], key=edges.__getitem__)
+        signs = _SIGNS_BEFORE.match(word.text)
+        if signs and edges[0] < edges[signs.end()]:  # printed at the left end of a word from right to left: after it
+            order = order[signs.end() :] + order[: signs.end()]
         text = "".join(word.text[index] for index in order)
         return word._replace(text=text, left=min(edges)[0], right=max(edge for _, edge in edges))
 

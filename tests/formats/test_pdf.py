@@ -309,8 +309,8 @@ def test_addresses_among_text_from_right_to_left(read: Read) -> None:
     file.add_font("DejaVu", fname=Path(matplotlib.get_data_path()) / "fonts/ttf/DejaVuSans.ttf")
     file.set_font("DejaVu", size=12)
     file.add_page()
-    text = "קרא עוד על הגשר באתר http://www.example.org/a.b או בספר"
-    as_drawn = re.sub(r"[a-z]\S+", lambda match: match[0][::-1], text)[::-1]
+    text = "קרא עוד: על הגשר באתר http://www.example.org/a.b או בספר 1.3 של John Smith כאן."
+    as_drawn = re.sub(r"[a-zA-Z1-9][^א-ת]+[a-zA-Z1-9]", lambda match: match[0][::-1], text)[::-1]
     file.text(500 - file.get_string_width(text), 90, as_drawn)
     assert read(file).text == text
 
