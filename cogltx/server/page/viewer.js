@@ -29,6 +29,7 @@ export function show() {
 
 async function open(held, mine) {
   $("viewer").scrollTop = 0;
+  place = [0, 0];
   $("notes").hidden = !held?.notes?.length;
   $("zoom").hidden = true;
   if (!held) return $("viewer").replaceChildren();
