@@ -149,13 +149,11 @@ def _from_right_to_left(words: Sequence[Word]) -> list[Word]:
     found = list[Word]()
     for is_other, run in groupby(ordered, key=lambda word: not is_right_to_left(word.text)):
         part = list(run)
-        is_latin = any(character.isascii() and character.isalpha() for word in part for character in word.text)
-        while is_other and is_latin and not any(map(str.isalnum, part[0].text)):
-            found.append(part.pop(0))
-        rest = list[Word]()
-        while is_other and is_latin and not any(map(str.isalnum, part[-1].text)):
-            rest.insert(0, part.pop())
-        found += (part[::-1] if is_other and is_latin else part) + rest
+        if is_other and any(letter.isascii() and letter.isalpha() for word in part for letter in word.text):
+            places = [place for place, word in enumerate(part) if any(map(str.isalnum, word.text))]
+            inner = slice(places[0], places[-1] + 1)  # without the signs around them
+            part[inner] = part[inner][::-1]
+        found += part
     return _with_numbers(found)
 
 
