@@ -109,7 +109,7 @@ function showScope() {
   $("scope").replaceChildren(all, ...askable.map(({ key, name }) => element("option", { value: key }, name)));
   $("scope").value = askable.some(({ key }) => key === before) ? before : "";
   $("scope-part").hidden = askable.length < 2;
-  if (askable.length) $("ask-problem").textContent = "";
+  if (!obstacle()) $("ask-problem").textContent = "";
 }
 
 function startMenu() {
