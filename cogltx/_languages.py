@@ -17,6 +17,7 @@ _ASKING = frozenset({
 })  # fmt: skip
 _FEWEST_WORDS, _ENGLISH_SHARE = 30, 0.1  # of English prose, a third are such words; of other languages hardly any
 _FEWEST_ASKED = 3
+_WORD = re.compile(r"[^\W\d_]+")
 
 
 def model_for(documents: Sequence[Document], questions: Sequence[str] = ()) -> str:
@@ -31,13 +32,13 @@ def _asks_in_english(question: str) -> bool:
     >>> [_asks_in_english(one) for one in ("Who built it?", "Wer hat es gebaut?", "Anna Müller", "bridge width")]
     [True, False, False, True]
     """
-    words = re.findall(r"[^\W\d_]+", question.lower())
+    words = _WORD.findall(question.lower())
     return not _ASKING.isdisjoint(words) or (len(words) < _FEWEST_ASKED and all(word.isascii() for word in words))
 
 
 def _looks_english(text: str) -> bool:
     """Check whether a text looks English: it has frequent English words, or too few words to say but ASCII letters."""
-    words = re.findall(r"[^\W\d_]+", text[:50_000].lower())
+    words = _WORD.findall(text[:50_000].lower())
     if len(words) < _FEWEST_WORDS:
         return all(word.isascii() for word in words)
     return sum(word in _ENGLISH for word in words) >= _ENGLISH_SHARE * len(words)

@@ -27,14 +27,8 @@ def progress(
     """Show a progress bar on a terminal or in a notebook, unless the log is quiet; the arguments are those of tqdm."""
     seen = False if _in_notebook() else None  # None: hidden unless on a terminal
     hidden = True if not shown or logger.level > logging.INFO else seen
-    options: dict[str, Any] = {
-        "desc": title,
-        "unit": f" {unit}",
-        "delay": delay,
-        "disable": hidden,
-        "leave": False,
-    } | _size()
-    return tqdm(iterable, total=total, initial=initial, bar_format=bar_format, **options)
+    options: dict[str, Any] = {"desc": title, "unit": f" {unit}", "delay": delay, "disable": hidden, "leave": False}
+    return tqdm(iterable, total=total, initial=initial, bar_format=bar_format, **(options | _size()))
 
 
 def _size() -> dict[str, int]:

@@ -36,8 +36,8 @@ _NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORE
 _HEADING = re.compile("h[1-6]")
 _SPACE = re.compile("[ \t\n\r\xa0\u2007\u202f]+")
 _NAMED = re.compile(
-    r"(?<![a-z])(?<!table-)(?<!example-)(nav\w*|menu|toc|contents|breadcrumbs?|(sphinx)?sidebar\w*|related|pager|pagination|header|footer"
-    r"|skip\w*|share|social|tabs|banner|contentinfo)(?![a-z])",
+    r"(?<![a-z])(?<!table-)(?<!example-)(nav\w*|menu|toc|contents|breadcrumbs?|(sphinx)?sidebar\w*|related|pager"
+    r"|pagination|header|footer|skip\w*|share|social|tabs|banner|contentinfo)(?![a-z])",
     re.IGNORECASE,
 )
 _OF_DOCBOOK = re.compile(r"(?<![a-z])nav(?:header|footer)(?![a-z])")  # with titles of other pages

@@ -230,7 +230,6 @@ class _Reader:
         self._fonts: dict[int, tuple[bool, bool]] = {}
         self._box = pdfium.FS_RECTF()
         self._count = pdfium.FPDFText_CountChars(self._page)
-        self._is_backwards = False  # whether the page has text from right to left
         self._has_gaps = page.pdf.get_metadata_value("Creator").startswith("groff")  # through Ghostscript
 
     def words(self) -> dict[Frame, list[Word]]:
@@ -238,14 +237,14 @@ class _Reader:
         if self._count > _MOST_CHARACTERS:
             raise TooMuchError
         text = symbols.one_by_one(self._text())
-        self._is_backwards = _BACKWARDS.search(text) is not None
+        has_backwards = _BACKWARDS.search(text) is not None
         found: dict[Frame, list[Word]] = defaultdict(list)
         for match in _WORD.finditer(text):
             for key, start, end in self._runs(*match.span()):
                 if piece := _CONTROLS.sub("", text[start:end]):
                     source = self._sources.get(key) or self._source(key, start)
                     word = self._word(source, piece, start, end)
-                    if self._is_backwards and len(piece) == end - start:
+                    if has_backwards and len(piece) == end - start:
                         word = self._as_printed(source, word, start)
                     if piece == _GRAVE:
                         _open_quote(found[source.frame], word)
@@ -272,14 +271,13 @@ class _Reader:
 
     def _as_printed(self, source: _Source, word: Word, start: int) -> Word:
         """Put addresses and numbers in order, whose parts pdfium turns round at signs among text from right to left."""
-        runs = [match.span() for match in _FORWARDS.finditer(word.text)]
-        if not runs and not _SIGNS_BEFORE.match(word.text):
+        runs, signs = [match.span() for match in _FORWARDS.finditer(word.text)], _SIGNS_BEFORE.match(word.text)
+        if not runs and not signs:
             return word
         edges = [self._extent(source, start + index) for index in range(len(word.text))]
         order = list(range(len(word.text)))
         for first, end in runs:
             order[first:end] = sorted(order[first:end], key=edges.__getitem__)
-        signs = _SIGNS_BEFORE.match(word.text)
         if signs and edges[0] < edges[signs.end()]:  # printed at the left end of a word from right to left: after it
             order = order[signs.end() :] + order[: signs.end()]
         text = "".join(word.text[index] for index in order)

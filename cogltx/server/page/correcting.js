@@ -85,7 +85,8 @@ async function select() {
 
 /** Where the passages of the question begin in a document; 0 if none is in it. */
 function nearAnswer(key) {
-  const starts = item.result.passages.filter((one) => one.document === key).map(({ start }) => start);
+  const passages = item?.result.passages ?? []; // the correction may have been closed meanwhile
+  const starts = passages.filter((one) => one.document === key).map(({ start }) => start);
   return starts.length ? Math.min(...starts) : 0;
 }
 
